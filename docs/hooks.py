@@ -9,6 +9,7 @@ import contextlib
 import html
 import importlib
 import io
+import itertools
 import json
 import os
 import re
@@ -203,20 +204,13 @@ def help_of(name: str, module: str) -> str:
 
 def files_of_a_study() -> str:
     """Return a table of the files of a study and of a trial."""
-    rows = [
-        (f"`{name if kind == 'StudyFolder' else f'trials/0007/{name}'}`", cell(does))
-        for kind, body in classes("study/paths.py")
-        for name, does in (described(method) for method in body.body if isinstance(method, ast.FunctionDef))
-        if name and kind in ("StudyFolder", "TrialFolder")
-    ]
+    rows = []
+    for folder, where in (("StudyFolder", ""), ("TrialFolder", "trials/0007/")):
+        for node, after in itertools.pairwise(dict(classes("study/paths.py"))[folder].body):
+            match node, after:
+                case ast.Assign(value=ast.Call(args=[ast.Constant(name)])), ast.Expr(value=ast.Constant(does)):
+                    rows.append((f"`{where}{name}`", cell(str(does))))
     return table(("file", "what it holds"), rows)
-
-
-def described(method: ast.FunctionDef) -> tuple[str | None, str]:
-    """Return a property's file name, where it has one, and what it is."""
-    names = [node.value for node in ast.walk(method.body[-1]) if isinstance(node, ast.Constant)]
-    is_property = any(isinstance(mark, ast.Name) and mark.id == "property" for mark in method.decorator_list)
-    return (str(names[0]) if is_property and names else None), ast.get_docstring(method) or ""
 
 
 def classes(module: str) -> Iterator[tuple[str, ast.ClassDef]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from envknee.after.compare import print as compare
-from envknee.after.compare.gate import bound
+from envknee.after.compare.gate import Estimate, bound
 from envknee.after.compare.ratios import Ratio, stratified
 from envknee.after.compare.sides import Side
 from envknee.record.schema import PHASES, Image, Status
@@ -135,13 +135,15 @@ def test_a_true_loss_beyond_the_margin_hardly_ever_passes_and_no_loss_hardly_eve
 
 def test_a_bound_by_hand():
     # ln(B/A) = -0.02 with error 0.01 and 8 degrees of freedom: t is 1.860, so the loss is up to 1 - exp(-0.0386).
-    bounded = bound("FPS, total", -0.02, 0.01, 8.0, 9, more_is_better=True, confidence=0.95, margin=0.05)
+    bounded = bound("FPS, total", Estimate(-0.02, 0.01, 8.0), 9, more_is_better=True, confidence=0.95, margin=0.05)
     assert (
         bounded.loss == pytest.approx(0.0198, abs=1e-4)
         and bounded.loss_upper == pytest.approx(0.0379, abs=1e-4)
         and bounded.passes
     )
-    assert not bound("FPS, total", -0.04, 0.01, 8.0, 9, more_is_better=True, confidence=0.95, margin=0.05).passes
+    assert not bound(
+        "FPS, total", Estimate(-0.04, 0.01, 8.0), 9, more_is_better=True, confidence=0.95, margin=0.05
+    ).passes
 
 
 def test_the_phase_that_changed_is_named():

@@ -66,11 +66,7 @@ def write(folder: StudyFolder, target: Path) -> Path:
 
 
 def _files_of(folder: StudyFolder, records: Sequence[Record]) -> dict[str, bytes]:
-    """Return the files to pack: the study's own and those of its finished trials, by name.
-
-    Raises:
-        UserError: when one is a link, which may lead anywhere.
-    """
+    """Return the files to pack: the study's own and those of its finished trials, by name. A link, which may lead anywhere, is refused."""
     numbers = {f"{record.request.number:04d}" for record in records}
     content = {}
     for path in sorted(folder.root.rglob("*")):  # follows no link

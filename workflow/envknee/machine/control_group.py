@@ -24,12 +24,10 @@ def oom_kills(root: Path = ROOT, anywhere: bool = False) -> int:
 
     It counts the whole machine if no group counts kills, or with `anywhere`, for processes in other groups.
     """
-    for group in [] if anywhere else _groups(root):
-        for name in ("memory.events", "memory.oom_control"):
-            counted = _oom_kill_of(_read(group / name))
-            if counted is not None:
-                return counted
-    return _oom_kill_of(_read(root / "proc/vmstat")) or 0
+    groups = [] if anywhere else _groups(root)
+    files = [group / name for group in groups for name in ("memory.events", "memory.oom_control")]
+    counts = (_oom_kill_of(_read(file)) for file in (*files, root / "proc/vmstat"))
+    return next((count for count in counts if count is not None), 0)
 
 
 def _groups(root: Path) -> list[Path]:

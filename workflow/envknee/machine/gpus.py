@@ -6,8 +6,6 @@ Locks are files in /tmp (TMPDIR does not matter), which all users of a machine s
 the CPU also take turns if they may use the same cores. In a SLURM job, CUDA shows only the job's own GPUs, whose locks are free, and
 SLURM assigns cores, so there are no locks for the CPU. If a cluster gives one GPU to several jobs (MPS, shards), their trials take
 turns by locks in a shared /tmp.
-
-    python -m envknee.gpus             print how many trials can run side by side here: a number of GPUs, or 1 for the CPU
 """
 
 import argparse
@@ -182,10 +180,9 @@ def _try_lock(path: Path, held: ExitStack) -> bool:
 
 
 def _open_lock(path: Path) -> int:
-    """Open a lock that any user may have made, in a folder that all may write to. It is never written to, and links are refused.
+    """Open a lock that any user may have made, in a folder that all may write to. It is never written to.
 
-    Raises:
-        UserError: when the path is no plain file, or cannot be opened. (Waiting for it would never end.)
+    Links and what else is no plain file are refused: waiting for them would never end.
     """
     if not path.parent.is_dir():
         raise UserError(
@@ -215,6 +212,6 @@ def _open_lock(path: Path) -> int:
 
 
 def main() -> None:
-    """Print how many trials can run side by side here."""
+    """Print how many trials can run side by side here: a number of GPUs, or 1 for the CPU."""
     argparse.ArgumentParser(description=main.__doc__).parse_args()
     print(max(1, len(visible_uuids())))

@@ -1,7 +1,4 @@
-"""One GPU in NVIDIA's management library (NVML), found by its UUID, because indices change with CUDA_VISIBLE_DEVICES.
-
-Input: CUDA's UUID of a device. Output: memory, load, compute mode, driver. Imports neither torch nor Isaac Lab.
-"""
+"""One GPU in NVIDIA's management library (NVML), found by its UUID, because indices change with CUDA_VISIBLE_DEVICES. Imports no torch."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -1,7 +1,4 @@
-"""The folder for a trial's temporary files, on the node's own disk.
-
-Input: a folder, possibly with environment variables that only the node knows. Output: the resolved folder, which is writable.
-"""
+"""The folder for a trial's temporary files, on the node's own disk."""
 
 import os
 import shutil

@@ -91,9 +91,7 @@ def mean_gradients(rows: Sequence[Row]) -> GradientSquares | None:
     measured = [row.gradients for row in rows if row.gradients is not None]
     if not measured:
         return None
-    means = {
-        name: statistics.fmean(getattr(gradients, name) for gradients in measured) for name in ("rank_mean", "shared")
-    }
+    means = {name: statistics.fmean(getattr(own, name) for own in measured) for name in ("rank_mean", "shared")}
     return measured[0].model_copy(update=means)
 
 
@@ -142,10 +140,8 @@ def first_reaching(rows: Sequence[Row], target_reward: float | None, episodes: i
     """Return the first row at which the average reward is at the target, or None."""
     if target_reward is None or episodes is None:
         return None
-    for row, average in zip(rows, reward_averages(rows, episodes), strict=True):
-        if average is not None and average >= target_reward:
-            return row
-    return None
+    averaged = zip(rows, reward_averages(rows, episodes), strict=True)
+    return next((row for row, average in averaged if average is not None and average >= target_reward), None)
 
 
 def memory_peak_gb(memory: MemoryUse) -> float:

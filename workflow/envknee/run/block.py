@@ -93,8 +93,7 @@ class Worker:
     def _start(self, trial: TrialFolder, request: Request, entrance: Entrance | None) -> _Running:
         """Start a fresh process. Until its first turn it prints into the log of `trial`."""
         meeting = Path(self._own.enter_context(tempfile.TemporaryDirectory(prefix="envknee-block-")))
-        if entrance is not None:
-            self._own.callback(leave, entrance, meeting)
+        self._own.callback(leave, entrance, meeting)
         command, variables = command_of(self._trials, request, self._reserved or [], meeting, entrance, in_turns=True)
         others = None if request.runtime == "docker" else adopt_orphans()
         with trial.log.open("a", encoding="utf-8") as log:

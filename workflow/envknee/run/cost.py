@@ -1,7 +1,4 @@
-"""The cost of a trial: GPUs, seconds, joules, time in a queue.
-
-Input: the trial's GPUs. Output: a `Cost`. Read outside the trial's processes, before and after them.
-"""
+"""The cost of a trial: GPUs, seconds, joules, time in a queue. Read outside its processes, before and after them."""
 
 import os
 import time
@@ -70,10 +67,8 @@ def start(gpu_uuids: Sequence[str], shared: Shared | None = None) -> Callable[[]
 
 def spent_j(before: Sequence[float | None], after: Sequence[float | None]) -> float | None:
     """Return the energy of all GPUs between two readings; None without GPUs, or if a reading is missing. Pure."""
-    pairs = list(zip(before, after, strict=True))
-    if not pairs or any(first is None or last is None for first, last in pairs):
-        return None
-    return sum(last - first for first, last in pairs if first is not None and last is not None)
+    spent = [last - first for first, last in zip(before, after, strict=True) if first is not None and last is not None]
+    return sum(spent) if spent and len(spent) == len(before) else None
 
 
 def slurm_job() -> SlurmJob | None:

@@ -1,7 +1,4 @@
-"""Outcomes of trials: when it ends in its own process, in several ranks, or in neither.
-
-Input: the files of a trial's processes. Output: outcome.json, or the last words of a process that wrote none.
-"""
+"""Outcomes of trials: when it ends in its own process, in several ranks, or in neither."""
 
 import shutil
 import time

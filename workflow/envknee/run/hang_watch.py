@@ -101,7 +101,6 @@ def _progress(pulse: Pulse) -> tuple[int, int]:
 
 def _cpu_seconds(process: int) -> float:
     try:
-        times = psutil.Process(process).cpu_times()
+        return sum(psutil.Process(process).cpu_times()[:2])  # user and system
     except psutil.NoSuchProcess:
         return 0.0
-    return times.user + times.system

@@ -2,10 +2,10 @@
 
 Input: request.json in a trial's folder. Output: record.json. A trial that has a result is not measured again.
 
-    python -m envknee.launch results/<study>/trials/0007
-    python -m envknee.launch results/<study>/trials/0007 results/<study>/trials/0008     in one process, if all goes well
-    python -m envknee.launch results/<study>/trials/0007 containers/isaaclab.sif         with runtime: apptainer
-    python -m envknee.launch results/<study>/trials/0007 results/<study>/image.json      with runtime: docker
+    envknee launch results/<study>/trials/0007
+    envknee launch results/<study>/trials/0007 results/<study>/trials/0008     in one process, if all goes well
+    envknee launch results/<study>/trials/0007 containers/isaaclab.sif         with runtime: apptainer
+    envknee launch results/<study>/trials/0007 results/<study>/image.json      with runtime: docker
 
 Only the trial's process runs in the image; the launcher runs on the host. So locks on GPUs, the time limit and the end of all processes
 stay on the host, and Snakemake's option --sdm is not needed.
@@ -141,8 +141,7 @@ def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | Non
         try:
             _measure(trial, request, command, lambda: beats_here(meeting), alive, grace_s=0.0)
         finally:
-            if entrance is not None:
-                leave(entrance, meeting)
+            leave(entrance, meeting)
         # Collectors in a cluster use GPUs of other machines, whose energy counters are not read.
         elsewhere = {"gpus": request.world_size, "energy_j": None} if in_cluster(request) and uuids else {}
         write_atomically(trial.cost, canonical_json(spent().model_copy(update={"lost": lost, **elsewhere})))

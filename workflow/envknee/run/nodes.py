@@ -3,8 +3,6 @@
 Input: a trial with `nodes: 2`, inside a job with as many nodes. Output: that of every trial. While it runs, each node writes the beats
 of its ranks (every second) and its cost into a folder that all nodes share.
 
-    python -m envknee.nodes results/<study>/trials/0007 MEETING [IMAGE]           started by envknee.run.launch, through srun
-
 Ranks communicate over the network that NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME name, or that NCCL and Gloo choose. Their ports are
 open only on that network, while the trial runs.
 """
@@ -117,8 +115,7 @@ def run_here(trial: TrialFolder, shared: Path, image: Path | None) -> int:
                 time.sleep(RELAY_S)
         finally:
             processes.end_all(process, END_S, others)
-            if entrance is not None:
-                leave(entrance, local)
+            leave(entrance, local)
             write_atomically(shared / f"cost-{node}.json", canonical_json(spent()))
     return process.returncode
 

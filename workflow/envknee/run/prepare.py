@@ -2,8 +2,6 @@
 
 Input: a study's folder with study.json. Output: resolved.yaml (every field of each arm's environment and agent), and a tiny real trial
 per arm under prepare/. Its first run on a machine compiles Warp's kernels, which takes about a minute.
-
-    python -m envknee.prepare results/<study>
 """
 
 import argparse

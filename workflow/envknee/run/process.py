@@ -1,10 +1,7 @@
 """The process of a trial, or of a block: it starts its ranks, or measures.
 
-Started by `envknee.run.launch`, which adds the time limit:
-
-    python -m envknee.trial results/<study>/trials/0007
-
-In a block the launcher names one trial after the other (see `run.turns` and `run.block`).
+Started by `envknee.run.launch`, which adds the time limit. In a block the launcher names one trial after the other (see `run.turns` and
+`run.block`).
 """
 
 import argparse
@@ -26,32 +23,27 @@ def main() -> None:
     parser.add_argument("--meeting", type=Path, help="an empty folder on this machine's disk, where ranks meet")
     parser.add_argument("--nodes", type=int, default=1, help="how many machines train together (default: this one)")
     parser.add_argument("--shared-meeting", type=Path, help="with --nodes: an empty folder that all of them share")
-    arguments = parser.parse_args()
+    given = parser.parse_args()
     # When the launcher is killed, no simulation may stay on the GPU.
     die_with_parent()
-    if arguments.trial is None and arguments.meeting is None:
+    if given.trial is None and given.meeting is None:
         parser.error("a trial's folder is missing, or --meeting of a block")
-    if arguments.ranks * arguments.nodes > 1:
-        if arguments.meeting is None or (arguments.nodes > 1 and arguments.shared_meeting is None):
+    if given.ranks * given.nodes > 1:
+        if given.meeting is None or (given.nodes > 1 and given.shared_meeting is None):
             parser.error("--ranks needs --meeting, and --nodes --shared-meeting, too")
         from envknee.measure import ranks
 
-        what = ["--meeting", str(arguments.meeting)] if arguments.trial is None else [str(arguments.trial)]
-        ranks.torchrun(
-            ["-m", "envknee.run.process", *what],
-            arguments.ranks,
-            arguments.meeting,
-            arguments.nodes,
-            arguments.shared_meeting,
-        )
+        what = ["--meeting", str(given.meeting)] if given.trial is None else [str(given.trial)]
+        command = ["-m", "envknee.run.process", *what]
+        ranks.torchrun(command, given.ranks, given.meeting, given.nodes, given.shared_meeting)
         return
     # Imports make a million objects that stay. Looking through them for garbage took a quarter of a start's CPU time.
     gc.disable()
     from envknee.run import training
 
-    if arguments.trial is None:
-        training.measure_block(arguments.meeting)
-    training.measure_one(TrialFolder(arguments.trial))
+    if given.trial is None:
+        training.measure_block(given.meeting)
+    training.measure_one(TrialFolder(given.trial))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""Problems on a cluster that are known before anything is submitted. Pure.
-
-Input: a site, a study, the cluster's facts. Output: sentences with the value, what was expected, and what to do next.
-"""
+"""Problems on a cluster that are known before anything is submitted. Pure."""
 
 from collections.abc import Iterable
 

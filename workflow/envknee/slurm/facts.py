@@ -1,7 +1,4 @@
-"""Partitions, nodes with their GPUs, and accounts of a SLURM cluster.
-
-Input: scontrol, sinfo and sacctmgr, run once. Output: a `Cluster`. Parsing is pure.
-"""
+"""Partitions, nodes with their GPUs, and accounts of a SLURM cluster, from scontrol, sinfo and sacctmgr. Parsing is pure."""
 
 import functools
 import getpass

@@ -1,7 +1,4 @@
-"""The resources of a SLURM job: GPUs, cores, memory, time. Pure.
-
-Input: a site, a study, the trial and the attempt. Output: a `Job`, and its resources under the names of Snakemake's executor plugin.
-"""
+"""The resources of a SLURM job: GPUs, cores, memory, time. Pure."""
 
 import math
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""Host, GPUs, driver and free disk space of a job's node.
-
-In: this process's environment, NVML. Out: a line for the log, and a warning if CUDA shows fewer GPUs than SLURM gave.
-"""
+"""Host, GPUs, driver and free disk space of a job's node."""
 
 import os
 import shutil

@@ -1,7 +1,4 @@
-"""A cluster as its user describes it in site.yaml, parsed once.
-
-Input: workflow/profiles/slurm/site.yaml, or another such file. Output: a `Site`.
-"""
+"""A cluster as its user describes it in site.yaml, parsed once."""
 
 import os
 import re

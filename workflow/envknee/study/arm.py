@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, create_model, model_validator
+from pydantic import create_model, model_validator
 
 from envknee.study import remedies
 from envknee.study.choices import NameIn
@@ -23,63 +23,37 @@ class Memory(WITH_REMEDIES):
 class Arm(Strict):
     """One thing under test. Thresholds belong to an arm; a comparison is between two arms."""
 
-    trainer: Annotated[str, NameIn("trainers")] = Field(
-        default="rsl_rl", description="The training library; 'command': a program of your own."
-    )
-    command: Command | None = newer(
-        default=None,
-        description="With trainer: command, the program to measure and the source of its rows (docs/commands.md).",
-    )
-    gpus: Gpus = Field(
-        default="auto",
-        description="'auto': one GPU if there is any, else the CPU; 0: the CPU; k: k GPUs of one machine, a rank on each.",
-    )
-    cpu_ranks: Positive = Field(
-        default=1, description="With gpus: 0, ranks that train together on the CPU: a rehearsal of several GPUs."
-    )
-    nodes: Positive = newer(
-        default=1,
-        description="Machines of a SLURM cluster that train together, each with the arm's number of GPUs (or cpu_ranks).",
-    )
-    observations: Observations = newer(
-        default="stock",
-        description="How camera frames become observations. 'stock': as in Isaac Lab; 'lean': uint8 until the network"
-        " reads them, each frame stored once; 'per_frame': each frame normalized to float32 and then stacked, as in an"
-        " earlier Isaac Lab.",
-    )
-    frontend: Frontend = newer(
-        default="torch",
-        description="Isaac Lab's frontend that steps environments: 'torch', or 'warp': steps without PyTorch's kernels,"
-        " captured on a GPU, and resets without waiting. Only for tasks with a Warp version.",
-    )
-    deterministic: bool = newer(
-        default=False,
-        description="The same request gives the same training, bit for bit. Slower, and with one thread on a CPU.",
-    )
-    strategy: StrategyName = newer(
-        default="in_turns",
-        description="'in_turns': a rollout, then learning. 'async2' (trainer: torchrl): one GPU collects the next"
-        " rollout while another learns from the last one; gpus: auto takes two GPUs if available, else one device for"
-        " both. 'ray' (trainer: torchrl): Ray's processes collect rollouts, one per GPU (or cpu_ranks), and the trial's"
-        " own process learns.",
-    )
-    sync_every: Positive = newer(
-        default=1,
-        description="With strategy: async2, copy the learned weights to the acting policy after this many updates.",
-    )
-    scaling: Scaling | None = newer(
-        default=None,
-        description="Rule and base point by which other settings change with num_envs (docs/learning-rules.md). Without"
-        " it, none change.",
-    )
-    staggered: bool | None = newer(
-        default=None,
-        description="true: first episodes start at different steps; false: all at step 0. Without it, the library"
-        " decides: RSL-RL and TorchRL spread them, the others do not.",
-    )
-    overrides: Overrides = Field(
-        default={}, description="Like the task's overrides, for this arm only, and with priority."
-    )
+    trainer: Annotated[str, NameIn("trainers")] = "rsl_rl"
+    """The training library; 'command': a program of your own."""
+    command: Command | None = newer(None)
+    """With trainer: command, the program to measure and the source of its rows (docs/commands.md)."""
+    gpus: Gpus = "auto"
+    """'auto': one GPU if there is any, else the CPU; 0: the CPU; k: k GPUs of one machine, a rank on each."""
+    cpu_ranks: Positive = 1
+    """With gpus: 0, ranks that train together on the CPU: a rehearsal of several GPUs."""
+    nodes: Positive = newer(1)
+    """Machines of a SLURM cluster that train together, each with the arm's number of GPUs (or cpu_ranks)."""
+    observations: Observations = newer("stock")
+    """How camera frames become observations. 'stock': as in Isaac Lab; 'lean': uint8 until the network reads them, each frame stored once;
+    'per_frame': each frame normalized to float32 and then stacked, as in an earlier Isaac Lab."""
+    frontend: Frontend = newer("torch")
+    """Isaac Lab's frontend that steps environments: 'torch', or 'warp': steps without PyTorch's kernels, captured on a GPU, and resets
+    without waiting. Only for tasks with a Warp version."""
+    deterministic: bool = newer(False)
+    """The same request gives the same training, bit for bit. Slower, and with one thread on a CPU."""
+    strategy: StrategyName = newer("in_turns")
+    """'in_turns': a rollout, then learning. 'async2' (trainer: torchrl): one GPU collects the next rollout while another learns from the
+    last one; gpus: auto takes two GPUs if available, else one device for both. 'ray' (trainer: torchrl): Ray's processes collect rollouts,
+    one per GPU (or cpu_ranks), and the trial's own process learns."""
+    sync_every: Positive = newer(1)
+    """With strategy: async2, copy the learned weights to the acting policy after this many updates."""
+    scaling: Scaling | None = newer(None)
+    """Rule and base point by which other settings change with num_envs (docs/learning-rules.md). Without it, none change."""
+    staggered: bool | None = newer(None)
+    """true: first episodes start at different steps; false: all at step 0. Without it, the library decides: RSL-RL and TorchRL spread them,
+    the others do not."""
+    overrides: Overrides = {}
+    """Like the task's overrides, for this arm only, and with priority."""
     memory: Memory = Memory()
 
     @model_validator(mode="after")

@@ -28,9 +28,7 @@ class NameIn:
     """A `Literal` of the names in some folders: `trainer: Annotated[str, NameIn("trainers")]`."""
 
     def __init__(self, *folders: str) -> None:
-        """Collect the names."""
         self.names = sorted(name for folder in folders for name in names_in(folder))
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
-        """Return the schema of a literal."""
         return core_schema.literal_schema(self.names)

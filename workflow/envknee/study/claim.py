@@ -1,7 +1,4 @@
-"""A results folder belongs to one study. One sweep at a time may work in it.
-
-Input: a study and its folder. Output: study.json in it, and a lock that ends with the process, even after SIGKILL.
-"""
+"""A results folder belongs to one study. One sweep at a time may work in it: its lock ends with the process, even after SIGKILL."""
 
 import fcntl
 import json

@@ -1,7 +1,4 @@
-"""A foreign command: the program of an arm with `trainer: command`, and how its log is read.
-
-Input: an arm's `command:` section. Output: `Command`, with the preset's values filled in. Pure, except that presets are files.
-"""
+"""A foreign command: the program of an arm with `trainer: command`, and how its log is read. Pure, except that presets are files."""
 
 import re
 from collections.abc import Iterable
@@ -77,43 +74,26 @@ Names = Annotated[list[str], BeforeValidator(_words), Field(min_length=1)]
 class Rows(Strict):
     """Source of the rows of a foreign command."""
 
-    source: Literal["tensorboard", "jsonl", "csv", "regex"] = Field(
-        description="TensorBoard's events, a file of JSON lines, a CSV file, or the command's output."
-    )
-    path: str = Field(
-        default="**/events.out.tfevents.*",
-        min_length=1,
-        description="The file, or a pattern of files, below the command's working folder.",
-    )
-    patterns: list[Pattern] = Field(
-        default=[],
-        description="With source: regex, expressions with named groups (step, time, fps, reward, ...). The first one begins a row.",
-    )
-    step: Literal["iterations", "frames", "env_steps"] = Field(
-        description="Unit of the log's steps: rollouts, transitions of all environments, or steps of each environment."
-    )
-    step_name: str = Field(default="step", description="With jsonl and csv, the field that holds the step.")
-    time_name: str | None = Field(
-        default=None,
-        description="With jsonl and csv, the field with the time in seconds; without it, the time at which the line"
-        " appears.",
-    )
-    row: Names | None = Field(
-        default=None,
-        description="With tensorboard, the tag that appears once per row; without it, the first of `names` in the log.",
-    )
-    names: dict[Told, Names] = Field(
-        default={},
-        description="The log's names for fps, collect_s, learn_s, reward, ...; of several names, the first in the log"
-        " counts.",
-    )
-    losses: dict[str, str] = Field(
-        default={}, description="Losses to watch for NaN and divergence: a short name, and the log's name."
-    )
-    reward_is: Literal["average", "episode"] = Field(
-        default="average",
-        description="Whether the reward is the program's running average, or the return of a single episode.",
-    )
+    source: Literal["tensorboard", "jsonl", "csv", "regex"]
+    """TensorBoard's events, a file of JSON lines, a CSV file, or the command's output."""
+    path: str = Field(default="**/events.out.tfevents.*", min_length=1)
+    """The file, or a pattern of files, below the command's working folder."""
+    patterns: list[Pattern] = []
+    """With source: regex, expressions with named groups (step, time, fps, reward, ...). The first one begins a row."""
+    step: Literal["iterations", "frames", "env_steps"]
+    """Unit of the log's steps: rollouts, transitions of all environments, or steps of each environment."""
+    step_name: str = "step"
+    """With jsonl and csv, the field that holds the step."""
+    time_name: str | None = None
+    """With jsonl and csv, the field with the time in seconds; without it, the time at which the line appears."""
+    row: Names | None = None
+    """With tensorboard, the tag that appears once per row; without it, the first of `names` in the log."""
+    names: dict[Told, Names] = {}
+    """The log's names for fps, collect_s, learn_s, reward, ...; of several names, the first in the log counts."""
+    losses: dict[str, str] = {}
+    """Losses to watch for NaN and divergence: a short name, and the log's name."""
+    reward_is: Literal["average", "episode"] = "average"
+    """Whether the reward is the program's running average, or the return of a single episode."""
 
     @model_validator(mode="after")
     def _source_is_whole(self) -> "Rows":
@@ -141,32 +121,27 @@ class Rows(Strict):
 class Command(Strict):
     """A program of somebody else's, measured unchanged."""
 
-    preset: str | None = Field(
-        default=None, description="A preset (`envknee presets`), which supplies the keys that are not set here."
-    )
-    argv: Annotated[list[str], Field(min_length=1)] = Field(
-        description="The program and its arguments, without a shell. {num_envs} and the like are filled in."
-    )
-    arguments: list[str] = Field(default=[], description="Arguments after argv, usually from the preset.")
-    batch_arguments: list[str] = Field(default=[], description="More arguments, omitted with batch_size: library.")
-    env: dict[str, str] = Field(default={}, description="Environment variables; they may hold placeholders.")
+    preset: str | None = None
+    """A preset (`envknee presets`), which supplies the keys that are not set here."""
+    argv: Annotated[list[str], Field(min_length=1)]
+    """The program and its arguments, without a shell. {num_envs} and the like are filled in."""
+    arguments: list[str] = []
+    """Arguments after argv, usually from the preset."""
+    batch_arguments: list[str] = []
+    """More arguments, omitted with batch_size: library."""
+    env: dict[str, str] = {}
+    """Environment variables; they may hold placeholders."""
     rows: Rows
-    oom: list[Pattern] = Field(default=[], description="Further texts in the output that mean out of memory.")
-    invalid: dict[Pattern, str] = Field(
-        default={}, description="Texts in the output that mean a fast but wrong simulation, each with its meaning."
-    )
-    first_row_s: Seconds = Field(
-        default=900.0, description="The trial is ended if it has no row after this many seconds."
-    )
-    hang_s: Seconds = Field(
-        default=60.0,
-        description="The command counts as hanging, and is ended, without a row for this long and for ten median"
-        " intervals.",
-    )
-    learning_iterations: Positive = Field(
-        default=100_000,
-        description="{iterations} of a learning trial, so many that its target or budget ends it first.",
-    )
+    oom: list[Pattern] = []
+    """Further texts in the output that mean out of memory."""
+    invalid: dict[Pattern, str] = {}
+    """Texts in the output that mean a fast but wrong simulation, each with its meaning."""
+    first_row_s: Seconds = 900.0
+    """The trial is ended if it has no row after this many seconds."""
+    hang_s: Seconds = 60.0
+    """The command counts as hanging, and is ended, without a row for this long and for ten median intervals."""
+    learning_iterations: Positive = 100_000
+    """{iterations} of a learning trial, so many that its target or budget ends it first."""
 
     @model_validator(mode="before")
     @classmethod

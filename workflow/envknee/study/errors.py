@@ -1,7 +1,4 @@
-"""Errors that a user can act on.
-
-Input: exceptions raised anywhere in a command. Output: one message on stderr, and an exit status.
-"""
+"""Errors that a user can act on."""
 
 import difflib
 import os
@@ -35,14 +32,13 @@ def printable(text: str, kept: str = "") -> str:
 
     Line breaks and tabs become spaces, except those in `kept`.
     """
-    return "".join(
-        character
-        if character in kept or unicodedata.category(character) not in CONTROL
-        else " "
-        if character in "\n\r\t"
-        else ""
-        for character in text
-    )
+
+    def shown(character: str) -> str:
+        if character in kept or unicodedata.category(character) not in CONTROL:
+            return character
+        return " " if character in "\n\r\t" else ""
+
+    return "".join(map(shown, text))
 
 
 def tell(error: object) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
@@ -145,7 +146,8 @@ def main() -> None:
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of a study file and stop")
     arguments = parser.parse_args()
     if arguments.schema:
-        print(json.dumps(Study.model_json_schema(), indent=2, ensure_ascii=False))
+        schema = json.dumps(Study.model_json_schema(), indent=2, ensure_ascii=False)
+        print(re.sub(r"(?<!\\n)\\n(?!\\n)", " ", schema))  # lines of a docstring, but not its paragraphs
     elif arguments.file:
         print(read_study(arguments.file).study)
     else:

@@ -1,7 +1,4 @@
-"""A lock on a file, for processes that would write the same files: the second one prints a line and waits.
-
-Input: a path. Output: the open file. The lock ends with the process, even after SIGKILL.
-"""
+"""A lock on a file that several processes write: the second one prints a line and waits. It ends with its process, even after SIGKILL."""
 
 import fcntl
 import sys

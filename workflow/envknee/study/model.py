@@ -38,28 +38,23 @@ __all__ = [
 class Decide(Strict):
     """How records become a verdict. May be changed at any time: nothing is measured again."""
 
-    delta: Share = Field(default=0.10, description="A doubling that gains less than this no longer pays.")
-    delta_learning: Share = Field(
-        default=0.25,
-        description="The same for seconds to the target. A tenth would take 26 to 37 seeds to decide, a quarter 5 to 7.",
-    )
-    confidence: Confidence = Field(default=0.95, description="Confidence of every interval and one-sided bound.")
-    memory_margin: Annotated[float, Field(ge=0, lt=1), BeforeValidator(number)] = Field(
-        default=0.05, description="Share of the memory to keep free."
-    )
-    baseline: str | None = newer(
-        default=None,
-        description="An arm with which the others are compared, in environments that fit and in FPS.",
-    )
+    delta: Share = 0.10
+    """A doubling that gains less than this no longer pays."""
+    delta_learning: Share = 0.25
+    """The same for seconds to the target. A tenth would take 26 to 37 seeds to decide, a quarter 5 to 7."""
+    confidence: Confidence = 0.95
+    """Confidence of every interval and one-sided bound."""
+    memory_margin: Annotated[float, Field(ge=0, lt=1), BeforeValidator(number)] = 0.05
+    """Share of the memory to keep free."""
+    baseline: str | None = newer(None)
+    """An arm with which the others are compared, in environments that fit and in FPS."""
 
 
 class Tracking(Strict):
     """Where runs are logged. May be changed at any time."""
 
-    uri: str | None = Field(
-        default=None,
-        description="An MLflow tracking URI; without it MLFLOW_TRACKING_URI, else sqlite:///results/mlflow.db.",
-    )
+    uri: str | None = None
+    """An MLflow tracking URI; without it MLFLOW_TRACKING_URI, else sqlite:///results/mlflow.db."""
 
     @property
     def may_hold_password(self) -> bool:
@@ -75,9 +70,12 @@ class Tracking(Strict):
 class Replay(Strict):
     """Recorded requests that a study runs again, in place of its own. Written by `envknee.after.replay`."""
 
-    of: str = Field(description="The study in which they were recorded.")
-    trials: Positive = Field(description="Number of requests: trials 0, 1, ... of that study.")
-    requests_sha256: str = Field(pattern=r"^[0-9a-f]{64}$", description="Hash of replayed.jsonl in the results folder.")
+    of: str
+    """The study in which they were recorded."""
+    trials: Positive
+    """Number of requests: trials 0, 1, ... of that study."""
+    requests_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """Hash of replayed.jsonl in the results folder."""
 
 
 class Raise(Strict):
@@ -94,41 +92,28 @@ MOST_TRIALS = 100_000
 class Study(Strict):
     """One study. Everything that it produces is under results/<study>/."""
 
-    study: Annotated[str, BeforeValidator(study_name)] = Field(
-        description="Name of the study and of its folder.", json_schema_extra={"pattern": f"^{STUDY_NAME.pattern}$"}
-    )
-    seed: NotNegative = Field(default=1, description="Every other seed is derived from this one.")
-    window: Positive = Field(default=2, description="Request n may use the records of trials up to n - window.")
-    slots: Positive = Field(
-        default=1, description="Trials that run at the same time (locally: at most one per GPU, or one on a CPU)."
-    )
-    phases: Annotated[PhaseSwitch, BeforeValidator(phase_switch)] = Field(
-        default="sampled",
-        description="Resolve four environment steps of each rollout, and what lies before them, into phases; 'off': none.",
-    )
-    runtime: Runtime = newer(
-        default="host",
-        description="Where trials run: 'host' in this Python, 'apptainer' or 'docker' (or Podman) in an image.",
-    )
-    image: str | None = newer(
-        default=None,
-        min_length=1,
-        description="With runtime: apptainer, the file of an existing image; without it, containers/isaaclab.sif is"
-        " built. With runtime: docker, the name of an image that docker or podman has.",
-    )
-    architectures: list[Architecture] | None = newer(
-        default=None,
-        description="GPU architectures whose kernels are compiled into the image, such as 90 for sm_90 (H100); without"
-        " it 80, 86, 89, 90, 100 and 120, or none for an image without CUDA. Other GPUs compile them in each trial.",
-    )
-    replay: Replay | None = newer(
-        default=None,
-        description="Run the requests of another study again. `make replay STUDY=results/x` writes this.",
-    )
-    raised: list[Raise] = newer(
-        default=[],
-        description="Further repeats in the order in which more_repeats were raised. A sweep writes this.",
-    )
+    study: Annotated[str, BeforeValidator(study_name)] = Field(json_schema_extra={"pattern": f"^{STUDY_NAME.pattern}$"})
+    """Name of the study and of its folder."""
+    seed: NotNegative = 1
+    """Every other seed is derived from this one."""
+    window: Positive = 2
+    """Request n may use the records of trials up to n - window."""
+    slots: Positive = 1
+    """Trials that run at the same time (locally: at most one per GPU, or one on a CPU)."""
+    phases: Annotated[PhaseSwitch, BeforeValidator(phase_switch)] = "sampled"
+    """Resolve four environment steps of each rollout, and what lies before them, into phases; 'off': none."""
+    runtime: Runtime = newer("host")
+    """Where trials run: 'host' in this Python, 'apptainer' or 'docker' (or Podman) in an image."""
+    image: str | None = newer(None, min_length=1)
+    """With runtime: apptainer, the file of an existing image; without it, containers/isaaclab.sif is built. With runtime: docker, the name
+    of an image that docker or podman has."""
+    architectures: list[Architecture] | None = newer(None)
+    """GPU architectures whose kernels are compiled into the image, such as 90 for sm_90 (H100); without it 80, 86, 89, 90, 100 and 120, or
+    none for an image without CUDA. Other GPUs compile them in each trial."""
+    replay: Replay | None = newer(None)
+    """Run the requests of another study again. `make replay STUDY=results/x` writes this."""
+    raised: list[Raise] = newer([])
+    """Further repeats in the order in which more_repeats were raised. A sweep writes this."""
     task: Annotated[Task, BeforeValidator(task_of, json_schema_input_type=str | Task)] = Task()
     arms: dict[str, Arm] = Field(default={"stock": Arm()}, min_length=1)
     throughput: Throughput | None = None

@@ -14,9 +14,11 @@ OVERRIDE_EXPECTED = "expected true, false, a finite number, a text, null, or a l
 
 
 class Strict(BaseModel):
-    """A frozen model without room for unknown keys, silent conversions, NaN or infinity."""
+    """A frozen model without room for unknown keys, silent conversions, NaN or infinity. A field's docstring is its description."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 def newer(default: Any, **field: Any) -> Any:

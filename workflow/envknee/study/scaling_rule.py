@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from envknee.study.rules import Positive, PositiveNumber, Strict
 
@@ -30,18 +30,15 @@ RATE_GROWS: frozenset[RuleName] = frozenset({"sqrt_lr", "linear_lr"})
 class Scaling(Strict):
     """A rule and its base point. The study's sections list the base's horizons and batch sizes."""
 
-    rule: RuleName = Field(
-        description="library: fixed number of mini-batches; fixed_batch: fixed batch size; fixed_updates: fixed number"
-        " of optimizer steps per iteration, by fewer epochs; sqrt_lr, linear_lr: batch and learning rate grow;"
-        " fixed_frames: fixed horizon x num_envs."
-    )
-    num_envs: Positive = Field(description="num_envs of the base, at which the rule changes nothing.")
-    learning_rate: PositiveNumber | None = Field(
-        default=None, description="Learning rate of the base; without it, the task's. sqrt_lr and linear_lr need it."
-    )
-    epochs: Positive | None = Field(
-        default=None, description="Epochs of the base; without it, the task's own. fixed_updates needs it."
-    )
+    rule: RuleName
+    """library: fixed number of mini-batches; fixed_batch: fixed batch size; fixed_updates: fixed number of optimizer steps per iteration,
+    by fewer epochs; sqrt_lr, linear_lr: batch and learning rate grow; fixed_frames: fixed horizon x num_envs."""
+    num_envs: Positive
+    """num_envs of the base, at which the rule changes nothing."""
+    learning_rate: PositiveNumber | None = None
+    """Learning rate of the base; without it, the task's. sqrt_lr and linear_lr need it."""
+    epochs: Positive | None = None
+    """Epochs of the base; without it, the task's own. fixed_updates needs it."""
 
     @model_validator(mode="after")
     def _base_is_stated(self) -> "Scaling":

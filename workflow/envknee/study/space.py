@@ -1,7 +1,4 @@
-"""The legal points of a sweep, the plan of a study, and every size that follows from a point.
-
-Input: the sizes listed in a study. Output: `Point`s. Pure.
-"""
+"""The legal points of a sweep, the plan of a study, and every size that follows from a point. Pure."""
 
 import itertools
 from collections.abc import Collection, Sequence
@@ -147,11 +144,7 @@ def as_run(arm: Arm, point: Point) -> Scaled:
 
 
 def _check_arms(study: Study) -> None:
-    """Make sure that every scaling rule gives legal values at every point, and that `compose_horizons` is for each arm.
-
-    Raises:
-        UserError: names the arm, the point, what is wrong, and the nearest legal value.
-    """
+    """Make sure that every scaling rule gives legal values at every point, and that `compose_horizons` is for each arm."""
     for name, arm in study.arms.items():
         composes = study.throughput is not None and study.throughput.compose_horizons
         if composes and (arm.scaling or arm.trainer in OFF_POLICY or not can_share(arm)):

@@ -32,28 +32,20 @@ class Adaptive(Strict):
     It has its own delta and confidence: `decide` may change after the measurement, requests may not.
     """
 
-    delta: Share = Field(
-        default=0.10, description="Stop when two successive doublings are shown to gain less than this."
-    )
-    confidence: Confidence = Field(default=0.95, description="Confidence of these decisions.")
-    within: Annotated[float, Field(ge=1), BeforeValidator(number)] = Field(
-        default=2.0, description="Learning: also stop when the threshold's interval spans at most this factor."
-    )
-    probes: NotNegative = Field(
-        default=0,
-        description="After all decisions, at most this many trials per horizon and batch size between the largest"
-        " num_envs that fitted the memory and the smallest that did not.",
-    )
-    confirm: NotNegative = newer(
-        default=3,
-        description="Throughput: fresh repeats of both ends of the doubling found. Only they give its gain, because the"
-        " repeats that stop a search understate it.",
-    )
-    trials: Positive | None = Field(
-        default=None,
-        description="At most this many trials; without it, half of all points with all their repeats,"
-        " and the fresh ones.",
-    )
+    delta: Share = 0.10
+    """Stop when two successive doublings are shown to gain less than this."""
+    confidence: Confidence = 0.95
+    """Confidence of these decisions."""
+    within: Annotated[float, Field(ge=1), BeforeValidator(number)] = 2.0
+    """Learning: also stop when the threshold's interval spans at most this factor."""
+    probes: NotNegative = 0
+    """After all decisions, at most this many trials per horizon and batch size between the largest num_envs that fitted the memory and the
+    smallest that did not."""
+    confirm: NotNegative = newer(3)
+    """Throughput: fresh repeats of both ends of the doubling found. Only they give its gain, because the repeats that stop a search
+    understate it."""
+    trials: Positive | None = None
+    """At most this many trials; without it, half of all points with all their repeats, and the fresh ones."""
 
 
 class UntilDecided(Strict):
@@ -62,10 +54,10 @@ class UntilDecided(Strict):
     Like `Adaptive`, it has its own delta and confidence.
     """
 
-    delta: Share = Field(
-        default=0.10, description="A series is decided when its limit is reached, or still pays, at this delta."
-    )
-    confidence: Confidence = Field(default=0.95, description="Confidence of that decision.")
+    delta: Share = 0.10
+    """A series is decided when its limit is reached, or still pays, at this delta."""
+    confidence: Confidence = 0.95
+    """Confidence of that decision."""
 
 
 def _block(value: Any) -> Any:
@@ -77,48 +69,36 @@ def _block(value: Any) -> Any:
 class Sweep(Strict):
     """The points of one kind of trial, and how they are picked."""
 
-    num_envs: Sizes = Field(description="Environments simulated side by side, on each GPU.")
-    horizon: Sizes = Field(description="Environment steps per rollout (num_steps_per_env in RSL-RL).")
-    batch_size: BatchSizes = Field(
-        description="Transitions in one optimizer step, all GPUs together; 'library' keeps the task's own number of mini-batches, "
-        "so that the batch grows with num_envs.",
-    )
-    sampler: Annotated[str, NameIn(POINT_SAMPLERS, TRIAL_SAMPLERS)] = Field(
-        default="grid",
-        description="Method that picks points: Optuna's tpe or gp after a Sobol start, a fixed design, or 'adaptive':"
-        " only doublings that decide the verdict, until it is decided.",
-    )
-    adaptive: Adaptive = newer(
-        default=Adaptive(),
-        description="With sampler: adaptive, when to stop.",
-    )
-    points: Positive | None = Field(
-        default=None, description="Number of different points; without it, every legal one."
-    )
-    repeats: Positive = Field(description="How often each point runs, each time in a fresh process with its own seed.")
-    more_repeats: NotNegative = newer(
-        default=0,
-        description="Further repeats of each point, measured last. Raise it if a measured study is undecided; nothing"
-        " is measured again.",
-    )
-    warmup_iterations: NotNegative = Field(default=1, description="First iterations left out of the FPS figures.")
-    limit_s: Seconds = Field(
-        description="A trial still running after this many seconds is stopped and recorded as 'timeout'."
-    )
-    block: Annotated[int | Literal["all"], BeforeValidator(_block)] = newer(
-        default=1,
-        description="Points that one process measures, one after the other; 'all': every point of a repeat. 1 (the"
-        " reference): a fresh process for each trial, which spends most of its time on starting.",
-    )
-    until_decided: UntilDecided | None = newer(
-        default=None,
-        description="Stop before `repeats` if every series is decided. Checked after 3, 5, 8 and 13 repeats.",
-    )
-    time_limit_s: Seconds | None = newer(
-        default=None,
-        description="Begin no further repeat once an arm's trials have taken this many seconds in total. Undecided"
-        " limits are reported as such. more_repeats ignore this limit.",
-    )
+    num_envs: Sizes
+    """Environments simulated side by side, on each GPU."""
+    horizon: Sizes
+    """Environment steps per rollout (num_steps_per_env in RSL-RL)."""
+    batch_size: BatchSizes
+    """Transitions in one optimizer step, all GPUs together; 'library' keeps the task's own number of mini-batches, so that the batch grows
+    with num_envs."""
+    sampler: Annotated[str, NameIn(POINT_SAMPLERS, TRIAL_SAMPLERS)] = "grid"
+    """Method that picks points: Optuna's tpe or gp after a Sobol start, a fixed design, or 'adaptive': only doublings that decide the
+    verdict, until it is decided."""
+    adaptive: Adaptive = newer(Adaptive())
+    """With sampler: adaptive, when to stop."""
+    points: Positive | None = None
+    """Number of different points; without it, every legal one."""
+    repeats: Positive
+    """How often each point runs, each time in a fresh process with its own seed."""
+    more_repeats: NotNegative = newer(0)
+    """Further repeats of each point, measured last. Raise it if a measured study is undecided; nothing is measured again."""
+    warmup_iterations: NotNegative = 1
+    """First iterations left out of the FPS figures."""
+    limit_s: Seconds
+    """A trial still running after this many seconds is stopped and recorded as 'timeout'."""
+    block: Annotated[int | Literal["all"], BeforeValidator(_block)] = newer(1)
+    """Points that one process measures, one after the other; 'all': every point of a repeat. 1 (the reference): a fresh process for each
+    trial, which spends most of its time on starting."""
+    until_decided: UntilDecided | None = newer(None)
+    """Stop before `repeats` if every series is decided. Checked after 3, 5, 8 and 13 repeats."""
+    time_limit_s: Seconds | None = newer(None)
+    """Begin no further repeat once an arm's trials have taken this many seconds in total. Undecided limits are reported as such.
+    more_repeats ignore this limit."""
 
     @property
     def all_repeats(self) -> int:
@@ -160,39 +140,28 @@ class Throughput(Sweep):
     """Throughput trials: a few warm-up iterations, then a few timed ones. They answer FPS and memory."""
 
     repeats: Positive = 3
-    iterations: Positive = Field(default=5, description="Most timed iterations after the warm-up.")
-    precision: Share | None = newer(
-        default=None,
-        description="End a trial once the standard error of its median FPS is below this share, after two timed iterations or more.",
-    )
-    fresh_below: Positive | None = newer(
-        default=None,
-        description="Within a block, a point with fewer environments than this has a process of its own.",
-    )
-    compose_horizons: bool = newer(
-        default=False,
-        description="With block: all, measure every size at the smallest horizon, and at others only what does not follow: a step"
-        " takes as long with the same num_envs, and learning with the same rollout.",
-    )
+    iterations: Positive = 5
+    """Most timed iterations after the warm-up."""
+    precision: Share | None = newer(None)
+    """End a trial once the standard error of its median FPS is below this share, after two timed iterations or more."""
+    fresh_below: Positive | None = newer(None)
+    """Within a block, a point with fewer environments than this has a process of its own."""
+    compose_horizons: bool = newer(False)
+    """With block: all, measure every size at the smallest horizon, and at others only what does not follow: a step takes as long with the
+    same num_envs, and learning with the same rollout."""
     limit_s: Seconds = 600.0
 
     @model_validator(mode="after")
-    def _has_horizons_to_compose(self) -> "Throughput":
-        if not self.compose_horizons:
-            return self
-        if self.block != "all" or self.fresh_below is not None or self.points is not None:
+    def _fits_its_block(self) -> "Throughput":
+        if self.compose_horizons and (self.block != "all" or self.fresh_below is not None or self.points is not None):
             raise ValueError(
                 "compose_horizons: times are put together within a process that measures every point. Set `block: all`, and"
                 " take fresh_below and points out"
             )
-        if len(self.horizon) < 2:
+        if self.compose_horizons and len(self.horizon) < 2:
             raise ValueError(
                 f"compose_horizons: horizon {min(self.horizon)} is the only one, and there must be two or more"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _has_blocks_to_leave(self) -> "Throughput":
         if self.fresh_below is not None and self.block == 1:
             raise ValueError(
                 f"fresh_below {self.fresh_below}: with block 1 every trial has a fresh process. Set `block: all`, or take"
@@ -205,17 +174,15 @@ class Learning(Sweep):
     """Learning trials: train until the target reward or a budget. They answer seconds and frames to target."""
 
     repeats: Positive = 2
-    target_reward: Number = Field(description="Mean episode reward at which the trial ends.")
-    target_episodes: Positive = Field(
-        default=40, description="The reward is averaged over at least this many finished episodes."
-    )
-    budget_s: Seconds = Field(description="Seconds of training after which the trial ends as 'timeout' (censored).")
+    target_reward: Number
+    """Mean episode reward at which the trial ends."""
+    target_episodes: Positive = 40
+    """The reward is averaged over at least this many finished episodes."""
+    budget_s: Seconds
+    """Seconds of training after which the trial ends as 'timeout' (censored)."""
     limit_s: Seconds = 3600.0
-    skip_decided: bool = newer(
-        default=False,
-        description="A size gets no more seeds once three or more show it slower than another size of any arm (95%"
-        " intervals do not overlap).",
-    )
+    skip_decided: bool = newer(False)
+    """A size gets no more seeds once three or more show it slower than another size of any arm (95% intervals do not overlap)."""
 
     @model_validator(mode="after")
     def _skips_and_ends_in_time(self) -> "Learning":

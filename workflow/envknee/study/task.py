@@ -2,20 +2,19 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
-
 from envknee.study.rules import NotNegative, Overrides, Positive, Strict, newer
 
 
 class Inject(Strict):
     """A drill: the simulation breaks on purpose, to test the diagnosis. Its trials are no results."""
 
-    kind: Literal["huge_actions", "invalid_reset"] = Field(
-        description="'huge_actions': actions far beyond the limits of the robot's joints; 'invalid_reset': an episode"
-        " that restarts with NaN joint positions.",
-    )
-    at_step: NotNegative = Field(default=0, description="Environment step of the training, counted from 0.")
-    envs: Positive = Field(default=1, description="Number of environments; they are 0, 1, ...")
+    kind: Literal["huge_actions", "invalid_reset"]
+    """'huge_actions': actions far beyond the limits of the robot's joints; 'invalid_reset': an episode that restarts with NaN joint
+    positions."""
+    at_step: NotNegative = 0
+    """Environment step of the training, counted from 0."""
+    envs: Positive = 1
+    """Number of environments; they are 0, 1, ..."""
 
     @property
     def warning(self) -> str:
@@ -27,29 +26,18 @@ class Inject(Strict):
 class Task(Strict):
     """The simulated task."""
 
-    id: str = Field(
-        default="Isaac-Cartpole-Camera-Direct",
-        description="A registered Isaac Lab task, with cameras or without, that runs without Isaac Sim: `envknee tasks` lists"
-        " them.",
-    )
-    asset: str = Field(
-        default="local",
-        description="'local': only files of this machine: envknee's own cart-pole and ground, and files named in"
-        " overrides (env.scene.robot.spawn.usd_path); a path: another USD file of the cart-pole; 'nucleus': the task's"
-        " own files, from NVIDIA's server.",
-    )
-    asset_root: str | None = newer(
-        default=None,
-        description="A copy of NVIDIA's asset server (Isaac/IsaacLab/Robots/...). The task's files come from this"
-        " folder, and none is downloaded. With 'asset: nucleus' this includes the cart-pole and the ground.",
-    )
-    overrides: Overrides = Field(
-        default={}, description="Fields of the environment (env.*) or agent (agent.*) to set, and `presets`."
-    )
-    inject: Inject | None = newer(
-        default=None,
-        description="Break the simulation on purpose, to test the diagnosis. Its trials are no results.",
-    )
+    id: str = "Isaac-Cartpole-Camera-Direct"
+    """A registered Isaac Lab task, with cameras or without, that runs without Isaac Sim: `envknee tasks` lists them."""
+    asset: str = "local"
+    """'local': only files of this machine: envknee's own cart-pole and ground, and files named in overrides
+    (env.scene.robot.spawn.usd_path); a path: another USD file of the cart-pole; 'nucleus': the task's own files, from NVIDIA's server."""
+    asset_root: str | None = newer(None)
+    """A copy of NVIDIA's asset server (Isaac/IsaacLab/Robots/...). The task's files come from this folder, and none is downloaded. With
+    'asset: nucleus' this includes the cart-pole and the ground."""
+    overrides: Overrides = {}
+    """Fields of the environment (env.*) or agent (agent.*) to set, and `presets`."""
+    inject: Inject | None = newer(None)
+    """Break the simulation on purpose, to test the diagnosis. Its trials are no results."""
 
 
 SHORT_TASKS = {"cartpole_dual_camera": "Envknee-Cartpole-Dual-Camera-Direct"}

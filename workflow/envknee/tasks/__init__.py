@@ -118,11 +118,7 @@ def registration(task_id: str) -> dict[str, Any]:
 
 
 def _register(module: str) -> None:
-    """Import a module that registers tasks.
-
-    Raises:
-        UserError: when there is no such module.
-    """
+    """Import a module that registers tasks."""
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -1,7 +1,4 @@
-"""Drills: break a simulation on purpose at one step in some environments, to test that a study reports it.
-
-Input: an environment of Isaac Lab, changed in place.
-"""
+"""Drills: break a simulation on purpose at one step in some environments, to test that a study reports it."""
 
 import itertools
 import math

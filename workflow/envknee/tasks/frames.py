@@ -1,7 +1,4 @@
-"""Alternatives to Isaac Lab's stack of camera frames, for arms with `observations: per_frame` or `lean`.
-
-Input: an environment of Isaac Lab. Output: the same environment with another stack of camera frames.
-"""
+"""Alternatives to Isaac Lab's stack of camera frames, for arms with `observations: per_frame` or `lean`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -104,10 +101,8 @@ def _stacks(simulated: Any, kind: type) -> list[tuple[Any, str, Any]]:
 def _take_as_it_is(simulated: Any, holder: Any) -> None:
     """Make an observation manager pass a term's uint8 frames on; it would copy them into a float32 buffer.
 
+    A term that also scales, clips or otherwise changes its output is refused: uint8 would overflow.
     Upstream: ObservationManager._term_output_specs and compute_group of Isaac Lab 3.0.0.
-
-    Raises:
-        UserError: when the term also scales, clips or otherwise changes its output: uint8 would overflow.
     """
     manager: Any = getattr(simulated, "observation_manager", None)
     if manager is None:

@@ -1,7 +1,4 @@
-"""Checks that a task's physics and renderers run without Isaac Sim: Newton's do, and PhysX as OvPhysX.
-
-Input: a resolved environment configuration. Output: nothing, or an error that says what is missing.
-"""
+"""Checks that a task's physics and renderers run without Isaac Sim: Newton's do, and PhysX as OvPhysX."""
 
 import ctypes
 import importlib.util
@@ -83,11 +80,7 @@ def _why_not_rendered(renderer: Any) -> str | None:
 
 
 def _check_installed() -> None:
-    """Check that PhysX without Isaac Sim can be loaded.
-
-    Raises:
-        UserError: lists missing packages or libraries, and how to install them.
-    """
+    """Check that PhysX without Isaac Sim can be loaded, or say which packages or libraries are missing."""
     missing = [name for name in WHEELS if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(

@@ -1,10 +1,8 @@
 """The command line: publish a study, publish a running one, or open its store.
 
-Input: a study and its results. Output: runs in the tracking store, or its web page.
-
-    python -m envknee.tracking results/<study> --config FILE            publish
-    python -m envknee.tracking --follow results/<study> --config FILE   publish curves while a sweep runs
-    python -m envknee.tracking --ui --config FILE [--port N]            open the store in a browser, on this machine only
+envknee publish results/<study> --config FILE            publish
+envknee publish --follow results/<study> --config FILE   publish curves while a sweep runs
+envknee publish --ui --config FILE [--port N]            open the store in a browser, on this machine only
 """
 
 import argparse

@@ -1,7 +1,4 @@
-"""Makes a parent run per arm, with verdict, figures and the best trial's policy. The runs of its trials are its children.
-
-Input: a StudyFolder (records, metrics, verdict, figures) and the study. Output: Runs. Independent of the store.
-"""
+"""Makes a parent run per arm, with verdict, figures and the best trial's policy. The runs of its trials are its children."""
 
 import json
 import math

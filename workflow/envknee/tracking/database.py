@@ -1,7 +1,4 @@
-"""The database of a tracking store: a missing SQLite file is made, any other database is checked. Nothing is migrated.
-
-Input: a Store. Output: a database with this MLflow's tables, or an error that says what to do.
-"""
+"""The database of a tracking store: a missing SQLite file is made, any other database is checked. Nothing is migrated."""
 
 from importlib.util import find_spec
 from pathlib import Path

@@ -41,10 +41,7 @@ def describe_trial(
     """Return the run of a trial: its point as parameters, its iterations as curves over frames, and figures of its record."""
     request, outcome = record.request, record.outcome
     tags = {
-        "status": outcome.status,
-        "kind": request.kind,
-        "arm": request.arm,
-        "trial": f"{request.number:04d}",
+        **_trial_tags(request, outcome.status),
         "batch": "library" if request.batch_size is None else "set",
         "reason": outcome.reason or request.refusal,
         "mlflow.note.content": outcome.reason,
@@ -117,16 +114,19 @@ def attempt_of(metrics: bytes) -> str | None:
 
 def describe_running(request: Request, environment: Environment | None, started_unix_s: float, attempt: str) -> Run:
     """Return the run of a trial that has not ended, without curves. It started at `started_unix_s` as far as its files tell."""
-    tags = {"status": "running", "kind": request.kind, "arm": request.arm, "trial": f"{request.number:04d}"}
     return Run(
         key=f"trials/{request.number:04d}",
         name=_name(request, environment, request.world_size),
         started_ms=milliseconds(started_unix_s),
         status="RUNNING",
         params=texts_of(_request_params(request)),
-        tags=texts_of(tags | where_tags(environment)),
+        tags=texts_of(_trial_tags(request, "running") | where_tags(environment)),
         attempt=attempt,
     )
+
+
+def _trial_tags(request: Request, status: str) -> dict[str, Any]:
+    return {"status": status, "kind": request.kind, "arm": request.arm, "trial": f"{request.number:04d}"}
 
 
 def _request_params(request: Request) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""The content of one MLflow run, within MLflow's limits on names and values.
-
-Input: numbers and texts of a trial or an arm. Output: a frozen Run. Pure, except that artifacts are read for their sha256.
-"""
+"""The content of one MLflow run, within MLflow's limits on names and values. Pure, except that artifacts are read."""
 
 import hashlib
 import json

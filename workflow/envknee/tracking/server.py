@@ -1,9 +1,7 @@
 """A tracking server for a group: the command line of `make server` (docs/tracking.md).
 
-Input: a database, a place for files, an address. Output: this process becomes the server.
-
-    envknee server                                                  SQLite, files in tracking/artifacts, this machine only
-    envknee server --host 0.0.0.0 --name mlflow.lab.example:5000    for other machines
+envknee server                                                  SQLite, files in tracking/artifacts, this machine only
+envknee server --host 0.0.0.0 --name mlflow.lab.example:5000    for other machines
 """
 
 import argparse

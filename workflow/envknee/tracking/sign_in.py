@@ -1,7 +1,4 @@
-"""Sign-in of our MLflow server: a generated password, in files that only their owner can read.
-
-Input: a private folder. Output: environment variables that enable MLflow's sign-in. No secret is printed or on a command line.
-"""
+"""Sign-in of our MLflow server: a generated password, in files that only their owner reads. No secret is printed or on a command line."""
 
 import os
 import secrets

@@ -9,6 +9,7 @@ run, or an unfinished run of a killed publisher, is replaced.
 import re
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import IO, TYPE_CHECKING
 
@@ -46,30 +47,26 @@ def results_id(identity: IO[str]) -> str:
     return known
 
 
+@dataclass(frozen=True)
 class Writer:
-    """Writes the runs of one results folder, whose ID is `results` (see `results_id`)."""
+    """Writes the runs of one results folder."""
 
-    def __init__(self, client: "MlflowClient", experiment_id: str, results: str) -> None:
-        self.client = client
-        self.experiment_id = experiment_id
-        self.results = results
+    client: "MlflowClient"
+    experiment_id: str
+    results: str
+    """The folder's ID (see `results_id`)."""
 
     def found(self) -> list["StoredRun"]:
         """Return this results folder's runs in the store, oldest first."""
-        runs: list[StoredRun] = []
-        token = None
-        while True:
-            page = self.client.search_runs(
-                [self.experiment_id],
-                f"tags.`{TAG_RESULTS}` = '{self.results}'",
-                max_results=RUNS_PER_PAGE,
-                order_by=["attributes.start_time"],
-                page_token=token,
+        from mlflow.utils import get_results_from_paginated_fn
+
+        def page(most: int, token: str | None) -> Sequence["StoredRun"]:
+            ours, order = f"tags.`{TAG_RESULTS}` = '{self.results}'", ["attributes.start_time"]
+            return self.client.search_runs(
+                [self.experiment_id], ours, max_results=most, order_by=order, page_token=token
             )
-            runs += page
-            token = page.token
-            if not token:
-                return runs
+
+        return get_results_from_paginated_fn(page, RUNS_PER_PAGE)
 
     def ensure(self, run: Run, parent_id: str | None, stored: Sequence["StoredRun"]) -> tuple[str, bool]:
         """Make sure that a run is complete in the store; return its ID, and whether anything was written.

@@ -1,7 +1,5 @@
 """Whether B may replace A: a non-inferiority test with three answers. Pure.
 
-Input: ratios over all points together. Output: a `Gate`.
-
     pass           the one-sided bound of the loss lies below the margin, for every gating measure
     fail           a loss is shown (two-sided, Holm-corrected) and its estimate exceeds the margin, or fewer trials succeed
     inconclusive   neither: too few pairs, or no machine ran both sides
@@ -11,7 +9,7 @@ At most 1 - confidence of all comparisons pass wrongly, for any number of gating
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from scipy.special import stdtr, stdtrit
 
@@ -45,42 +43,34 @@ class Gate(Frozen):
     """Why the answer is fail or inconclusive."""
 
 
-def bound(
-    measure: str,
-    mean: float,
-    error: float | None,
-    degrees: float,
-    pairs: int,
-    more_is_better: bool,
-    confidence: float,
-    margin: float,
-) -> Bound:
-    """Return the bound of the loss in one measure.
+class Estimate(NamedTuple):
+    """A mean of ln(B / A), with its error."""
 
-    `mean` is that of ln(B / A), with its standard `error` (None if unknown) and degrees of freedom. `margin` is a share of A.
-    """
+    mean: float
+    error: float | None
+    """Standard error; None if unknown."""
+    degrees: float
+    """Degrees of freedom of the error."""
+
+
+def bound(measure: str, log: Estimate, pairs: int, confidence: float, margin: float, *, more_is_better: bool) -> Bound:
+    """Return the bound of the loss in one measure. `margin` is a share of A."""
     sign = -1.0 if more_is_better else 1.0
     limit = -math.log1p(-margin) if more_is_better else math.log1p(margin)
-    share = (lambda log: -math.expm1(-log)) if more_is_better else math.expm1
-    loss = sign * mean
-    if error is None:
+    share = (lambda loss: -math.expm1(-loss)) if more_is_better else math.expm1
+    loss = sign * log.mean
+    if log.error is None:
         return Bound(measure=measure, loss=share(loss), loss_upper=None, passes=False, power=None, pairs_for_power=None)
-    reach = -float(stdtrit(degrees, 1.0 - confidence))
-    upper = loss + reach * error
+    error, degrees = log.error, log.degrees
+    upper = loss - float(stdtrit(degrees, 1.0 - confidence)) * error
+    powers = ((n, _power(error * math.sqrt(pairs / n), n - 1.0, confidence, limit)) for n in range(2, MOST_PAIRS + 1))
     return Bound(
         measure=measure,
         loss=share(loss),
         loss_upper=share(min(upper, 700.0)),
         passes=upper < limit,
         power=_power(error, degrees, confidence, limit),
-        pairs_for_power=next(
-            (
-                n
-                for n in range(2, MOST_PAIRS + 1)
-                if _power(error * math.sqrt(pairs / n), n - 1.0, confidence, limit) >= ENOUGH
-            ),
-            None,
-        ),
+        pairs_for_power=next((n for n, power in powers if power >= ENOUGH), None),
     )
 
 

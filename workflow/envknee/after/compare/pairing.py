@@ -1,6 +1,4 @@
-"""Pairs the trials of two sides.
-
-Input: records of two sides, each of one arm. Output: pairs by point, trials without a counterpart, and notes on them. Pure.
+"""Pairs the trials of two sides, each of one arm. Pure.
 
 Trials are paired by point (kind, num_envs, horizon, batch_size) and repeat, so that both have the same seed. If both sides have a
 point, but no common repeat of it (for example two commits in one study), trials are paired in the order of their repeats. Such pairs

@@ -51,15 +51,8 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         table.add_column(heading, justify="left" if heading in ("measure", "") else "right", no_wrap=True)
     for ratio in comparison.overall:
         p_value = "" if ratio.p_holm is None else f"{ratio.p_holm:.3f}" if ratio.p_holm >= 0.001 else "< 0.001"
-        table.add_row(
-            ratio.measure,
-            f"{ratio.ratio:.3f}",
-            interval(ratio),
-            p_value,
-            str(ratio.points),
-            str(ratio.pairs),
-            ratio.change,
-        )
+        counts = map(str, (ratio.points, ratio.pairs))
+        table.add_row(ratio.measure, f"{ratio.ratio:.3f}", interval(ratio), p_value, *counts, ratio.change)
     if comparison.overall:
         console.print(table)
     else:

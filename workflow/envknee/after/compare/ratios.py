@@ -4,11 +4,11 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from scipy.special import stdtr
 
-from envknee.after.compare.gate import Bound, Gate, bound, gate
+from envknee.after.compare.gate import Bound, Estimate, Gate, bound, gate
 from envknee.after.compare.pairing import (
     Outcomes,
     Pairing,
@@ -135,14 +135,15 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         by_place += _corrected(of_places, confidence)
         if measure.gates:
             pooled, count = stratified(list(pairs.values())), sum(map(len, pairs.values()))
-            bounds.append(bound(measure.name, *pooled, count, measure.more_is_better, confidence, margin))
+            bounds.append(bound(measure.name, pooled, count, confidence, margin, more_is_better=measure.more_is_better))
     overall = _corrected(overall, confidence)
     ended = outcomes(whole)
     losses = [
         f"beyond {margin:.0%}: {ratio.measure}: {percent_change(ratio.ratio)} ({interval(ratio)})"
         for ratio in overall
-        if ratio.change == "worse" and abs(ratio.ratio - 1.0) > margin
+        if same_machine and ratio.change == "worse" and abs(ratio.ratio - 1.0) > margin
     ]
+    losses += [f"in outcomes: {outcome}" for outcome in ended if outcome.fewer]
     return Comparison(
         a=a.name,
         b=b.name,
@@ -156,12 +157,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         left_out=without_counterpart(whole, a.name, b.name),
         outcomes=ended,
         notes=across_machines(whole),
-        gate=gate(
-            bounds,
-            [*(losses if same_machine else []), *(f"in outcomes: {outcome}" for outcome in ended if outcome.fewer)],
-            same_machine,
-            margin,
-        ),
+        gate=gate(bounds, losses, same_machine, margin),
     )
 
 
@@ -183,16 +179,6 @@ def _logarithms(pairing: Pairing, measure: Measure) -> dict[Place, list[float]]:
         if logarithms := [math.log(of_b / of_a) for of_a, of_b in values if of_a and of_b]:
             by_place[place] = logarithms
     return by_place
-
-
-class Estimate(NamedTuple):
-    """The mean of stratified logarithms, with its error."""
-
-    mean: float
-    error: float | None
-    """Standard error; None if unknown."""
-    degrees: float
-    """Degrees of freedom of the error."""
 
 
 def stratified(strata: Sequence[Sequence[float]]) -> Estimate:

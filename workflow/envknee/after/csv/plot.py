@@ -1,14 +1,10 @@
-"""FPS of a user's own table against num_envs, with its law.
-
-Input: a `TableVerdict`. Output: one figure.
-"""
+"""FPS of a user's own table against num_envs, with its law."""
 
 import textwrap
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from envknee.after.csv.verdict import SeriesVerdict, TableVerdict
 from envknee.show.figures.canvas import sizes_axis, thousands
@@ -45,7 +41,7 @@ def plot(verdict: TableVerdict, file: Path) -> None:
     sizes = [point.num_envs for series in verdict.series for point in series.throughput.points]
     sizes_axis(axes, sizes or [1], "Environments (num_envs)")
     axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+    axes.yaxis.set_major_formatter(thousands)
     axes.set_ylabel("Frames per second")
     title = "\n".join(textwrap.fill(_finding(series), 75) for series in verdict.series[:MOST_IN_TITLE])
     axes.set_title(title or verdict.source, color=INK, fontsize=11, loc="left")

@@ -227,11 +227,7 @@ def _row(line: int, cells: Sequence[str], header: Understood, places: Mapping[st
 
 
 def _number(text: str, column: Column, where: str) -> float | int | None:
-    """Return the number in a cell, an integer in a column of whole numbers, or None for an empty cell that may be empty.
-
-    Raises:
-        UserError: for any other cell.
-    """
+    """Return the number in a cell, an integer in a column of whole numbers, or None for an empty cell that may be empty."""
     largest = LARGEST_WHOLE if column.whole else LARGEST
     number = f"a whole number of at least {column.least:g}" if column.whole else "a number above 0"
     expected = f"expected {number}, {column.meaning}"

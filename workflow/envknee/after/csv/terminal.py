@@ -1,7 +1,4 @@
-"""The verdict over a user's own table, for a terminal.
-
-Input: a `TableVerdict`. Output: text, without colours when piped.
-"""
+"""The verdict over a user's own table, for a terminal."""
 
 from collections.abc import Mapping, Sequence
 

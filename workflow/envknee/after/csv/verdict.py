@@ -1,6 +1,4 @@
-"""The verdict over a user's own table, which has no records.
-
-Input: a `Table`. Output: a frozen `TableVerdict`. Pure.
+"""The verdict over a user's own table, which has no records. Pure.
 
 The statistics are those of `envknee.verdict`. Rows with another horizon or batch size are another series. A table has no phases, devices
 or ranks, and the verdict says nothing about them.

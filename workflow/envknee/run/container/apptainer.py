@@ -1,9 +1,4 @@
-"""The image of `runtime: apptainer`: its hashes, whether it fits this checkout, how a command runs in it.
-
-Input: a SIF file and the apptainer on PATH. Output: an `Image` for the record, and command lines. Imports no torch.
-
-    python -m envknee.image containers/isaaclab.sif         print what the image is, as JSON
-"""
+"""The image of `runtime: apptainer`: its hashes, whether it fits this checkout, how a command runs in it. Imports no torch."""
 
 import argparse
 import csv

@@ -4,8 +4,6 @@ Input: the name of an image on this machine (containers/Dockerfile), and docker 
 image for the trials of a study, and command lines.
 
 Tests run it with Podman. It was NEVER run with Docker, nor with a GPU: for those, tests only compare the command lines.
-
-    python -m envknee.docker envknee results/<study>/image.json         pin the image called `envknee`
 """
 
 import argparse

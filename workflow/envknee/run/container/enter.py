@@ -168,7 +168,7 @@ def command_line(
     return apptainer.guarded(scratch, entrance.runner, scratch.name, words), variables
 
 
-def leave(entrance: Entrance, scratch: Path) -> None:
+def leave(entrance: Entrance | None, scratch: Path) -> None:
     """End the container that `command_line` started for `scratch`, if it outlives its process."""
-    if not isinstance(entrance.runner, Path):
+    if entrance is not None and not isinstance(entrance.runner, Path):
         subprocess.run([entrance.runner, "rm", "--force", scratch.name], capture_output=True, check=False)

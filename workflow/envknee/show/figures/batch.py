@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.style import GREY, Dashes, Look, dashes_at, look_at, wrapped
+from envknee.show.figures.style import DASHED, Dashes, Look, dashes_at, look_at, wrapped
 from envknee.verdict.schema.batch import BatchLaw
 from envknee.verdict.schema.study import Verdict
 
@@ -91,7 +91,7 @@ def _noise(axes: Axes, law: BatchLaw, look: Look, ends: tuple[float, float], hei
     if law.b_noise is None or not law.used:
         return
     if ends[0] < law.b_noise < ends[1]:
-        axes.axvline(law.b_noise, color=look.colour, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
+        axes.axvline(law.b_noise, color=look.colour, linewidth=1.0, linestyle=DASHED, zorder=1)
     if law.b_noise_lower is not None:
         lower, upper = max(law.b_noise_lower, ends[0]), min(law.b_noise_upper or ends[1], ends[1])
         if lower < upper:
@@ -109,7 +109,7 @@ def _numbers(axes: Axes) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(5))
     else:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 60.0 * low else (1.0,)))
-    axes.yaxis.set_major_formatter(FuncFormatter(canvas.thousands))
+    axes.yaxis.set_major_formatter(canvas.thousands)
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
@@ -117,15 +117,15 @@ def _explained(laws: Sequence[BatchLaw], verdict: Verdict) -> list[Line2D]:
     keys = []
     points = [point for law in laws for point in law.points]
     if any(point.frames_to_target.interval_lower is not None for point in points):
-        keys.append(canvas.key("o", GREY, f"mean over seeds,\n{verdict.confidence:.0%} interval"))
+        keys.append(canvas.key(f"mean over seeds,\n{verdict.confidence:.0%} interval"))
     if any(law.s_min is not None for law in laws):
         keys.append(canvas.line_key("law S_min (1 + B_noise / B)\n(faint: not used)", width=1.5))
     if any(law.b_noise is not None and law.used for law in laws):
-        keys.append(canvas.line_key("B_noise", linestyle=(0, (4, 3))))
+        keys.append(canvas.line_key("B_noise", linestyle=DASHED))
         if any(law.b_noise_lower is not None for law in laws):
             keys.append(canvas.line_key("its interval", width=4.0, alpha=0.6))
     if any(point.frames_to_target.lower_bound for point in points):
-        keys.append(canvas.key("^", GREY, "a seed spent its budget first:\na lower bound, not fitted", hollow=True))
+        keys.append(canvas.key("a seed spent its budget first:\na lower bound, not fitted", "^", hollow=True))
     return keys
 
 

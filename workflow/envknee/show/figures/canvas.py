@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import CARETDOWN, CARETUP
 from matplotlib.patches import Patch
 from matplotlib.text import Text
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
 from envknee.show.figures.style import GREY, INK, STYLE, Look
 from envknee.show.words import task_and_hardware
@@ -23,6 +23,9 @@ from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series
 
 WIDTH_IN = 9.8
+
+PERCENT = "{x:.0%}"
+"""Format of an axis of shares."""
 
 
 def panels(
@@ -141,7 +144,7 @@ def size_ticks(axes: Axes, sizes: Sequence[int], gap: float) -> None:
             ticks.append(size)
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
+    axes.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
 
 
 def densely(sizes: Sequence[int]) -> list[float]:
@@ -186,12 +189,10 @@ def three_digits(value: float) -> str:
     return thousands(float(f"{value:.3g}"))
 
 
-def key(marker: str, colour: str, label: str, hollow: bool = False, size: float = 6.0) -> Line2D:
+def key(label: str, marker: str = "o", colour: str = GREY, hollow: bool = False, size: float = 6.0) -> Line2D:
     """Return a mark for a legend."""
-    return Line2D(
-        [], [], color=colour, marker=marker, linestyle="none", markersize=size, label=label,
-        markerfacecolor="white" if hollow else colour,
-    )  # fmt: skip
+    face = "white" if hollow else colour
+    return line_key(label, colour, marker=marker, linestyle="none", markersize=size, markerfacecolor=face)
 
 
 def line_key(label: str, colour: str = GREY, width: float = 1.0, **style: Any) -> Line2D:
@@ -263,7 +264,7 @@ def costs_axis(axes: Axes) -> None:
     """Make the y axis logarithmic, with room above for the arrow of a lower bound."""
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+    axes.yaxis.set_major_formatter(thousands)
     axes.yaxis.set_minor_formatter(NullFormatter())
     bottom, top = axes.get_ylim()
     axes.set_ylim(bottom / 1.05, top * 1.25)
@@ -271,10 +272,7 @@ def costs_axis(axes: Axes) -> None:
 
 def series_legend(axes: Axes, looks: dict[Series, Look], more: Sequence[Line2D]) -> None:
     """Put a legend of series, with `more` keys, to the right of a panel."""
-    keys = [
-        Line2D([], [], color=look.colour, marker=look.marker, markersize=6, linewidth=1.8, label=look.label)
-        for look in looks.values()
-    ]
+    keys = [line_key(look.label, look.colour, 1.8, marker=look.marker, markersize=6) for look in looks.values()]
     legend(axes, [*keys, *more])
 
 

@@ -4,19 +4,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from envknee.record.build import reward_averages
 from envknee.record.schema import Record, Row
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.style import COLOURS, GREY, INK, STATUS_MARKERS, dashes_at
+from envknee.show.figures.style import COLOURS, DASHED, INK, STATUS_MARKERS, dashes_at
 from envknee.show.words import STATUS_WORDS, reached
 from envknee.verdict.learning import best_of
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.words.numbers import shown_batch
-
-TARGET_DASHES = (0, (4, 3))
 
 
 class Curve(NamedTuple):
@@ -55,9 +52,9 @@ def draw_learning(evidence: Evidence) -> Figure:
                 markerfacecolor=colours[point] if status == "target_reached" else "white", clip_on=False, zorder=4,
             )  # fmt: skip
         for target in targets:
-            axes.axhline(target, color=INK, linewidth=1.0, linestyle=TARGET_DASHES)
+            axes.axhline(target, color=INK, linewidth=1.0, linestyle=DASHED)
         axes.set_xlim(left=0)
-        axes.xaxis.set_major_formatter(FuncFormatter(canvas.thousands))
+        axes.xaxis.set_major_formatter(canvas.thousands)
     episodes = sorted({curve.record.request.target_episodes or 1 for curve in curves})
     by_frames.set_ylabel(f"Mean episode reward\n(over at least {' or '.join(map(str, episodes))} episodes)")
     by_frames.set_xlabel("Frames, all environments together")
@@ -69,11 +66,11 @@ def draw_learning(evidence: Evidence) -> Figure:
         label = f"{num_envs:,} envs{ranks[arm].each}, T {horizon}, {shown_batch(batch_size)}"
         label = f"{arm}:\n{label}" if several else label
         keys.append(canvas.line_key(label, colours[point], 2, linestyle=dashes[point]))
-    keys += [canvas.line_key(f"target {target:g}", INK, linestyle=TARGET_DASHES) for target in targets]
+    keys += [canvas.line_key(f"target {target:g}", INK, linestyle=DASHED) for target in targets]
     statuses = sorted({curve.record.outcome.status for curve in curves})
-    keys += [
-        canvas.key(STATUS_MARKERS[s], GREY, f"ends: {STATUS_WORDS[s]}", hollow=s != "target_reached") for s in statuses
-    ]
+    for status in statuses:
+        label = f"ends: {STATUS_WORDS[status]}"
+        keys.append(canvas.key(label, STATUS_MARKERS[status], hollow=status != "target_reached"))
     if unseen:
         keys.append(canvas.note(f"not shown: {unseen} that finished\ntoo few episodes"))
     canvas.legend(by_time, keys)

@@ -10,7 +10,7 @@ from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of
+from envknee.show.figures.style import DASHED, GREY, INK, STATUS_MARKERS, Look, looks_of
 from envknee.show.words import STATUS_WORDS
 from envknee.study.space import batch_transitions
 from envknee.verdict.memory_sample import measured_peaks
@@ -57,11 +57,9 @@ def draw_memory(evidence: Evidence) -> Figure:
     axes.set_ylabel(f"Peak memory (GB):\n{' / '.join(sorted({limit.quantity for limit in limits}))}")
     errors = [limit.largest_error_gb for limit in limits if limit.largest_error_gb is not None]
     known = f"\n(misses by up to {max(errors):.2f} GB)" if errors else ":\ntoo few points"
-    keys = [canvas.key("o", GREY, "one trial"), canvas.line_key(f"model v₀ + a·N + b·N·T + c·B{known}", width=1.4)]
-    keys += [
-        canvas.key(STATUS_MARKERS[status], GREY, STATUS_WORDS[status])
-        for status in sorted({r.outcome.status for r in failed})
-    ]
+    keys = [canvas.key("one trial"), canvas.line_key(f"model v₀ + a·N + b·N·T + c·B{known}", width=1.4)]
+    statuses = sorted({record.outcome.status for record in failed})
+    keys += [canvas.key(STATUS_WORDS[status], STATUS_MARKERS[status]) for status in statuses]
     canvas.series_legend(axes, looks, keys)
     return figure
 
@@ -112,7 +110,7 @@ def _device_limits(axes: Axes, limits: Sequence[MemoryLimit], highest: float) ->
         if usable <= 4.0 * highest:
             top = max(top, device_gb * 1.08)
             axes.axhline(device_gb, color=INK, linewidth=1.2)
-            axes.axhline(usable, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
+            axes.axhline(usable, color=INK, linewidth=1.0, linestyle=DASHED)
             axes.annotate(
                 f"device: {device_gb:,.1f} GB; usable with {margin:.0%} kept free: {usable:,.1f} GB", (0.01, usable),
                 xycoords=("axes fraction", "data"), xytext=(0, -4), textcoords="offset points", va="top", fontsize=9,

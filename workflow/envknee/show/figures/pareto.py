@@ -6,12 +6,11 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
 
 from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.style import GREY, INK, Look, look_at, wrapped
+from envknee.show.figures.style import INK, Look, look_at, wrapped
 from envknee.verdict.learning_trials import seconds_of, that_ran
 from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.study import Verdict
@@ -119,7 +118,7 @@ def _scales(axes: Axes, points: Sequence[_Point]) -> None:
         else:
             limit(0.0, high * 1.22)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(canvas.thousands))
+        axis.set_major_formatter(canvas.thousands)
 
 
 def _steps(front: Sequence[Place], right: float) -> list[Place]:
@@ -152,19 +151,19 @@ def _interval(axes: Axes, point: _Point) -> tuple[float, float] | tuple[None, No
 def _keys(
     points: Sequence[_Point], numbered: dict[int, _Point], looks: dict[str, Look], confidence: float
 ) -> list[Line2D]:
-    keys = [canvas.key(look.marker, look.colour, wrapped(f"arm {look.label}")) for look in looks.values()]
+    keys = [canvas.key(wrapped(f"arm {look.label}"), look.marker, look.colour) for look in looks.values()]
     for number, point in numbered.items():
         look, costs = looks[point.arm], f"{point.cost.value:,.1f} s, {point.memory_gb:,.2f} GB"
-        keys.append(canvas.key(look.marker, look.colour, f"{number}: {point.label}\n{costs}"))
+        keys.append(canvas.key(f"{number}: {point.label}\n{costs}", look.marker, look.colour))
     keys += [
         canvas.line_key("Pareto front: less of one\ncosts more of the other", INK, 1.2),
-        canvas.key("o", GREY, "beaten in both", hollow=True),
+        canvas.key("beaten in both", hollow=True),
         canvas.note("num_envs/horizon/batch\n(lib: the library's own)"),
     ]
     if any(point.cost.interval_lower is not None for point in points):
         keys.append(canvas.line_key(f"{confidence:.0%} interval over seeds", width=1.3))
     if any(point.spent_s for point in points):
-        keys.append(canvas.key("^", GREY, "target not reached: the time\nto it lies above", hollow=True))
+        keys.append(canvas.key("target not reached: the time\nto it lies above", "^", hollow=True))
     if any(point.without_memory for point in numbered.values()):
         keys.append(canvas.note(f"{WITHOUT_MEMORY} some trials there ran out\nof memory or were refused"))
     return keys

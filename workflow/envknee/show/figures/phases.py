@@ -8,12 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import PercentFormatter
 
 from envknee.record.schema import PHASES
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.style import GREY, INK, PHASE_LOOKS, looks_of
+from envknee.show.figures.style import DASHED, GREY, INK, PHASE_LOOKS, looks_of
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 
@@ -54,7 +53,7 @@ def draw_phases(evidence: Evidence) -> Figure:
         for colour, hatch in [PHASE_LOOKS[phase]]
     ]
     if any(_floor(laws) is not None for laws in shown):
-        keys.append(canvas.line_key("limit of many num_envs:\nsum of all c", INK, 1.2, linestyle=(0, (4, 3))))
+        keys.append(canvas.line_key("limit of many num_envs:\nsum of all c", INK, 1.2, linestyle=DASHED))
     if any(_is_cut(laws) for laws in shown):
         keys.append(canvas.note("numbers above: bars cut off,\nand how high they are"))
     if len(series) > len(shown):
@@ -88,7 +87,7 @@ def _per_frame(axes: Axes, laws: PhaseLaws) -> None:
             )  # fmt: skip
     floor = _floor(laws)
     if floor is not None:
-        axes.axhline(floor, color=INK, linewidth=1.2, linestyle=(0, (4, 3)), zorder=4)
+        axes.axhline(floor, color=INK, linewidth=1.2, linestyle=DASHED, zorder=4)
 
 
 def _is_cut(laws: PhaseLaws) -> bool:
@@ -104,7 +103,7 @@ def _floor(laws: PhaseLaws) -> float | None:
 def _shares(axes: Axes, laws: PhaseLaws) -> None:
     _stack(axes, laws, [[point.shares[phase] for phase in PHASES] for point in laws.points])
     axes.set_ylim(0.0, 1.0)
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.yaxis.set_major_formatter(canvas.PERCENT)
 
 
 def _stack(axes: Axes, laws: PhaseLaws, heights: list[list[float]]) -> None:

@@ -1,7 +1,7 @@
-"""Every figure: its name, section, drawing function, and the studies that have it.
+"""Every figure: its name, section, and the studies that have it.
 
-To add a figure, write a module with a function from `Evidence` to a matplotlib figure, its caption as workflow/report/NAME.rst, and an
-entry in `FIGURES`. Snakemake's rules, the report, `envknee keep` and MLflow use the entry.
+To add a figure, write a module NAME with a function draw_NAME from `Evidence` to a matplotlib figure, its caption as
+workflow/report/NAME.rst, and an entry in `FIGURES`. Snakemake's rules, the report, `envknee keep` and MLflow use the entry.
 
 The study alone decides which figures there are, before anything runs. This module imports no matplotlib, because a dry run reads it.
 """
@@ -26,8 +26,6 @@ class Entry(NamedTuple):
 
     name: str
     section: str
-    drawn_by: str
-    """`module:function`, below envknee.show.figures."""
     belongs_to: Callable[[Study], bool]
     """Whether a study has this figure. A figure without data says so in words."""
     is_kept: bool = False
@@ -50,8 +48,8 @@ class Entry(NamedTuple):
 
     def draw(self, evidence: "Evidence") -> "Figure":
         """Return the figure of a study."""
-        module, _, function = self.drawn_by.partition(":")
-        return getattr(importlib.import_module(f"envknee.show.figures.{module}"), function)(evidence)
+        module = importlib.import_module(f"envknee.show.figures.{self.name}")
+        return getattr(module, f"draw_{self.name}")(evidence)
 
 
 def _learns(study: Study) -> bool:
@@ -71,15 +69,15 @@ def _has_batch_sizes(study: Study) -> bool:
 
 
 FIGURES = (
-    Entry("throughput", THRESHOLDS, "throughput:draw_throughput", lambda study: study.throughput is not None, is_kept=True),
-    Entry("memory", THRESHOLDS, "memory:draw_memory", lambda _: True),
-    Entry("phases", THRESHOLDS, "phases:draw_phases", lambda study: study.throughput is not None and study.phases != "off"),
-    Entry("scaling", THRESHOLDS, "scaling:draw_scaling", _scales, is_kept=True),
-    Entry("learning", LEARNING, "learning:draw_learning", _learns),
-    Entry("target", LEARNING, "target:draw_target", _learns, is_kept=True),
-    Entry("rules", LEARNING, "rules:draw_rules", _has_rules, is_kept=True),
-    Entry("pareto", LEARNING, "pareto:draw_pareto", _learns),
-    Entry("batch", LEARNING, "batch:draw_batch", _has_batch_sizes),
+    Entry("throughput", THRESHOLDS, lambda study: study.throughput is not None, is_kept=True),
+    Entry("memory", THRESHOLDS, lambda _: True),
+    Entry("phases", THRESHOLDS, lambda study: study.throughput is not None and study.phases != "off"),
+    Entry("scaling", THRESHOLDS, _scales, is_kept=True),
+    Entry("learning", LEARNING, _learns),
+    Entry("target", LEARNING, _learns, is_kept=True),
+    Entry("rules", LEARNING, _has_rules, is_kept=True),
+    Entry("pareto", LEARNING, _learns),
+    Entry("batch", LEARNING, _has_batch_sizes),
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.style import GREY, looks_of
+from envknee.show.figures.style import looks_of
 from envknee.verdict.series import Series
 
 
@@ -37,8 +37,8 @@ def draw_rules(evidence: Evidence) -> Figure:
     canvas.sizes_axis(speeds, sizes, canvas.num_envs_label(verdict))  # the panels share it
     for axes in (seconds, frames, speeds):
         canvas.costs_axis(axes)
-    keys = [canvas.key("o", GREY, f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval")]
+    keys = [canvas.key(f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval")]
     if any(point.seeds > point.reached for rule in rules for point in rule.points):
-        keys.append(canvas.key("^", GREY, "some seeds did not reach\nit: more than this", hollow=True))
+        keys.append(canvas.key("some seeds did not reach\nit: more than this", "^", hollow=True))
     canvas.series_legend(seconds, looks, keys)
     return figure

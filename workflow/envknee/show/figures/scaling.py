@@ -1,11 +1,10 @@
 """Scaling efficiency of several ranks against num_envs per rank."""
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.style import GREY, INK, looks_of
+from envknee.show.figures.style import DASHED, INK, looks_of
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series
@@ -31,18 +30,18 @@ def draw_scaling(evidence: Evidence) -> Figure:
             ends = point.efficiency_lower, point.efficiency_upper
             canvas.value_mark(axes, x, point.efficiency, ends, look, hollow=point.efficiency_lower is None)
     whole = axes.axhline(
-        1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), label="100%: k ranks give\nk times one rank's FPS"
+        1.0, color=INK, linewidth=1.0, linestyle=DASHED, label="100%: k ranks give\nk times one rank's FPS"
     )
     bounds = [bound for point in points for bound in (point.efficiency_lower, point.efficiency_upper)]
     axes.set_ylim(*canvas.readable([0.8, 1.2, *(point.efficiency for point in points)], bounds))
     canvas.sizes_axis(axes, [point.num_envs for point in points], canvas.num_envs_label(verdict))
     axes.set_ylabel("Scaling efficiency:\nFPS of all ranks / (ranks × FPS of one)")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.yaxis.set_major_formatter(canvas.PERCENT)
     keys = [whole]
     if any(point.efficiency_lower is not None for point in points):
-        keys.append(canvas.key("o", GREY, f"{verdict.confidence:.0%} interval"))
+        keys.append(canvas.key(f"{verdict.confidence:.0%} interval"))
     if any(point.efficiency_lower is None for point in points):
-        keys.append(canvas.key("o", GREY, "one repeat: no interval", hollow=True))
+        keys.append(canvas.key("one repeat: no interval", hollow=True))
     canvas.series_legend(axes, looks, keys)
     return figure
 

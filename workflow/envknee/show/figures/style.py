@@ -20,6 +20,9 @@ Dashes = tuple[float, tuple[float, ...]]
 DASHES: tuple[Dashes, ...] = ((0.0, ()), (0.0, (5.0, 2.0)), (0.0, (1.0, 1.5)))
 """Solid, dashed, dotted: for more lines than colours."""
 
+DASHED = (0, (4, 3))
+"""Dashes of a line that no series has, such as a cut-off, a target or a limit."""
+
 STATUS_MARKERS = {
     "ok": "o",
     "target_reached": "o",

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.style import GREY, Look, looks_of
+from envknee.show.figures.style import Look, looks_of
 from envknee.show.words import reached
 from envknee.verdict.learning import best_of
 from envknee.verdict.learning_trials import gpus_of, seconds_of, that_ran
@@ -52,11 +52,11 @@ def draw_target(evidence: Evidence) -> Figure:
                 colour = looks[limit.series].colour
                 axes.axvline(limit.threshold_num_envs, color=colour, linewidth=1.3, linestyle=DASHES, zorder=1)
     keys = [
-        canvas.key("o", GREY, f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval"),
-        canvas.key("o", GREY, "one seed", size=3.2),
+        canvas.key(f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval"),
+        canvas.key("one seed", size=3.2),
     ]
     if any(point.seeds > point.reached for limit in limits for point in limit.points):
-        keys.append(canvas.key("^", GREY, "a seed that did not reach\nit: more than this", hollow=True))
+        keys.append(canvas.key("a seed that did not reach\nit: more than this", "^", hollow=True))
     if any(limit.threshold_num_envs is not None for limit in limits):
         keys.append(canvas.line_key("doubling stops saving", width=1.3, linestyle=DASHES))
     canvas.series_legend(right, looks, keys)

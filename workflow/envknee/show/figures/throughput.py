@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.style import GREY, INK, STATUS_MARKERS, Look, looks_of
+from envknee.show.figures.style import DASHED, GREY, INK, STATUS_MARKERS, Look, looks_of
 from envknee.show.words import recommended, shared_series
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
@@ -46,7 +46,7 @@ def draw_throughput(evidence: Evidence) -> Figure:
     canvas.sizes_axis(figure.axes[-1], sizes, canvas.num_envs_label(verdict))
     several = any(arm.world_size > 1 for arm in verdict.arms)
     upper.set_ylabel("Frames per second,\ncollecting and learning" + (",\nall ranks together" if several else ""))
-    upper.yaxis.set_major_formatter(FuncFormatter(canvas.thousands))
+    upper.yaxis.set_major_formatter(canvas.thousands)
     canvas.series_legend(upper, looks, _throughput_keys(limits))
     return figure
 
@@ -128,28 +128,28 @@ def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Seri
             ends = gain.gain_lower, gain.gain_upper
             canvas.value_mark(axes, gain.num_envs * dodge, gain.gain, ends, look, hollow=not gain.shown_below_delta)
     axes.set_ylabel("FPS gained by\ndoubling num_envs")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.yaxis.set_major_formatter(canvas.PERCENT)
     axes.axhline(0.0, color=GREY, linewidth=0.8)
-    axes.axhline(verdict.delta, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
+    axes.axhline(verdict.delta, color=INK, linewidth=1.0, linestyle=DASHED)
     cut_off = f"cut-off {verdict.delta:.0%}"
     axes.annotate(cut_off, (1.005, verdict.delta), xycoords=("axes fraction", "data"), va="center", fontsize=9)
     gains = [gain for limit in limits for gain in limit.gains]
     bounds = [bound for gain in gains for bound in (gain.gain_lower, gain.gain_upper)]
     axes.set_ylim(*canvas.readable([*(gain.gain for gain in gains), -0.05, 3 * verdict.delta], bounds))
-    shown = canvas.key("o", GREY, f"shown to be below the\ncut-off ({verdict.confidence:.0%})")
-    canvas.legend(axes, [shown, canvas.key("o", GREY, "not shown", hollow=True)])
+    shown = canvas.key(f"shown to be below the\ncut-off ({verdict.confidence:.0%})")
+    canvas.legend(axes, [shown, canvas.key("not shown", hollow=True)])
 
 
 def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
     if all(len(point.fps_repeats) == 1 for limit in limits for point in limit.points):
-        keys = [canvas.key("o", GREY, "one repeat per point:\nno interval, no threshold")]
+        keys = [canvas.key("one repeat per point:\nno interval, no threshold")]
     else:
         keys = [
-            canvas.key("o", GREY, f"mean of repeats, {limits[0].confidence:.0%} interval"),
-            canvas.key("o", GREY, "one repeat", size=3.2),
+            canvas.key(f"mean of repeats, {limits[0].confidence:.0%} interval"),
+            canvas.key("one repeat", size=3.2),
         ]
     if any(point.composed for limit in limits for point in limit.points):
-        keys.append(canvas.key("o", GREY, "composed from times\nat the smallest horizon", hollow=True))
+        keys.append(canvas.key("composed from times\nat the smallest horizon", hollow=True))
     laws = [limit.law for limit in limits if limit.law is not None]
     if laws:
         ranks = "k·" if any(limit.world_size > 1 for limit in limits) else ""
@@ -158,7 +158,7 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
         if unused:
             keys.append(canvas.note(f"(faint: not used,\nmisses by up to {max(unused):.0%})"))
     if any(limit.infeasible for limit in limits):
-        keys.append(canvas.key(STATUS_MARKERS["oom"], GREY, "did not fit the memory"))
+        keys.append(canvas.key("did not fit the memory", STATUS_MARKERS["oom"]))
     return keys
 
 
