@@ -7,7 +7,7 @@ A `Trial` holds the request, rows and outcome; its record follows from them by `
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from envknee.record.build import build_record
 from envknee.record.schema import (
@@ -37,6 +37,15 @@ CURVE = 24
 """Rows of a learning trial."""
 
 
+Value = TypeVar("Value")
+
+
+def known(value: Value | None) -> Value:
+    """Return what was measured; without it a test fails."""
+    assert value is not None
+    return value
+
+
 @dataclass(frozen=True)
 class Trial:
     """The three files that a record follows from."""
@@ -59,9 +68,7 @@ class Trial:
 
     def on(self, **changes: Any) -> "Trial":
         """Return this trial as another environment measured it."""
-        environment = self.outcome.environment
-        assert environment is not None
-        return self.ended(environment=environment.model_copy(update=changes))
+        return self.ended(environment=known(self.outcome.environment).model_copy(update=changes))
 
 
 def a_study(**sections: Any) -> Study:

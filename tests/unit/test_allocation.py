@@ -119,9 +119,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyFol
     signal.signal(signal.SIGUSR1, before)
 
 
-def test_no_trial_begins_in_the_last_minutes_even_where_the_end_was_changed(
-    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
-):
+def test_no_trial_begins_in_the_last_minutes_even_where_the_end_was_changed(folder: StudyFolder, monkeypatch):
     closed, lefts = threading.Event(), iter([None, 3600.0, 3600.0, 290.0, 120.0])
     monkeypatch.setattr(allocation, "left_s", lambda _: next(lefts))
     closing = Closing(folder, "7", 300.0, closed.set)
@@ -136,9 +134,7 @@ def test_no_trial_begins_in_the_last_minutes_even_where_the_end_was_changed(
         Closing(folder, "7", 300.0, closed.set).start()
 
 
-def test_a_signal_of_slurms_closes_a_sweep_and_its_blocks(
-    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_signal_of_slurms_closes_a_sweep_and_its_blocks(folder: StudyFolder, monkeypatch, capsys):
     closed = threading.Event()
     monkeypatch.setattr(allocation, "left_s", lambda _: None)
     closing = Closing(folder, "7", 300.0, closed.set)

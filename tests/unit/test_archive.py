@@ -213,9 +213,7 @@ def test_a_tracking_store_in_an_archive_is_left_out(folder: StudyFolder, tmp_pat
         assert json.loads(there.study.read_text())["tracking"] == {"uri": None}
 
 
-def test_no_archive_takes_more_memory_or_disk_than_it_may(
-    folder: StudyFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_no_archive_takes_more_memory_or_disk_than_it_may(folder: StudyFolder, tmp_path: Path, monkeypatch):
     packed = archive.write(folder, tmp_path / "demo.zip")
     with zipfile.ZipFile(packed, "a") as target:
         target.writestr("figures/bomb.png", bytes(10_000_000), zipfile.ZIP_BZIP2)

@@ -344,7 +344,6 @@ def test_learning_is_told_as_seconds_and_what_was_censored_as_more_than_the_budg
     ]
     shown = [o.value for o in told(study, trials, "learning")]
     best = trials[1].record.best_reward
-    assert best is not None
     # shortfall 4.0 - 2.4 = 1.6; progress 4 / (4 + 1.6) = 0.714; 60 x (2 - 0.714) = 77.1
     assert best == pytest.approx(2.4)
     assert shown == [20.0, pytest.approx(77.142857), 120.0, 120.0]

@@ -18,6 +18,7 @@ from envknee.study.load import parse_study, read_study
 from envknee.study.model import Study, Task
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from records import known
 
 REPOSITORY = Path(__file__).parents[2]
 STUDY_FILES = sorted([REPOSITORY / "config" / "config.yaml", *(REPOSITORY / "config" / "studies").glob("*.yaml")])
@@ -93,8 +94,7 @@ def test_an_exponent_makes_a_number_although_yaml_1_1_reads_text(written: str, n
     assert isinstance(yaml.safe_load(f"x: {written}")["x"], str | float)
     learning = LEARNING | {"target_reward": written}
     study = parse_study(plain(learning=learning, task__overrides={"agent.a": written, "agent.b": [written, "rgb"]}))
-    assert study.learning is not None
-    assert study.learning.target_reward == number
+    assert known(study.learning).target_reward == number
     assert study.task.overrides == {"agent.a": number, "agent.b": [number, "rgb"]}
     assert type(study.task.overrides["agent.a"]) is float
 

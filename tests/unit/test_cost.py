@@ -26,7 +26,6 @@ JOB = (
 def test_a_job_tells_when_it_was_submitted_and_started(monkeypatch: pytest.MonkeyPatch):
     job = parse_job("7", JOB)
     assert (job.partition, job.nodes) == ("gpu", "n1")
-    assert job.started_unix_s is not None and job.submitted_unix_s is not None
     assert job.started_unix_s - job.submitted_unix_s == 90
     assert parse_job("7", JOB.replace("2026-11-21T10:01:30", "Unknown")).started_unix_s is None
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
@@ -104,9 +103,7 @@ def test_attempts_that_left_no_result_are_counted_at_the_one_that_did(tmp_path: 
 
 
 @pytest.mark.parametrize("jump_s", [-3600.0, 365 * 86400.0])
-def test_a_clock_that_is_set_meanwhile_changes_no_duration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump_s: float
-):
+def test_a_clock_that_is_set_meanwhile_changes_no_duration(tmp_path: Path, monkeypatch, jump_s: float):
     now, trial = time.time(), TrialFolder(tmp_path)
     with attempts.counted(trial):
         spent = cost.start([])

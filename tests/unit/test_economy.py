@@ -79,8 +79,7 @@ def test_a_clear_knee_takes_a_fraction_of_the_grid_and_the_rest_is_skipped(windo
     assert max(request.num_envs for request in trials) <= 4096, "nothing beyond what decides"
     assert (verdict.trials_measured, verdict.trials_planned) == (len(trials), len(trials))
     assert verdict.statuses == {"ok": len(trials), "skipped": len(requests) - len(trials)}
-    reason = requests[-1].skip
-    assert reason is not None and "decided, doubling 512 and 1,024 environments has stopped paying" in reason
+    assert "decided, doubling 512 and 1,024 environments has stopped paying" in (requests[-1].skip or "")
 
 
 def test_repeats_of_a_point_are_counted_and_have_seeds_of_their_own():

@@ -25,7 +25,7 @@ from envknee.show.figures.throughput import draw_throughput
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from matplotlib.figure import Figure
-from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, phase_trials, write_study
+from records import GPU, Trial, a_study, a_trial, fps_trials, known, learning_trials, phase_trials, write_study
 from test_limits_batch import three, trials_of
 from test_limits_phase_law import LAWS, SIZES, at
 
@@ -310,8 +310,7 @@ def test_a_series_has_one_colour_in_every_figure():
     words = ("horizon 8, batch 128", "horizon 16, batch 128")
 
     def colours(figure: Figure) -> dict[str, object]:
-        legend = figure.axes[0].get_legend()
-        assert legend is not None
+        legend = known(figure.axes[0].get_legend())
         keys = zip(legend.get_texts(), legend.get_lines(), strict=True)
         return {text.get_text(): line.get_color() for text, line in keys if text.get_text() in words}
 

@@ -8,7 +8,7 @@ from envknee.record.schema import Status
 from envknee.show.figures.pareto import draw_pareto, pareto_front
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
-from records import GPU, Trial, a_study, a_trial, learning_trials
+from records import GPU, Trial, a_study, a_trial, known, learning_trials
 
 
 def points(*places: tuple[int, float, Sequence[float | None]], first: int = 0, arm: str = "stock") -> list[Trial]:
@@ -24,8 +24,7 @@ def points(*places: tuple[int, float, Sequence[float | None]], first: int = 0, a
 
 def labels_of(figure: Figure) -> list[str]:
     """Return the first line of each numbered point's key."""
-    legend = figure.axes[0].get_legend()
-    assert legend is not None
+    legend = known(figure.axes[0].get_legend())
     lines = [text.get_text().split("\n")[0] for text in legend.get_texts()]
     return [line for line in lines if line[0].isdigit() and ": " in line]
 

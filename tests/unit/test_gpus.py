@@ -15,6 +15,7 @@ import torch
 from envknee.machine import environment, gpus
 from envknee.study.errors import UserError
 from programs import a_program
+from records import known
 
 UUIDS = ["GPU-a", "GPU-b", "GPU-c"]
 
@@ -35,8 +36,7 @@ def holder(count: int, folder: Path, seconds: float = 60.0) -> "subprocess.Popen
 
 
 def held_by(process: "subprocess.Popen[str]") -> list[str]:
-    assert process.stdout is not None
-    return process.stdout.readline().split()
+    return known(process.stdout).readline().split()
 
 
 def refusal(count: int, uuids: list[str], folder: Path | None = None) -> str:

@@ -29,7 +29,6 @@ def read(path: Path) -> TrainingBundle:
 def built(record: Record, rows: list[Row], folder: Path) -> tuple[TrainingBundle, dict[str, Any]]:
     """Return the bundle of a trial as its file has it, and its figures of envknee's own."""
     made = bundle(record, rows)
-    assert made is not None
     write_bundle_file(made, str(folder / "training.json"))
     as_read = read(folder / "training.json")
     assert as_read == made and as_read.extra is not None

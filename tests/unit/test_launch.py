@@ -18,7 +18,7 @@ from envknee.run import attempts, launch
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import StudyFolder, TrialFolder
-from records import GPU, a_study, a_trial, write_study, write_trial
+from records import GPU, a_study, a_trial, known, write_study, write_trial
 
 
 def a_measured_trial(folder: TrialFolder, **changes) -> TrialFolder:
@@ -189,8 +189,7 @@ finally:
 def test_a_second_signal_leaves_no_process_behind():
     """One that has left its session and its parent, too, and ignores SIGTERM."""
     with subprocess.Popen([sys.executable, "-c", STOPPED_TWICE], stdout=subprocess.PIPE, text=True) as launcher:
-        assert launcher.stdout is not None
-        said = [launcher.stdout.readline() for _ in range(3)]  # the processes may be faster than the launcher
+        said = [known(launcher.stdout).readline() for _ in range(3)]  # the processes may be faster than the launcher
         assert sorted(said) == ["started\n", "started\n", "waiting\n"]
         for _ in range(3):
             launcher.send_signal(signal.SIGTERM)

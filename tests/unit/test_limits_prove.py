@@ -11,6 +11,7 @@ import pytest
 from envknee.study.errors import UserError
 from envknee.verdict import memory_fit
 from envknee.verdict.rule import affine, doublings, union
+from records import known
 from scipy.stats import binom
 
 from benchmarks import prove
@@ -68,13 +69,10 @@ def test_throughput_limits_keep_their_promises():
     assert_promises(rows, ("gain", "threshold", "half_saturation", "asymptote"))
     assert pooled(rows, "false_reached") <= prove.LARGEST_FALSE_SHARE
     by_name = {(row.scenario, row.repeats): row for row in rows}
-    clear = by_name["clear plateau", 5].found
-    assert clear is not None and clear.share >= 0.90, "a rule that never decides would keep every promise"
+    assert known(by_name["clear plateau", 5].found).share >= 0.90, "a rule that never decides would keep every promise"
     alone = by_name["one repeat", 1]
-    assert alone.found is not None and alone.false_reached is not None
-    assert (alone.found.hits, alone.false_reached.hits, alone.gain) == (0, 0, None)
-    top = by_name["out of memory at the top", 5].false_reached
-    assert top is not None and top.hits == 0, "memory is no plateau"
+    assert (known(alone.found).hits, known(alone.false_reached).hits, alone.gain) == (0, 0, None)
+    assert known(by_name["out of memory at the top", 5].false_reached).hits == 0, "memory is no plateau"
 
 
 def test_estimates_from_tables_without_repeats_keep_their_promises():
@@ -240,8 +238,7 @@ def test_the_documented_table_has_the_program_s_columns_and_rows():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
-    [(["--studies", "0"], "--studies is 0"), (["--output", "proof.txt"], "ends in .md or .json")],
+    ("arguments", "said"), [(["--studies", "0"], "--studies is 0"), (["--output", "proof.txt"], "ends in .md or .json")]
 )
 def test_bad_arguments_are_explained(arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "argv", ["prove", *arguments])

@@ -10,7 +10,7 @@ from envknee.verdict.memory_sample import Room, Sample
 from envknee.verdict.schema.memory import MemoryWall
 from envknee.verdict.schema.remedies import Remedies, Remedy
 from envknee.verdict.series import Series
-from records import CPU, GPU, Trial, a_study, a_trial, records_of
+from records import CPU, GPU, Trial, a_study, a_trial, known, records_of
 
 CARD = GPU.model_copy(update={"memory_gb": 8.0})
 PX = {"env.scene.tiled_camera.width": 128, "env.scene.tiled_camera.height": 128}
@@ -57,9 +57,7 @@ def study(**decided):
 
 
 def found_in(measured: list[Trial], **decided) -> Remedies:
-    remedies = decide(records_of(measured), study(**decided)).remedies
-    assert remedies is not None
-    return remedies
+    return known(decide(records_of(measured), study(**decided)).remedies)
 
 
 def named(advice: Remedies) -> dict[str, Remedy]:
@@ -149,8 +147,7 @@ def test_two_sizes_that_fitted_show_no_more_room_than_what_ran_out_of_memory_sho
 def test_what_fits_the_baseline_alone_shows_less_room():
     lean = study().model_copy(update={"decide": study(baseline="lean").decide})
     measured = trials(sizes=(8, 16, 64))
-    advice = decide(records_of(measured), lean).remedies
-    assert advice is not None
+    advice = known(decide(records_of(measured), lean).remedies)
     baseline = named(advice)["baseline"]
     assert (baseline.room, baseline.shown_at) == ("less", 64)
     assert "ran out of memory with 64, which fit the baseline" in baseline.statement

@@ -10,7 +10,7 @@ from envknee.study.model import Decide
 from envknee.verdict import throughput
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.throughput import fit_law
-from records import GPU, Trial, a_trial, fps_trials, records_of
+from records import GPU, Trial, a_trial, fps_trials, known, records_of
 
 from benchmarks.prove import DELTA, SIZES
 
@@ -122,10 +122,7 @@ def test_two_repeats_decide_nothing_and_an_undecided_series_says_how_many_would(
 
 
 def test_a_doubling_whose_ends_ran_on_different_machines_decides_nothing():
-    trials = [
-        *fps_trials({16: [100, 101, 102]}, device=GPU),
-        *fps_trials({32: [101, 102, 103]}, first=9, device=OTHER),
-    ]
+    trials = [*fps_trials({16: [100, 101, 102]}, device=GPU), *fps_trials({32: [101, 102, 103]}, first=9, device=OTHER)]
     limit = analyse(trials)
     assert (limit.state, limit.gains[0].machines, limit.gains[0].gain_upper) == ("undecided", 0, None)
     assert any(note.startswith("no machine ran both 16 and 32") for note in limit.notes)
@@ -167,8 +164,7 @@ def test_series_are_kept_apart_and_learning_trials_out():
 
 def test_law_recovers_what_made_the_data():
     # t = 0.1 + 0.001 N, horizon 8: asymptote 8 / 0.001, half of it at N = 100.
-    law = fit_law({n: [8 * n / (0.1 + 0.001 * n)] * 2 for n in SIZES}, 8, 0.95)
-    assert law is not None
+    law = known(fit_law({n: [8 * n / (0.1 + 0.001 * n)] * 2 for n in SIZES}, 8, 0.95))
     assert (law.t0_s, law.s_per_env) == (pytest.approx(0.1), pytest.approx(0.001))
     assert (law.asymptote_fps, law.half_saturation_num_envs) == (pytest.approx(8000), pytest.approx(100))
     assert (law.largest_relative_error, law.used) == (pytest.approx(0, abs=1e-9), True)
@@ -188,8 +184,7 @@ def test_law_of_absurd_numbers_is_finite_and_not_used():
 
 
 def test_law_without_saturation_has_no_asymptote():
-    law = fit_law({n: [n * 1.0] * 2 for n in SIZES}, 8, 0.95)
-    assert law is not None
+    law = known(fit_law({n: [n * 1.0] * 2 for n in SIZES}, 8, 0.95))
     assert (law.s_per_env, law.asymptote_fps, law.half_saturation_num_envs) == (pytest.approx(0, abs=1e-12), None, None)
 
 
@@ -205,16 +200,14 @@ def test_law_intervals_cover():
     covered, studies = 0, 400  # make prove has more
     for _ in range(studies):
         fps = {n: [8 * n / (0.1 + 0.001 * n) * math.exp(0.02 * generator.standard_normal())] for n in SIZES}
-        law = fit_law(fps, 8, 0.95)
-        assert law is not None and law.asymptote_fps_lower is not None and law.asymptote_fps_upper is not None
+        law = known(fit_law(fps, 8, 0.95))
         covered += law.asymptote_fps_lower <= 8000 <= law.asymptote_fps_upper
     assert covered >= 0.93 * studies
 
 
 def test_law_of_several_ranks_is_the_time_of_an_iteration_and_their_fps_together():
     # Two ranks that iterate in the time of one: the same t0 and c, twice the FPS.
-    law = fit_law({n: [2 * 8 * n / (0.1 + 0.001 * n)] * 2 for n in SIZES}, 8, 0.95, world_size=2)
-    assert law is not None
+    law = known(fit_law({n: [2 * 8 * n / (0.1 + 0.001 * n)] * 2 for n in SIZES}, 8, 0.95, world_size=2))
     assert (law.t0_s, law.s_per_env) == (pytest.approx(0.1), pytest.approx(0.001))
     assert (law.asymptote_fps, law.half_saturation_num_envs) == (pytest.approx(16_000), pytest.approx(100))
     assert (law.largest_relative_error, law.used) == (pytest.approx(0, abs=1e-9), True)

@@ -25,6 +25,7 @@ from records import (
     a_study,
     a_trial,
     fps_trials,
+    known,
     learning_trials,
     phase_trials,
     records_of,
@@ -43,9 +44,7 @@ def the_arm(trials: list[Trial], study: Study | None = None) -> ArmVerdict:
 
 
 def the_headline(trials: list[Trial], study: Study | None = None) -> Headline:
-    headline = the_arm(trials, study).headline
-    assert headline is not None
-    return headline
+    return known(the_arm(trials, study).headline)
 
 
 def test_reached_recommends_the_threshold_of_the_fastest_series():
@@ -101,10 +100,7 @@ def test_a_point_whose_simulation_was_wrong_carries_no_verdict_and_is_named():
     fast = fps_trials({128: [9000.0, 9001.0, 9002.0]}, first=9, status="invalid")
     failure = Failure(iteration=None, tensor="simulation", env_indices=[], dump=None)
     reason = "MuJoCo-Warp dropped contacts or constraints"
-    wrong = [
-        Trial(trial.request, trial.rows, trial.outcome.model_copy(update={"failure": failure, "reason": reason}))
-        for trial in fast
-    ]
+    wrong = [trial.ended(failure=failure, reason=reason) for trial in fast]
     verdict = decide(records_of([*fps_trials(PLATEAU), *wrong]), a_study())
     (arm,) = verdict.arms
     assert arm.headline is not None and arm.headline.num_envs == 32
@@ -252,13 +248,13 @@ def test_several_gpus_are_told_per_gpu_and_their_fps_together():
     assert (two.world_size, two.rank_word, ranks.world_size, ranks.rank_word) == (2, "GPU", 4, "rank")
     assert two.hardware == ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"]
     assert ranks.hardware == ["AMD EPYC (2 cores, 25.3 GB; 4 ranks)"]
-    assert two.headline is not None and ranks.headline is not None
-    assert two.headline.statement == (
+    on_gpus, on_cpu = known(two.headline), known(ranks.headline)
+    assert on_gpus.statement == (
         "run 32 environments per GPU, horizon 8, batch 128: 191 FPS on 2 GPUs, 98% of the best seen;"
         " 8.50 GB, 10% of the memory per GPU"
     )
-    assert ranks.headline.statement.startswith("run 64 environments per rank, horizon 8, batch 128: 381 FPS on 4 ranks")
-    assert ranks.headline.what_would_move_it.startswith("Measure 128 environments per rank: ")
+    assert on_cpu.statement.startswith("run 64 environments per rank, horizon 8, batch 128: 381 FPS on 4 ranks")
+    assert on_cpu.what_would_move_it.startswith("Measure 128 environments per rank: ")
 
 
 def test_what_would_move_several_gpus():
@@ -275,11 +271,10 @@ def test_what_would_move_several_gpus():
 
 def test_gpus_of_several_kinds_are_all_named_and_one_rank_that_broke_stands_for_all():
     pair = a_trial(16, gpus=2, device=GPU)
-    assert pair.outcome.ranks is not None
-    other = pair.outcome.ranks[1].model_copy(update={"device": GPU.model_copy(update={"name": "NVIDIA H200"})})
-    mixed = pair.outcome.model_copy(update={"ranks": [pair.outcome.ranks[0], other]})
-    record = Trial(pair.request, pair.rows, mixed).record
-    assert hardware.hardware([record]) == ["NVIDIA H100 80GB HBM3 (85.0 GB) + NVIDIA H200 (85.0 GB)"]
+    first, second = known(pair.outcome.ranks)
+    other = second.model_copy(update={"device": GPU.model_copy(update={"name": "NVIDIA H200"})})
+    mixed = pair.ended(ranks=[first, other]).record
+    assert hardware.hardware([mixed]) == ["NVIDIA H100 80GB HBM3 (85.0 GB) + NVIDIA H200 (85.0 GB)"]
     assert hardware.hardware([a_trial(16, gpus=2, device=GPU, status="oom").record]) == [
         "2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"
     ]
@@ -291,8 +286,8 @@ def test_the_gpus_of_a_pipeline_are_told_apart_where_they_differ():
         GPU.name: ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"],
         "NVIDIA H200": ["NVIDIA H100 80GB HBM3 (85.0 GB) simulating + NVIDIA H200 (85.0 GB) learning"],
     }.items():
-        outcome = simulating.outcome.model_copy(update={"learner_device": GPU.model_copy(update={"name": name})})
-        assert hardware.hardware([Trial(simulating.request, simulating.rows, outcome).record]) == words
+        pipeline = simulating.ended(learner_device=GPU.model_copy(update={"name": name}))
+        assert hardware.hardware([pipeline.record]) == words
 
 
 @pytest.mark.parametrize("text", ["=HYPERLINK(1)", "+1", "-1", "@SUM(1)", "\t=1", "\r=1"])

@@ -8,15 +8,14 @@ from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.rules import RuleLimit, RulePoint, Rules
 from envknee.verdict.words.learning import saving_evidence
 from published import ROOT, records_of, uuid_of, verdict_of, words_of
+from records import known
 
 STUDY = "cartpole-learning-rules"
 BASE = 1024
 
 
 def rules() -> Rules:
-    found = verdict_of(STUDY).rules
-    assert found is not None
-    return found
+    return known(verdict_of(STUDY).rules)
 
 
 def cost(given: Cost | None, unit: float, decimals: int) -> str:
@@ -24,7 +23,6 @@ def cost(given: Cost | None, unit: float, decimals: int) -> str:
     assert given is not None
     if given.lower_bound:
         return f"over {given.value / unit:.{decimals}f}"
-    assert given.interval_lower is not None and given.interval_upper is not None
     return f"{given.value / unit:.{decimals}f} ({given.interval_lower / unit:.{decimals}f} to {given.interval_upper / unit:.{decimals}f})"
 
 
@@ -48,7 +46,6 @@ def cost_rows() -> Iterator[str]:
     """Return the rows of the table of costs."""
     for rule in rules().rules:
         for point in rule.points:
-            assert point.learning_rate is not None and point.batch_size is not None
             values = f"{point.horizon} | {point.batch_size:,} | {point.learning_rate * 1e4:.2g}"
             costs = f"{seconds(point)} | {frames(point)} | {point.seconds_per_million_frames:.1f}"
             yield f"| `{rule.arm}` | {point.num_envs:,} | {values} | {costs} | {point.reached} of {point.seeds} |"
@@ -79,9 +76,8 @@ def losses() -> dict[tuple[str, int], tuple[float, float, str]]:
     found = {}
     for rule in rules().rules:
         for first, then in pairwise(rule.points):
-            assert first.frames_to_target is not None and then.frames_to_target is not None
             assert first.seconds_per_million_frames and then.seconds_per_million_frames
-            more = then.frames_to_target.value / first.frames_to_target.value
+            more = known(then.frames_to_target).value / known(first.frames_to_target).value
             slower = then.seconds_per_million_frames / first.seconds_per_million_frames
             ideal = first.num_envs / then.num_envs
             name = "PPO" if more > slower / ideal else "simulator"

@@ -28,7 +28,7 @@ from envknee.study.scaling_rule import Scaled, Scaling, scaled
 from envknee.study.space import Point
 from envknee.verdict.decide import decide
 from envknee.verdict.learning_cost import Seeds, cost
-from records import GPU, Trial, a_trial, write_study
+from records import GPU, Trial, a_trial, known, write_study
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -174,8 +174,8 @@ def test_a_request_without_a_rule_is_written_as_before() -> None:
 def test_a_rules_batch_may_be_larger_than_the_smallest_rollout_listed() -> None:
     # 32 x 16 = 512 transitions, and the base's batch is 1,024; at 32 environments the rule makes it 512.
     study = a_study({"library": "library"}, batch_size=1024)
-    assert study.learning is not None
-    assert [point.num_envs for point in space.legal_points(study.learning, study.world_sizes)] == [32, 64, 128, 256]
+    points = space.legal_points(known(study.learning), study.world_sizes)
+    assert [point.num_envs for point in points] == [32, 64, 128, 256]
 
 
 def test_the_plan_shows_derived_values() -> None:
@@ -276,14 +276,11 @@ def test_limits_that_overlap_have_not_moved() -> None:
 def test_which_limit_is_named() -> None:
     study = a_study({"one": "library"})
     trials = measured(study, lambda r: {32: 20.0, 64: 10.0, 128: 20.0, 256: None}[r.num_envs])
-    rules = decide([trial.record for trial in trials], study).rules
-    assert rules is not None
-    (rule,) = rules.rules
+    (rule,) = known(decide([trial.record for trial in trials], study).rules).rules
     soonest, later = (next(p for p in rule.points if p.num_envs == size) for size in (64, 128))
     assert soonest.frames_to_target and later.frames_to_target
     assert rule.frames_ratio == pytest.approx(later.frames_to_target.value / soonest.frames_to_target.value)
     # The larger loss names the limit: frames against 1, seconds per frame against a half.
-    assert rule.seconds_per_frame_ratio is not None and rule.frames_ratio is not None
     expected = "PPO" if rule.frames_ratio > 2 * rule.seconds_per_frame_ratio else "simulator"
     assert rule.limit == expected
     lost = measured(study, lambda r: {32: 20.0, 64: 10.0, 128: None, 256: None}[r.num_envs])
@@ -333,7 +330,6 @@ def test_equal_sizes_are_seldom_given_up() -> None:
     for _ in range(1000):
         first, second = np.exp(0.2 * generator.standard_normal((2, 3)))
         lower, upper = cost(Seeds(tuple(first)), 0.95).interval_lower, cost(Seeds(tuple(second)), 0.95).interval_upper
-        assert lower is not None and upper is not None
         apart += lower > upper
     assert apart < 50
 

@@ -83,11 +83,7 @@ def test_an_arm_with_learning_trials_alone_has_its_learning_threshold_in_the_tab
 @pytest.mark.parametrize(
     ("seconds", "row", "line"),
     [
-        (
-            {16: [20.0], 32: [10.0]},
-            "32  target in 10.0 s  undecided (2 more seeds)",
-            "undecided up to 32 environments",
-        ),
+        ({16: [20.0], 32: [10.0]}, "32  target in 10.0 s  undecided (2 more seeds)", "undecided up to 32 environments"),
         (
             {16: [20.0, 21.0, 22.0]},
             "16  target in 21.0 s  undecided (no doubling measured)",
@@ -181,9 +177,7 @@ def test_an_undecided_answer_says_what_would_decide_it():
     assert "undecided (1 more repeat)" in near
 
 
-def test_command_in_a_pipe_has_no_colours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_command_in_a_pipe_has_no_colours(tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]):
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
     trials = fps_trials(PLATEAU)

@@ -23,6 +23,7 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.tracking.client import connect
 from envknee.tracking.store import locate_store
+from records import known
 from tracked import a_folder, a_study
 
 ROOT = Path(__file__).parents[2]
@@ -215,8 +216,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = a_folder(tmp_path_factory.mktemp("store") / "demo", a_study())
     store = locate_store(a_study(), folder)
     connect(store)
-    assert store.database is not None
-    return store.database
+    return known(store.database)
 
 
 @pytest.fixture

@@ -23,20 +23,14 @@ MINI_BATCH_SIZE = NUM_ENVS * HORIZON // NUM_MINI_BATCHES
 NUM_ACTIONS = 2
 OURS = "envknee.trainers.rsl_rl.accumulate:AccumulatingPPO"
 GPU = pytest.param(
-    "cuda:0",
-    marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")],
+    "cuda:0", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 )
 
 GAUSSIAN = {"class_name": "GaussianDistribution", "init_std": 1.0}
 # As Isaac Lab 3.0.0's CartpoleCameraDirectPPORunnerCfg (isaaclab_tasks/core/cartpole/agents/rsl_rl_ppo_cfg.py).
 CAMERA_ACTOR = {
     "class_name": "CNNModel",
-    "cnn_cfg": {
-        "output_channels": [8, 16, 16],
-        "kernel_size": [5, 3, 3],
-        "stride": [2, 2, 2],
-        "activation": "relu",
-    },
+    "cnn_cfg": {"output_channels": [8, 16, 16], "kernel_size": [5, 3, 3], "stride": [2, 2, 2], "activation": "relu"},
     "hidden_dims": [64],
     "activation": "elu",
     "distribution_cfg": GAUSSIAN,

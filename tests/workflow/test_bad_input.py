@@ -27,9 +27,7 @@ def assert_refused(result: subprocess.CompletedProcess[str], *words: str) -> Non
 def test_a_study_that_is_not_legal_stops_before_anything_is_made(workspace: Workspace):
     study = workspace.study(throughput={"num_env": [4], "horizon": 0, "batch_size": 16})
     assert_refused(
-        workspace.sweep(study),
-        "throughput.num_env: unknown key (did you mean 'num_envs'?)",
-        "throughput.horizon",
+        workspace.sweep(study), "throughput.num_env: unknown key (did you mean 'num_envs'?)", "throughput.horizon"
     )
     assert not (workspace.folder / "results").exists()
 

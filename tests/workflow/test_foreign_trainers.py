@@ -143,9 +143,7 @@ def test_isaac_labs_own_commands_are_measured_unchanged(preset: str, command: li
 
 
 @pytest.mark.parametrize("library", ["rl_games", "skrl", "sb3"])
-def test_isaac_lab_with_its_other_libraries_is_measured_unchanged(
-    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_isaac_lab_with_its_other_libraries_is_measured_unchanged(library: str, tmp_path: Path, monkeypatch):
     """One trial each. Episodes are so short that each rollout ends some."""
     monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")  # RL-Games would compile its network for a minute
     command = [

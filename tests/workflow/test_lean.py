@@ -186,7 +186,6 @@ def test_it_learns_what_stock_learns_to_the_bit_on_a_cpu(tmp_path: Path, task: s
     assert rows[0] == rows[1] and rows[0][-1][1]
     # 41 frames of one byte where stock keeps 40 stacks of two frames in four; the critic's four states are beside them.
     states_gb = 40 * 6 * 4 * 4 / 1e9
-    assert stock.rollout_gb is not None and lean.rollout_gb is not None
     assert (lean.rollout_gb - states_gb) / (stock.rollout_gb - states_gb) == pytest.approx(40 / 320, rel=0.01)
 
 

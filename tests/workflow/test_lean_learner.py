@@ -29,10 +29,7 @@ pytestmark = [pytest.mark.numerics, pytest.mark.usefixtures("one_thread")]
 
 
 def make(
-    steps: LearnerSteps | None,
-    device: str = "cpu",
-    actor_normalization: bool = False,
-    **settings: Any,
+    steps: LearnerSteps | None, device: str = "cpu", actor_normalization: bool = False, **settings: Any
 ) -> tuple[Any, LeanFrameStack]:
     """Return PPO as OnPolicyRunner makes it (stock for no steps), and the stack that gives its frames."""
     torch.manual_seed(0)

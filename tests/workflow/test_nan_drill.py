@@ -38,7 +38,6 @@ def test_the_cause_is_found_with_its_place_and_the_state_before_it(tmp_path, kin
     )
     assert GUIDE in outcome.failure.hints
     assert json.loads(trial.record.read_text(encoding="utf-8"))["request"]["inject"]["kind"] == kind
-    assert outcome.failure.dump is not None
     with numpy.load(trial.root / outcome.failure.dump, allow_pickle=False) as dump:
         joints, poses = dump["last_good/joint_state/cartpole"], dump["last_good/body_pose/cartpole"]
         assert joints.shape == (2, 4) and poses.shape == (2, 3, 7)

@@ -14,6 +14,7 @@ from envknee.run.prepare import resolve_arms
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.tasks import assets, physics
+from records import known
 
 ROOT = Path(__file__).parents[2]
 ANT = "Isaac/Robots/IsaacSim/Ant/ant_instanceable.usd"
@@ -31,10 +32,8 @@ def test_physx_without_isaac_sim_is_measured_with_phases(tmp_path):
     trial = a_trial(tmp_path / "trial", overrides=camera(24) | {"presets": "ovphysx"}, **SMALL)
     record = quick.launch(trial)
     assert record.outcome.status == "ok", record.outcome.reason
-    assert record.phases_s is not None
-    assert all(record.phases_s[phase].median > 0 for phase in ("physics", "render", "observation", "learning"))
-    assert record.outcome.environment is not None
-    assert "ovphysx" in record.outcome.environment.packages
+    assert all(known(record.phases_s)[phase].median > 0 for phase in ("physics", "render", "observation", "learning"))
+    assert "ovphysx" in known(record.outcome.environment).packages
 
 
 def test_missing_packages_and_libraries_are_a_sentence(monkeypatch):

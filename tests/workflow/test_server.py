@@ -30,18 +30,7 @@ from envknee.tracking.sign_in import sign_in
 from envknee.tracking.store import Store, locate_store, parse_uri
 from forked import follow_in_child
 from records import CURVE
-from tracked import (
-    a_folder,
-    a_running_study,
-    a_study,
-    client_of,
-    finish,
-    history,
-    lines,
-    steps,
-    stored_runs,
-    write,
-)
+from tracked import a_folder, a_running_study, a_study, client_of, finish, history, lines, steps, stored_runs, write
 from tracking_server import PASSWORD, Postgres, Server, attack, postgres
 
 pytestmark = pytest.mark.workflow
@@ -71,9 +60,7 @@ def server(database: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iter
 # On PostgreSQL
 
 
-def test_server_and_publisher_killed_at_any_time_lose_and_double_nothing(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_and_publisher_killed_at_any_time_lose_and_double_nothing(server: Server, tmp_path, monkeypatch) -> None:
     """Rows are written all the while. The server's own API is the witness, after each death and at the end."""
     server.sign_in(monkeypatch)
     study = a_study("killed", uri=server.uri)
@@ -139,9 +126,7 @@ def test_server_whose_database_is_away_is_told_and_live_curves_wait_for_it(
     assert steps(folder, uri=server.uri) == [0, 1]
 
 
-def test_sweep_with_a_store_delivers_its_curves_and_hides_its_password(
-    server: Server, a_copy: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sweep_with_a_store_delivers_its_curves_and_hides_its_password(server: Server, a_copy: Workspace, monkeypatch):
     """One trial is measured anew, by Isaac Lab, with a password in the address of its store, and in the environment."""
     server.sign_in(monkeypatch)
     a_copy.environment = dict(os.environ) | a_copy.environment
@@ -184,9 +169,7 @@ def test_database_that_cannot_be_used_is_told_within_seconds(
     assert not re.search(f"{PASSWORD}|wrong", str(error.value))
 
 
-def test_database_of_another_schema_is_told_and_not_migrated(
-    server: Server, database: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_database_of_another_schema_is_told_and_not_migrated(server: Server, database: Postgres, monkeypatch) -> None:
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     uri = database.uri()
     check_database(backend_at(uri))
@@ -258,9 +241,7 @@ def test_everyone_signs_in_with_a_password_that_was_made_up_and_stays_hidden(gro
     assert "cannot be listened on" in group.refused()
 
 
-def test_another_user_of_the_machine_gets_nothing(
-    group: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_user_of_the_machine_gets_nothing(group: Server, tmp_path: Path, monkeypatch) -> None:
     group.sign_in(monkeypatch)
     study = a_study("attacked", uri=group.uri)
     folder = a_folder(tmp_path / "results" / "attacked", study)
@@ -364,13 +345,7 @@ def test_studies_are_told_to_sign_in(group: Server, tmp_path: Path, monkeypatch:
         ({"port": "70000"}, "'70000' is no port"),
     ],
 )
-def test_bad_options_are_told(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: dict[str, str],
-    expected: str,
-) -> None:
+def test_bad_options_are_told(tmp_path: Path, monkeypatch, capsys, options: dict[str, str], expected: str) -> None:
     server = Server(tmp_path, None, **options)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", server.command[2:])

@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from records import known
 
 ROOT = Path(__file__).parents[2]
 SIMULATION_LIST = ROOT / "containers/requirements.in"
@@ -429,9 +430,7 @@ def test_the_cpu_build_comes_without_cuda_libraries(made: Project) -> None:
 
 
 @pytest.mark.parametrize("package", ["tool", "setuptools", "torch"])
-def test_a_file_that_an_index_serves_in_place_of_the_pinned_one_is_not_installed(
-    project: Project, package: str
-) -> None:
+def test_a_file_that_an_index_serves_in_place_of_the_pinned_one_is_not_installed(project: Project, package: str):
     version = {"tool": "1.0", "setuptools": "99.0", "torch": "2.13.0+cpu"}[package]
     make_wheel(project.wheels, package, version, module="import os; os.abort()")
     message = refused(project)
@@ -633,9 +632,7 @@ def test_a_config_in_the_environment_is_somebody_elses(project: Project, make_ca
         (("compare", "A=results/x"), "A='results/x' B='' was given"),
     ],
 )
-def test_what_a_target_does_not_take_is_told(
-    project: Project, make_calls: Path, command: tuple[str, ...], says: str
-) -> None:
+def test_what_a_target_does_not_take_is_told(project: Project, make_calls: Path, command: tuple[str, ...], says: str):
     status, output = project.run("make", *command)
     assert status != 0 and says in output
     assert not make_calls.exists()
@@ -666,6 +663,5 @@ def test_publish_and_verify_find_the_folder_of_the_study(project: Project, make_
 def test_help_lists_every_target(project: Project) -> None:
     status, output = project.run("make")
     assert status == 0
-    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert phony is not None
+    phony = known(re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert re.findall(r"^  make ([\w-]+)", output, re.MULTILINE) == phony[1].split()

@@ -24,6 +24,7 @@ from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Record
 from envknee.study.paths import StudyFolder
+from records import known
 from slurm_cluster import Cluster
 from test_command_trainer import an_arm
 
@@ -314,8 +315,7 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
     sweep = site.start(study, site.verdict_of(study))
     rows = folder.trial(0).metrics
     wait_for(lambda: rows.exists() and rows.stat().st_size > 0, timeout_s=240)
-    job = job_of(cluster, 0)
-    assert job is not None and cluster.jobs()[job]["node"] == "n[1-2]"
+    assert cluster.jobs()[known(job_of(cluster, 0))]["node"] == "n[1-2]"
     ranks = ranks_among(trial_processes(site.folder))
     assert {ranks[rank].environ()["SLURM_NODEID"] for rank in ranks} == {"0", "1"}
     ranks[1].suspend()
@@ -466,9 +466,7 @@ def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site
 
 def launcher_of(process: int) -> dict[str, str]:
     """Return the environment of the launcher that started a trial's process."""
-    parent = psutil.Process(process).parent()
-    assert parent is not None
-    return parent.environ()
+    return known(psutil.Process(process).parent()).environ()
 
 
 def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):

@@ -33,7 +33,7 @@ from envknee.tracking.publish import publish
 from envknee.tracking.store import check_credentials, locate_store, trust_address, without_credentials
 from envknee.tracking.writing import METRICS_PER_BATCH, TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS
 from forked import FORK, kill_after_call
-from records import CPU, CURVE, write_trial
+from records import CPU, CURVE, known, write_trial
 from tracked import (
     a_folder,
     a_run,
@@ -116,9 +116,7 @@ def six_trials(root: Path, study: Study) -> StudyFolder:
 
 def on_h100(**changes: Any) -> Environment:
     """Return where trials run by default, but for `changes`."""
-    environment = a_run(0, "stock", "ok").outcome.environment
-    assert environment is not None
-    return environment.model_copy(update=changes)
+    return known(a_run(0, "stock", "ok").outcome.environment).model_copy(update=changes)
 
 
 # What is logged
@@ -485,9 +483,7 @@ def test_server_that_is_down_is_told_within_30_s(storeless: StudyFolder, tmp_pat
     assert not storeless.published.exists()
 
 
-def test_server_that_accepts_and_says_nothing_is_told_within_30_s(
-    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_that_accepts_and_says_nothing_is_told_within_30_s(folder: StudyFolder, monkeypatch) -> None:
     """With the time-out cut from 10 s to 1 s: the call must be tried twice and then given up."""
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts for it
@@ -543,9 +539,7 @@ def test_credentials_are_never_shown(uri: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["a results folder", "MLFLOW_TRACKING_URI", "the user's file", "the user's sweep"])
-def test_credentials_go_only_where_the_user_says(
-    storeless: StudyFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_credentials_go_only_where_the_user_says(storeless: StudyFolder, tmp_path: Path, monkeypatch, way: str) -> None:
     """A study names a server, which listens: what it is sent, and with which sign-in."""
     with listener() as (uri, heard):
         study = a_study(uri=uri)
@@ -573,9 +567,7 @@ def test_credentials_go_only_where_the_user_says(
             assert heard and set(heard) == {"Basic aHVudGVyMjpodW50ZXIy"}
 
 
-def test_credentials_in_mlflows_own_file_and_of_databases_count_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_credentials_in_mlflows_own_file_and_of_databases_count_too(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     study = a_study(uri="https://elsewhere.example")
     check_credentials(study, Path("results/demo/study.json"))
@@ -595,9 +587,7 @@ def test_credentials_in_mlflows_own_file_and_of_databases_count_too(
     assert "hunter2" not in str(error.value)
 
 
-def test_store_is_the_studys_then_the_environments_then_beside_the_results(
-    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_store_is_the_studys_then_the_environments_then_beside_the_results(folder: StudyFolder, monkeypatch) -> None:
     results = folder.root.parent
     default = locate_store(a_study(), folder)
     assert (default.uri, default.artifacts) == (f"sqlite:///{results}/mlflow.db", results / "mlartifacts")
@@ -629,8 +619,7 @@ def test_store_that_is_no_database_is_told_at_once(study: Study, folder: StudyFo
     (folder.root.parent / "mlflow.db").write_bytes(rest)
     started = time.monotonic()
     with pytest.raises(
-        UserError,
-        match=r"mlflow\.db \(the default\) cannot be used .*: file is not a database.*Move that file away",
+        UserError, match=r"mlflow\.db \(the default\) cannot be used .*: file is not a database.*Move that file away"
     ):
         publish(study, folder)
     assert time.monotonic() - started < 30
@@ -678,9 +667,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Server, str]]:
     return servers
 
 
-def test_ui_leads_to_the_studys_runs(
-    published: StudyFolder, started: list[tuple[Server, str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ui_leads_to_the_studys_runs(published: StudyFolder, started: list[tuple[Server, str]], capsys) -> None:
     ui.open_ui(a_study(), published, None)
     experiment = stored_runs(published)[0].info.experiment_id
     page = (

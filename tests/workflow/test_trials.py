@@ -22,6 +22,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import read_model
 from envknee.study.load import parse_study
 from envknee.trainers.common import metered
+from records import known
 
 
 def test_memory_that_runs_out_is_a_result(tmp_path):
@@ -56,7 +57,6 @@ def test_rows_outcome_and_record_are_on_the_disk_in_that_order(tmp_path):
 
 def test_a_cap_makes_the_device_as_small_as_that(tmp_path):
     free = quick.launch(a_trial(tmp_path / "free"))
-    assert free.memory_peak_gb is not None
     cap_gb = 0.9 * free.memory_peak_gb  # the same trial does not fit
     capped = quick.launch(a_trial(tmp_path / "capped", memory={"memory_cap_gb": cap_gb}))
     assert capped.outcome.status == "oom"
@@ -142,8 +142,7 @@ def test_the_phases_of_a_real_iteration_add_up(tmp_path, lazy):
     assert min(spread.median for spread in record.phases_s.values()) > 0  # physics, render, ... : none is missing
     assert record.phases_s["render"].median > record.phases_s["storage"].median
     for row in read_rows(trial):
-        assert row.phases_s is not None and row.iteration_s is not None
-        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
+        assert sum(known(row.phases_s).values()) == pytest.approx(row.iteration_s, rel=0.03)
         assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
     assert record.outcome.setup_s == pytest.approx(sum(record.outcome.startup_s.model_dump().values()))
     # The first iteration's first step belongs to the start.
@@ -231,10 +230,7 @@ def test_images_that_are_too_small_for_a_network_are_a_sentence(tmp_path, traine
 
 
 def a_study(**changes):
-    plain = {
-        "study": "checked",
-        "throughput": {"num_envs": [4, 8], "horizon": 4, "batch_size": 16},
-    }
+    plain = {"study": "checked", "throughput": {"num_envs": [4, 8], "horizon": 4, "batch_size": 16}}
     return parse_study(plain | changes)
 
 

@@ -94,7 +94,6 @@ def start(folder: StudyFolder, number: int) -> None:
     files, trial = folder.trial(number), a_live_run(number)
     files.root.mkdir(parents=True)
     files.request.write_text(canonical_json(trial.request.model_copy(update={"study": folder.root.name})))
-    assert trial.outcome.environment is not None
     files.environment.write_text(canonical_json(trial.outcome.environment))
 
 
