@@ -14,6 +14,7 @@ from envknee.record.read import load_records
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.paths import StudyFolder
+from programs import run_main
 from records import GPU, a_study, a_trial, write_study
 
 SECRET = "hunter2"  # noqa: S105  nobody's
@@ -192,17 +193,15 @@ def test_a_study_that_reaches_outside_is_listed_and_refused_until_it_is_trusted(
 ):
     packed = forged(archive.write(folder, tmp_path / "demo.zip"), **changes)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["archive", "--check", str(packed)])
-    archive.main()
+    run_main(archive.main, "--check", packed)
     said = capsys.readouterr().out
     assert "by whom is not shown" in said and words in said
-    monkeypatch.setattr("sys.argv", ["archive", "--unpack", str(packed)])
     monkeypatch.delenv("TRUST", raising=False)
     with pytest.raises(UserError, match="holds a study that does more than simulate") as error:
-        archive.main()
+        run_main(archive.main, "--unpack", packed)
     assert words in str(error.value) and not (tmp_path / "results/archives").exists()
     monkeypatch.setenv("TRUST", "1")
-    archive.main()
+    run_main(archive.main, "--unpack", packed)
     assert (tmp_path / "results/archives/demo/study.json").exists()
 
 

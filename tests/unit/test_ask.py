@@ -6,8 +6,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, replace
@@ -33,10 +31,11 @@ from envknee.study.rules import Kind
 from envknee.study.space import Point
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from programs import python, run_main
 from records import GPU, Trial, a_trial, write_study
 from test_config import changed
 
-REPOSITORY = Path(__file__).parents[2]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "workflow")}
 ROLLOUT_GB = 221_184e-9  # one transition of 96 x 96 RGB, two frames, float32, as records.a_trial has it
 
 Measure = Callable[[Request], Trial]
@@ -578,14 +577,8 @@ def digest(study: Study) -> str:
 def test_other_processes_hash_seeds_and_thread_counts_ask_the_same() -> None:
     answers = set()
     for hash_seed, threads in (("0", "1"), ("12345", "4")):
-        environment = os.environ | {
-            "PYTHONPATH": str(REPOSITORY / "workflow"),
-            "PYTHONHASHSEED": hash_seed,
-            "OMP_NUM_THREADS": threads,
-            "OPENBLAS_NUM_THREADS": threads,
-        }
-        line = [sys.executable, "-c", REPLAY, str(Path(__file__).parent)]
-        answers.add(subprocess.run(line, capture_output=True, text=True, env=environment, check=True).stdout)
+        variables = {"PYTHONHASHSEED": hash_seed, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        answers.add(python("-c", REPLAY, Path(__file__).parent, env=ENVIRONMENT | variables).stdout)
     here = "".join(f"{name} {digest(replay_study(name))}\n" for name in ("tpe", "gp"))
     assert answers == {here}
 
@@ -651,29 +644,24 @@ def test_asking_again_shows_an_edit_once_and_what_follows_from_it_not_at_all() -
 # The command
 
 
-def command(*arguments: object, module: str = "envknee.ask") -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", module, *map(str, arguments)]
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow")}
-    return subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
-
-
-def test_the_command_writes_what_ask_answers(tmp_path: Path) -> None:
+def test_the_command_writes_what_ask_answers_or_says_why_it_cannot(tmp_path: Path) -> None:
     study = a_study()
     file = tmp_path / "a study's file.yaml"
     file.write_text(canonical_json(study), encoding="utf-8")
     folder = StudyFolder(tmp_path / "results" / "s")
-    done = command("--study-file", file, "--folder", folder.root, "--number", 0)
+    command = ["-m", "envknee.ask", "--study-file", file, "--folder", folder.root, "--number"]
+    done = python(*command, 0, env=ENVIRONMENT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert folder.trial(0).request.read_text(encoding="utf-8") == canonical_json(ask(study, 0, [], {}))
     assert [path.name for path in folder.trial(0).root.iterdir()] == ["request.json"], "no temporary file is left"
+    wrong = python(*command, 40, env=ENVIRONMENT)
+    assert wrong.returncode == 2 and "which has trials 0 to 39" in wrong.stderr and "Traceback" not in wrong.stderr
 
 
 def test_a_grid_is_asked_without_the_heavy_imports() -> None:
     code = "import sys, envknee.ask.ask; print([m for m in ('optuna', 'torch', 'scipy', 'numpy', 'isaaclab') if m in sys.modules])"
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow")}
     started = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.strip() == "[]"
+    assert python("-c", code, env=ENVIRONMENT).stdout.strip() == "[]"
     assert time.perf_counter() - started < 5  # 0.2 s on an idle core; the machine may be busy
 
 
@@ -697,21 +685,13 @@ def folder(swept: StudyFolder, tmp_path: Path) -> StudyFolder:
     return StudyFolder(Path(shutil.copytree(swept.root, tmp_path / "s")))
 
 
-def run_main(*arguments: object) -> int:
-    before, sys.argv = sys.argv, ["replay", *map(str, arguments)]
-    try:
-        return replay.main()
-    finally:
-        sys.argv = before
-
-
 def test_verify_shows_an_edited_request_and_only_that(folder: StudyFolder, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder.trial(7).request
     stored = path.read_text(encoding="utf-8")
     edited = stored.replace('"limit_s": 600.0', '"limit_s": 9.0')
     assert edited != stored
     path.write_text(edited, encoding="utf-8")
-    assert run_main("--verify", folder.root) == 1
+    assert run_main(replay.main, "--verify", folder.root) == 1
     shown = capsys.readouterr().out
     expected = difflib.unified_diff(edited.splitlines(True), stored.splitlines(True), str(path), "asked again", n=1)
     assert shown.startswith("".join(expected))
@@ -723,7 +703,7 @@ def test_verify_notices_a_record_that_was_made_faster(folder: StudyFolder, capsy
     data = json.loads(folder.trial(3).record.read_text(encoding="utf-8"))
     data["frames"] += 1
     folder.trial(3).record.write_text(json.dumps(data), encoding="utf-8")
-    assert run_main("--verify", folder.root) == 1
+    assert run_main(replay.main, "--verify", folder.root) == 1
     assert "it was changed after the measurement" in capsys.readouterr().out
 
 
@@ -783,27 +763,6 @@ def test_a_truncated_file_is_named(folder: StudyFolder, name: str) -> None:
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(UserError, match=f"{path.name}.* (is not a whole|was changed after)"):
         next_request(folder, 19)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "message"),
-    [
-        (["--study-file", "{tmp}/s.json", "--folder", "{tmp}/r", "--number", "40"], 2, "which has trials 0 to 39"),
-        (
-            ["--study-file", "{tmp}/s.json", "--folder", "{tmp}/r", "--number", "1"],
-            2,
-            "0000/request.json does not exist",
-        ),
-        (["--study-file", "{tmp}/none.yaml", "--folder", "{tmp}/r", "--number", "0"], 2, "none.yaml does not exist"),
-        (["--number", "0"], 2, "the following arguments are required: --study-file, --folder"),
-    ],
-)
-def test_a_wrong_command_line_gets_one_message(tmp_path: Path, arguments: list[str], status: int, message: str) -> None:
-    (tmp_path / "s.json").write_text(canonical_json(a_study()), encoding="utf-8")
-    done = command(*(argument.format(tmp=tmp_path) for argument in arguments))
-    assert done.returncode == status
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_verify_without_requests_or_beyond_the_plan(folder: StudyFolder) -> None:

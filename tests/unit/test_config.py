@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from envknee.study.load import parse_study, read_study
 from envknee.study.model import Study, Task
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import python
 from records import known
 
 REPOSITORY = Path(__file__).parents[2]
@@ -398,21 +397,15 @@ def test_a_file_that_is_not_there_is_told_with_an_example(tmp_path: Path) -> Non
         read_study(tmp_path / "none.yaml")
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PYTHONPATH": str(REPOSITORY / "workflow"), "PATH": ""}
-    line = [sys.executable, "-m", "envknee.config", *arguments]
-    return subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
-
-
 def test_the_command_prints_the_name_or_one_message(tmp_path: Path) -> None:
-    good = command(str(REPOSITORY / "config" / "config.yaml"))
-    assert (good.returncode, good.stderr) == (0, "")
-    assert good.stdout.strip() == read_study(REPOSITORY / "config" / "config.yaml").study
-    bad = command(str(tmp_path / "none.yaml"))
-    assert bad.returncode == 2
-    assert bad.stdout == ""
-    assert bad.stderr.startswith("envknee: ")
-    assert "Traceback" not in bad.stderr
+    shipped = REPOSITORY / "config" / "config.yaml"
+    good, bad = (
+        python("-m", "envknee.config", file, env={"PYTHONPATH": str(REPOSITORY / "workflow"), "PATH": ""})
+        for file in (shipped, tmp_path / "none.yaml")
+    )
+    assert (good.returncode, good.stderr, good.stdout.strip()) == (0, "", read_study(shipped).study)
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr.startswith("envknee: ") and "Traceback" not in bad.stderr
 
 
 # The schema

@@ -16,6 +16,7 @@ from envknee.study.load import parse_study
 from envknee.study.model import Adaptive, Study
 from envknee.verdict.decide import decide
 from envknee.verdict.learning_cost import Seeds
+from programs import run_main
 from published import PUBLISHED
 from records import GPU, Trial
 from test_ask import dice, measured
@@ -257,16 +258,13 @@ def test_a_grid_with_one_repeat_cannot_be_asked_again():
         economy_replay.answers_of(study, "learning", records)
 
 
-def test_a_column_names_its_arm_where_there_are_several(monkeypatch: pytest.MonkeyPatch, capsys):
-    monkeypatch.setattr("sys.argv", ["economy_replay", str(PUBLISHED["cartpole-stock-lean"].root)])
-    economy_replay.main()
+def test_a_column_names_its_arm_where_there_are_several(capsys):
+    run_main(economy_replay.main, PUBLISHED["cartpole-stock-lean"].root)
     (heading,) = (line for line in capsys.readouterr().out.splitlines() if "stock" in line and "cartpole" not in line)
     assert "lean" in heading
 
 
-def test_a_grid_with_too_few_repeats_is_told_to_be_drawn(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.argv", ["economy-replay", str(PUBLISHED["cartpole-one-gpu-full"].root)])
-    with pytest.raises(
-        UserError, match="has 2 repeats of a point, and sampler: adaptive decides nothing before 3.*--repeats 5"
-    ):
-        economy_replay.main()
+def test_a_grid_with_too_few_repeats_is_told_to_be_drawn():
+    words = "has 2 repeats of a point, and sampler: adaptive decides nothing before 3.*--repeats 5"
+    with pytest.raises(UserError, match=words):
+        run_main(economy_replay.main, PUBLISHED["cartpole-one-gpu-full"].root)

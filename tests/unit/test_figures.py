@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +23,7 @@ from envknee.show.figures.throughput import draw_throughput
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from matplotlib.figure import Figure
+from programs import python
 from records import GPU, Trial, a_study, a_trial, fps_trials, known, learning_trials, phase_trials, write_study
 from test_limits_batch import three, trials_of
 from test_limits_phase_law import LAWS, SIZES, at
@@ -288,7 +287,7 @@ def test_every_figure_has_a_caption_and_a_section():
 
 def test_which_figures_there_are_is_known_without_matplotlib():
     code = "import sys; from envknee.show.figures import registry; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert python("-c", code).returncode == 0
 
 
 def test_figures_follow_from_the_study():
@@ -354,8 +353,7 @@ def test_figures_repeat_the_verdict_and_do_not_decide_again(tmp_path: Path):
 
 def test_a_verdict_that_is_missing_or_older_than_a_trial_is_refused(tmp_path: Path):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
-    command = [sys.executable, "-m", "envknee.figures", str(folder.root)]  # by its old name, too
-    missing = subprocess.run(command, capture_output=True, text=True, check=False)
+    missing = python("-m", "envknee.figures", folder.root)  # by its old name, too
     assert missing.returncode == 2 and re.search("verdict.json does not exist.*envknee verdict", missing.stderr)
     with_verdict(folder)
     folder.trial(0).record.unlink()

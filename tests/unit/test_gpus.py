@@ -143,7 +143,6 @@ def test_a_mig_instance_is_known_by_its_own_name(monkeypatch: pytest.MonkeyPatch
 
 def nvidia_smi(folder: Path, body: str) -> Path:
     """Write a program of that name, alone in a folder, and return the folder."""
-    folder.mkdir()
     a_program(folder, "nvidia-smi", body)
     return folder
 

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from envknee.after.isaaclab_export import bundle, run_status, write
+from envknee.after.isaaclab_export import bundle, main, run_status, write
 from envknee.record.schema import RankRow, Record, Row
 from envknee.record.status import Status
 from envknee.study.paths import StudyFolder, TrialFolder
 from isaaclab.benchmark import schema
 from isaaclab.benchmark.schema import TrainingBundle
 from isaaclab.benchmark.serialize import write_bundle_file
+from programs import run_main
 from pydantic import TypeAdapter
 from records import CPU, GPU, Trial, a_trial
 
@@ -53,13 +54,10 @@ def used_in(part: Part, used_gb: float) -> Part:
     return part.model_copy(update={"memory": part.memory.model_copy(update={"device_used_gb": used_gb})})
 
 
-def test_a_published_study_which_an_older_version_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+def test_a_published_study_which_an_older_version_measured(tmp_path: Path, capsys):
     study = StudyFolder(tmp_path / "study")
     shutil.copytree(PUBLISHED, study.root)
-    monkeypatch.setattr("sys.argv", ["bundle", str(study.root)])
-    from envknee.after.isaaclab_export import main
-
-    main()
+    run_main(main, study.root)
     assert capsys.readouterr().out == f"{study.trials}: bundles of 32 trials written; 3 measured no iteration\n"
     bundles = {path.parent.name: read(path) for path in sorted(study.trials.glob("*/training.json"))}
     assert len(bundles) == len({bundle.run.run_id for bundle in bundles.values()}) == 32

@@ -18,6 +18,7 @@ from envknee.run import attempts, launch
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import StudyFolder, TrialFolder
+from programs import python
 from records import GPU, a_study, a_trial, known, write_study, write_trial
 
 
@@ -164,9 +165,7 @@ def test_a_trial_imports_nothing_from_where_results_lie(tmp_path):
     (tmp_path / "extras.py").write_text("print('ran')")
     variables = processes.environment_of(a_trial(16, gpus=0).request)
     for given, ran in ((variables, False), (variables | {"PYTHONSAFEPATH": ""}, True)):
-        printed = subprocess.run(
-            [sys.executable, "-m", "extras"], cwd=tmp_path, env=given, capture_output=True, text=True, check=False
-        )
+        printed = python("-m", "extras", cwd=tmp_path, env=given)
         assert (printed.stdout == "ran\n") is ran and ("No module named extras" in printed.stderr) is not ran
 
 

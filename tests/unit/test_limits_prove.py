@@ -1,7 +1,6 @@
 """The proof in small: promises are kept over all scenarios, and a broken rule is found out."""
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from envknee.study.errors import UserError
 from envknee.verdict import memory_fit
 from envknee.verdict.rule import affine, doublings, union
+from programs import run_main
 from records import known
 from scipy.stats import binom
 
@@ -198,19 +198,17 @@ def test_a_miss_is_marked_and_named_and_the_command_fails(monkeypatch: pytest.Mo
     assert "Missed in 1 of 2 rows: missed (5): false_reached, gain." in said
     assert "Where an assumption is broken on purpose: elsewhere (1): wall." in said
     monkeypatch.setattr(prove, "prove", lambda *given: proof)
-    monkeypatch.setattr(sys, "argv", ["prove"])
-    assert prove.main() == 1
+    assert run_main(prove.main) == 1
     monkeypatch.setattr(
         prove, "prove", lambda *given: proof.model_copy(update={"rows": [proof.rows[0], proof.rows[2]]})
     )
-    assert prove.main() == 0
+    assert run_main(prove.main) == 0
 
 
 def test_output_as_json_and_as_markdown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(prove, "prove", lambda *given: a_proof())
     for name in ("proof.json", "proof.md"):
-        monkeypatch.setattr(sys, "argv", ["prove", "--studies", "100", "--output", str(tmp_path / name)])
-        prove.main()
+        run_main(prove.main, "--studies", "100", "--output", tmp_path / name)
     assert Proof.model_validate(json.loads((tmp_path / "proof.json").read_text())) == a_proof()
     rows = [line for line in (tmp_path / "proof.md").read_text().splitlines() if line.startswith("| ")]
     assert [row.count("|") for row in rows] == [len(prove.HEADINGS) + 1] * (2 + 3)
@@ -240,7 +238,6 @@ def test_the_documented_table_has_the_program_s_columns_and_rows():
 @pytest.mark.parametrize(
     ("arguments", "said"), [(["--studies", "0"], "--studies is 0"), (["--output", "proof.txt"], "ends in .md or .json")]
 )
-def test_bad_arguments_are_explained(arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sys, "argv", ["prove", *arguments])
+def test_bad_arguments_are_explained(arguments: list[str], said: str):
     with pytest.raises(UserError, match=said):
-        prove.main()
+        run_main(prove.main, *arguments)

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from envknee.study.model import Decide
 from envknee.verdict import learning, memory_limit, throughput
 from hypothesis import given
 from hypothesis import strategies as st
+from programs import python, run_main
 from records import GPU, fps_trials, known, learning_trials, records_of
 
 REACHED = {16: [100.0, 101.0, 102.0], 32: [200.0, 201.0, 202.0], 64: [202.0, 203.0, 204.0]}
@@ -377,13 +377,8 @@ def test_memory_without_a_device_and_without_a_column():
 
 
 def command(*arguments: str | Path, columns: int = 120) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "envknee.limits", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(Path(memory_limit.__file__).parents[2]), "COLUMNS": str(columns)},
-    )
+    variables = {"PYTHONPATH": str(Path(memory_limit.__file__).parents[2]), "COLUMNS": str(columns)}
+    return python("-m", "envknee.limits", *arguments, env=variables)
 
 
 @pytest.fixture
@@ -446,9 +441,8 @@ def test_the_command_prints_json(file: Path):
 )
 def test_the_command_explains_what_is_wrong(arguments: list[str], said: str, file: Path, monkeypatch):
     monkeypatch.chdir(file.parent)
-    monkeypatch.setattr(sys, "argv", ["limits", *arguments])
     with pytest.raises(UserError) as raised:
-        main()
+        run_main(main, *arguments)
     assert said in str(raised.value)
 
 

@@ -18,6 +18,7 @@ from envknee.verdict.csv import records_csv
 from envknee.verdict.decide import decide
 from envknee.verdict.read import load_study
 from envknee.verdict.schema.study import ArmVerdict, Headline
+from programs import run_main
 from records import (
     CPU,
     GPU,
@@ -320,26 +321,21 @@ def test_csv_tells_ranks_apart():
 # --- The command
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> None:
-    monkeypatch.setattr("sys.argv", ["verdict", *map(str, arguments)])
-    verdict.main()
-
-
-def test_command_writes_both_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_command_writes_both_files(tmp_path: Path):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
-    run(monkeypatch, folder.root)
+    run_main(verdict.main, folder.root)
     assert json.loads(folder.verdict.read_text())["arms"][0]["headline"]["threshold_num_envs"] == 32
     assert len(folder.records_csv.read_text().splitlines()) == 1 + 9
     before = folder.verdict.read_bytes(), folder.records_csv.read_bytes()
-    run(monkeypatch, folder.root)
+    run_main(verdict.main, folder.root)
     assert (folder.verdict.read_bytes(), folder.records_csv.read_bytes()) == before
 
 
-def test_command_decides_by_another_files_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_command_decides_by_another_files_section(tmp_path: Path):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
     strict = tmp_path / "strict.yaml"
     strict.write_text(canonical_json(a_study(decide={"delta": 0.01})))
-    run(monkeypatch, folder.root, "--config", strict)
+    run_main(verdict.main, folder.root, "--config", strict)
     written = json.loads(folder.verdict.read_text())
     assert (written["delta"], written["arms"][0]["headline"]["state"]) == (0.01, "undecided")
 

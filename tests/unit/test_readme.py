@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from envknee.study.load import read_study
 from envknee.verdict.learning import best_of
 from envknee.verdict.power import enough_repeats
 from envknee.verdict.schema.study import ArmVerdict
+from programs import python
 from published import (
     PUBLISHED,
     ROOT,
@@ -326,8 +326,7 @@ def test_output_on_a_page_is_what_is_printed(page: Path, before: str, study: str
         "folder = StudyFolder(Path(sys.argv[1]))\n"
         "print_answer(decide(load_records(folder), read_study(folder.study)), folder, Console(width=100))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path / study], capture_output=True, text=True, check=True)
-    printed = [line.rstrip() for line in done.stdout.strip().splitlines()]
+    printed = [line.rstrip() for line in python("-c", code, tmp_path / study).stdout.strip().splitlines()]
     shown = block.rstrip().splitlines()
     assert len(shown) >= 6 and shown == printed[: len(shown)]
 
@@ -418,10 +417,8 @@ def test_what_takes_seconds_is_run_here(command: str, tmp_path: Path):
         str(ROOT / word) if "/" in word and not word.startswith("{") else word.replace("{python}", sys.executable)
         for word in command.split()
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "envknee", *words], cwd=tmp_path, capture_output=True, text=True,
-        env={"PYTHONPATH": str(ROOT / "workflow"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-    )  # fmt: skip
+    variables = {"PYTHONPATH": str(ROOT / "workflow"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = python("-m", "envknee", *words, cwd=tmp_path, env=variables)
     assert done.returncode == 0 and done.stdout, done.stderr
 
 

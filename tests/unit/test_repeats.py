@@ -1,7 +1,6 @@
 """What two runs of the same trials differ in, from when on and by how much; and the settings of deterministic trials."""
 
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.trainers.common import determinism
+from programs import run_main
 from records import Trial, a_study, a_trial, learning_trials, write_study
 
 
@@ -37,7 +37,7 @@ def test_the_first_iteration_and_what_differs_most_are_named(tmp_path: Path):
     assert "in iteration 5 of trial 0001: action_std by 3.3e-01 of its size; rewards end up to 50.0% apart" in line
 
 
-def test_wall_clocks_are_left_out_and_parameters_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+def test_wall_clocks_are_left_out_and_parameters_decide(tmp_path: Path, capsys):
     trial = a_trial(16)
     slower = replace(
         trial, rows=[row.model_copy(update={"wall_s": row.wall_s * 2, "fps_total": 1.0}) for row in trial.rows]
@@ -50,8 +50,7 @@ def test_wall_clocks_are_left_out_and_parameters_decide(tmp_path: Path, monkeypa
         (1, 0, "1 of 1 trials"),
         (2, 1, "all rows are the same, and parameters in the end are not"),
     ):
-        monkeypatch.setattr(sys, "argv", ["repeats", str(folders[0].root), str(folders[other].root)])
-        assert repeats.main() == status
+        assert run_main(repeats.main, folders[0].root, folders[other].root) == status
         assert words in capsys.readouterr().out
     # One that was ended by the clock earlier: what both have is the same, and parameters say nothing.
     late = replace(trial.ended(status="timeout", parameters_sha256="z"), rows=trial.rows[:3])

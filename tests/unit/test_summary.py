@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from drawn import with_verdict
 from envknee.show import terminal
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.decide import decide
 from envknee.verdict.schema.study import Broken, Verdict
+from programs import run_main
 from published import PUBLISHED, verdict_of
 from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
 from rich.console import Console
@@ -180,25 +181,20 @@ def test_an_undecided_answer_says_what_would_decide_it():
 def test_command_in_a_pipe_has_no_colours(tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]):
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
-    trials = fps_trials(PLATEAU)
-    folder = write_study(tmp_path / "demo", a_study(), trials)
-    folder.verdict.write_text(canonical_json(decide(records_of(trials), a_study())))
-    monkeypatch.setattr("sys.argv", ["summary", str(folder.root)])
-    terminal.main()
+    folder = with_verdict(write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU)))
+    run_main(terminal.main, folder.root)
     text = capsys.readouterr().out
     assert "\x1b" not in text
     assert text.endswith(f"report   {folder.report}  (not written yet)\nmore     envknee summary --all {folder.root}\n")
-    monkeypatch.setattr("sys.argv", ["summary", "--all", str(folder.root)])
-    terminal.main()
+    run_main(terminal.main, "--all", folder.root)
     text = capsys.readouterr().out
     assert "\x1b" not in text
     assert f"report   {folder.report}  (not written yet)\nverdict  {folder.verdict}\n" in text
 
 
-def test_where_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_where_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
-    monkeypatch.setattr("sys.argv", ["summary", "--where", str(folder.root)])
-    terminal.main()
+    run_main(terminal.main, "--where", folder.root)
     assert capsys.readouterr().out == (
         f"study demo: 9 of 15 trials measured; no report yet in {folder.root}, `make ui` shows every run\n"
     )
@@ -208,10 +204,9 @@ def test_where_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert terminal.where(folder) == f"nothing is measured yet; results will be in {folder.root}"
 
 
-def test_what_is_missing_is_named_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.argv", ["summary", str(tmp_path)])
+def test_what_is_missing_is_named_with_a_remedy(tmp_path: Path):
     with pytest.raises(UserError, match=r"envknee verdict"):
-        terminal.main()
+        run_main(terminal.main, tmp_path)
 
 
 def test_many_arms_of_several_gpus_leave_the_answer_in_twelve_lines():

@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 from conftest import wait_for, wait_until_none
 from envknee.slurm.facts import fields_of
+from programs import a_program
 from tracking_server import free_port
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sinfo", "scontrol", "srun", "sbatch", "sstat")
@@ -118,12 +119,8 @@ class Cluster:
         key.chmod(0o600)
         # The executor plugin's job step drops every SLURM_ variable before what it starts: these put it back.
         for name in ("srun", "scontrol", "sstat"):
-            program = self.folder / "bin" / name
-            program.write_text(
-                f'#!/bin/sh\nSLURM_CONF={self.environment["SLURM_CONF"]} exec {shutil.which(name)} "$@"\n',
-                encoding="utf-8",
-            )
-            program.chmod(0o755)
+            body = f'SLURM_CONF={self.environment["SLURM_CONF"]} exec {shutil.which(name)} "$@"'
+            a_program(self.folder / "bin", name, body)
         self._daemon(
             "munged", f"--key-file={key}", f"--socket={self.folder}/run/munge.socket", "--force",
             f"--pid-file={self.folder}/run/munged.pid", f"--log-file={self.folder}/log/munged.log",

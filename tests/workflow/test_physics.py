@@ -2,8 +2,6 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from envknee.run.prepare import resolve_arms
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.tasks import assets, physics
+from programs import python
 from records import known
 
 ROOT = Path(__file__).parents[2]
@@ -82,11 +81,9 @@ def test_the_page_of_tasks_is_what_the_command_prints():
     rows = {line.split(" | ")[0]: line for line in (ROOT / "docs/tasks.md").read_text().splitlines() if " | " in line}
     names = [row.removeprefix("| ") for row in rows if re.match(r"\| (Isaac|Envknee)", row)]
     code = "import os; from envknee import tasks; print(*tasks.registered(), flush=True); os._exit(0)"
-    known = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert known.splitlines()[-1].split() == names
+    assert python("-c", code).stdout.splitlines()[-1].split() == names
     some = names[::12]  # all of them take a minute
-    command = [sys.executable, "-m", "envknee", "tasks", *some]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    said = python("-m", "envknee", "tasks", *some).stdout
     assert [line for line in said.splitlines() if line.startswith(("| Isaac", "| Envknee"))] == [
         rows[f"| {name}"] for name in some
     ]

@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from programs import a_program
 from records import known
 
 ROOT = Path(__file__).parents[2]
@@ -203,12 +204,6 @@ def make_wheel(folder: Path, name: str, number: str, *declares: str, module: str
         wheel.writestr(f"{info}/RECORD", "")
 
 
-def write_program(folder: Path, name: str, body: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-    (folder / name).chmod(0o755)
-
-
 TORCH = "class cuda:\n    is_available = staticmethod(lambda: {gpu})\nclass version:\n    cuda = '13.0'\n"
 
 
@@ -243,7 +238,7 @@ class Project:
         self.pin("containers/requirements-ray", "gatherer==1.0")
         self.pin("containers/requirements-ovphysx", "mover==1.0")
         self.pin("workflow/requirements", "tool==1.0")
-        write_program(self.bin, "nvidia-smi", "exit 9")
+        a_program(self.bin, "nvidia-smi", "exit 9")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "MAKE"))}
         self.environment = kept | {
             "PATH": f"{self.bin}:{os.environ['PATH']}",
@@ -290,9 +285,7 @@ def quick_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("python")
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     copy = f"rm -rf .venv/* && mkdir -p .venv && cp -a '{folder}/venv/.' .venv && exit"
-    write_program(
-        folder, "python", f'case "$*" in "-m venv --clear .venv") {copy} ;; esac\nexec "{sys.executable}" "$@"'
-    )
+    a_program(folder, "python", f'case "$*" in "-m venv --clear .venv") {copy} ;; esac\nexec "{sys.executable}" "$@"')
     return str(folder / "python")
 
 
@@ -329,7 +322,7 @@ def test_the_command_runs_from_anywhere_and_an_older_environment_gets_it(made: P
 
 def test_the_second_set_up_needs_nothing_but_the_environment(made: Project) -> None:
     """No network, no Python but .venv's own, no name of an interpreter."""
-    write_program(made.bin / "no-python", "python3", "exit 127")
+    a_program(made.bin / "no-python", "python3", "exit 127")
     path = f"{made.bin / 'no-python'}:{made.environment['PATH']}"
     assert made.run(PATH=path, PYTHON=None, PIP_FIND_LINKS=None) == (0, "")
 
@@ -375,7 +368,7 @@ def test_physx_comes_when_asked_for_and_stays(project: Project) -> None:
 
 
 def test_an_environment_that_was_never_finished_is_made_anew(project: Project) -> None:
-    write_program(project.root / ".venv/bin", "python", "exit 0")  # as after kill -9 in the middle
+    a_program(project.root / ".venv/bin", "python", "exit 0")  # as after kill -9 in the middle
     status, output = project.run()
     assert status == 0, output
     assert project.installed("tool") == "1.0"
@@ -392,7 +385,7 @@ def test_two_set_ups_at_once_do_the_work_once(project: Project) -> None:
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_set_up_leaves_nothing_behind(project: Project, signal_number: int) -> None:
-    write_program(project.bin, "df", f"touch '{project.bin}/reached'; exec sleep 60")  # stops after .venv was made
+    a_program(project.bin, "df", f"touch '{project.bin}/reached'; exec sleep 60")  # stops after .venv was made
     process = project.start()
     deadline = time.monotonic() + 60
     while not (project.bin / "reached").exists() and time.monotonic() < deadline:
@@ -405,7 +398,7 @@ def test_an_interrupted_set_up_leaves_nothing_behind(project: Project, signal_nu
 
 
 def test_a_gpu_gets_the_cuda_build_with_its_pinned_libraries(project: Project) -> None:
-    write_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'")
+    a_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'")
     assert project.run()[0] == 0
     assert project.installed("torch") == "2.13.0"
     assert project.installed("cudapart") == "1.5"
@@ -447,7 +440,7 @@ def test_a_pin_without_a_hash_is_not_installed(project: Project) -> None:
 def test_a_gpu_that_pytorch_cannot_use_is_reported(project: Project) -> None:
     make_wheel(project.wheels, "torch", "2.13.0", module=TORCH.format(gpu=False))
     project.pin("containers/requirements-cuda", "torch===2.13.0")
-    write_program(
+    a_program(
         project.bin,
         "nvidia-smi",
         'case "$1" in -L) echo "GPU 0: NVIDIA H100 (UUID: GPU-1)" ;; *) echo 470.82.01 ;; esac',
@@ -473,7 +466,7 @@ def refused(project: Project, **environment: str | None) -> str:
 
 
 def test_without_the_venv_module_its_debian_package_is_named(project: Project) -> None:
-    write_program(project.bin, "fake", f'case "$*" in *ensurepip*) exit 1 ;; esac\nexec "{sys.executable}" "$@"')
+    a_program(project.bin, "fake", f'case "$*" in *ensurepip*) exit 1 ;; esac\nexec "{sys.executable}" "$@"')
     message = refused(project, PYTHON=str(project.bin / "fake"))
     assert "no venv module" in message
     assert f"apt-get install python3.{sys.version_info.minor}-venv" in message
@@ -484,23 +477,23 @@ def test_without_the_venv_module_its_debian_package_is_named(project: Project) -
     [("echo 3.13", "is Python 3.13, and only 3.11 and 3.12"), ("exit 127", "does not run"), ("exit 0", "does not run")],
 )
 def test_a_python_that_will_not_do_is_refused(project: Project, body: str, says: str) -> None:
-    write_program(project.bin, "fake", body)
+    a_program(project.bin, "fake", body)
     message = refused(project, PYTHON=str(project.bin / "fake"))
     assert says in message
     assert "PYTHON=python3.12" in message
 
 
 def test_the_first_python_that_will_do_is_taken(project: Project) -> None:
-    write_program(project.bin, "python3", "echo 3.13")
-    write_program(project.bin, "python3.12", "exit 127")
-    write_program(
+    a_program(project.bin, "python3", "echo 3.13")
+    a_program(project.bin, "python3.12", "exit 127")
+    a_program(
         project.bin, "python3.11", 'case "$*" in *version_info*) echo 3.11 ;; *) echo "ran $*" >&2; exit 3 ;; esac'
     )
     message = refused(project, PYTHON=None)
     assert "python3.11 has no venv module" in message
-    write_program(project.bin, "python3.11", "exit 127")
+    a_program(project.bin, "python3.11", "exit 127")
     assert "no Python 3.11 or 3.12 was found (python3 is 3.13)" in refused(project, PYTHON=None)
-    write_program(project.bin, "python3", "exit 127")
+    a_program(project.bin, "python3", "exit 127")
     message = refused(project, PYTHON=None)
     assert "python3 is missing" in message and "apt-get install python3 python3-venv" in message
 
@@ -528,19 +521,19 @@ def test_a_package_that_cannot_be_installed_is_named(project: Project) -> None:
 def test_too_little_disk_is_seen_before_anything_is_downloaded(
     project: Project, gpu: bool, gigabytes: int, enough: int
 ) -> None:
-    write_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'" if gpu else "exit 9")
-    write_program(project.bin, "df", f"echo Filesystem; echo /dev/sda 99000000 1 {gigabytes}900000 1% /")
+    a_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'" if gpu else "exit 9")
+    a_program(project.bin, "df", f"echo Filesystem; echo /dev/sda 99000000 1 {gigabytes}900000 1% /")
     message = refused(project)
     assert f"needs about {enough} GB" in message and f"has {gigabytes} GB free" in message
 
 
 def test_a_disk_that_fills_up_is_named(project: Project) -> None:
     body = f'case "$*" in *ensurepip*|*venv*|*version_info*|*sys.prefix*) exec "{sys.executable}" "$@" ;; esac'
-    write_program(project.bin, "python", body)
+    a_program(project.bin, "python", body)
     assert project.run()[0] == 0
     python = project.root / ".venv/bin/python"
     python.unlink()
-    write_program(
+    a_program(
         python.parent, "python",
         'case "$*" in *sys.prefix*) pwd; exit ;; esac\nwhile [ "$1" != --log ]; do shift; done\n'
         'echo "now ERROR: Could not install packages: [Errno 28] No space left on device" >>"$2"; exit 1',
@@ -574,9 +567,9 @@ def test_an_environment_elsewhere_is_not_emptied(project: Project) -> None:
 def make_calls(project: Project) -> Path:
     """A project whose commands write down how they were called, a line per argument."""
     calls = project.root / "calls"
-    write_program(project.root / "workflow", "setup.sh", "exit 0")
+    a_program(project.root / "workflow", "setup.sh", "exit 0")
     for name in ("python", "snakemake", "pytest"):
-        write_program(
+        a_program(
             project.root / ".venv/bin", name,
             f'for word in {name} "$@"; do printf "<%s>" "$word"; done >>"{calls}"; echo >>"{calls}"\n'
             + ('case "$*" in *check*) echo a-study ;; *gpus*) echo 2 ;; esac' if name == "python" else 'exit "${SNAKEMAKE_STATUS:-0}"'),

@@ -24,6 +24,7 @@ from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Record
 from envknee.study.paths import StudyFolder
+from programs import a_program
 from records import known
 from slurm_cluster import Cluster
 from test_command_trainer import an_arm
@@ -89,10 +90,7 @@ class Site(Workspace):
         """Start a sweep with make. What set-up would install is here: this Python, and its Snakemake."""
         (self.folder / "workflow/setup.sh").write_text("exit 0\n", encoding="utf-8")
         for name, real in (("python", sys.executable), ("snakemake", self.folder / "bin/snakemake")):
-            program = self.folder / f".venv/bin/{name}"
-            program.parent.mkdir(parents=True, exist_ok=True)
-            program.write_text(f'#!/bin/sh\nPYTHONPATH={self.folder}/workflow exec {real} "$@"\n', encoding="utf-8")
-            program.chmod(0o755)
+            a_program(self.folder / ".venv/bin", name, f'PYTHONPATH={self.folder}/workflow exec {real} "$@"')
         sweep = subprocess.Popen(
             ["make", "sweep", f"PROFILE={self.profile}", f"CONFIG={study.name}"], cwd=self.folder, env=self.environment, text=True,
             start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

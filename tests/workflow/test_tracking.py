@@ -33,6 +33,7 @@ from envknee.tracking.publish import publish
 from envknee.tracking.store import check_credentials, locate_store, trust_address, without_credentials
 from envknee.tracking.writing import METRICS_PER_BATCH, TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS
 from forked import FORK, kill_after_call
+from programs import python
 from records import CPU, CURVE, known, write_trial
 from tracked import (
     a_folder,
@@ -716,7 +717,7 @@ def test_taken_port_is_told_and_the_default_goes_on_to_the_next(monkeypatch: pyt
 
 def test_help_does_not_import_mlflow() -> None:
     code = "import sys; import envknee.tracking.__main__; sys.exit('mlflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert python("-c", code).returncode == 0
 
 
 # The publisher as a process
