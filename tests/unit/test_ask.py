@@ -433,9 +433,6 @@ def test_a_shuffle_does_not_depend_on_the_order_before(points: list[Point]) -> N
     assert designs.shuffled(points, 7) != designs.shuffled(points, 8)
 
 
-# What a request says
-
-
 def test_a_request_holds_all_that_the_study_says() -> None:
     study = a_study(
         study="demo",

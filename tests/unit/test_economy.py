@@ -208,9 +208,6 @@ def test_settings_that_cannot_be_meant(changes, message):
         a_study(**changes)
 
 
-# Replay of a recorded grid
-
-
 def a_grid(half: float, repeats: int = 5) -> tuple[Study, list[Record]]:
     study = a_study(sampler="grid", repeats=repeats)
     _, known = play(study, card(half))

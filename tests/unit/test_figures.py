@@ -36,9 +36,6 @@ NAMES = ("throughput", "memory", "phases")
 LEARNING = {"num_envs": [4], "horizon": [4], "batch_size": [8, 16], "target_reward": 1.0, "budget_s": 5.0}
 
 
-# --- Throughput
-
-
 def test_throughput_shows_every_repeat_the_threshold_and_delta():
     evidence = judged(fps_trials(PLATEAU))
     figure = draw_throughput(evidence)
@@ -122,8 +119,6 @@ def test_throughput_of_several_gpus_is_told_per_gpu_and_the_law_meets_what_it_wa
     assert [drawn[n] for n in fps] == pytest.approx([values[0] for values in fps.values()])
 
 
-# --- Scaling
-
 ARMS = {"one": {"gpus": 1}, "two": {"gpus": 2}}
 
 
@@ -155,9 +150,6 @@ def test_scaling_shows_the_efficiency_of_every_point_with_its_interval():
     assert lowest < 0.9 < 1.0 < highest
 
 
-# --- Memory
-
-
 def test_memory_draws_the_limit_where_it_is_near_and_says_so_where_it_is_far():
     near = [a_trial(n, number=n, memory_gb=0.3 * n, device=GPU) for n in (64, 128, 256)]
     figure = draw_memory(judged(near))
@@ -183,9 +175,6 @@ def test_memory_of_several_gpus_is_modelled_with_the_part_of_the_batch_that_each
     assert starts == pytest.approx(sorted(1.0 + 1e-3 * 64 * t + 2e-3 * b / 2 for t in (8, 16) for b in (128, 256)))
 
 
-# --- Learning
-
-
 def test_learning_shows_each_trial_against_frames_and_seconds():
     trials = learning_trials({32: [12.0, 14.0], 64: [None]}, budget_s=20.0)
     evidence = judged(trials)
@@ -206,9 +195,6 @@ def test_a_curve_starts_once_enough_episodes_have_ended():
     evidence = judged([trial])._replace(rows=lambda _: few)
     line = draw_learning(evidence).axes[1].lines[0]
     assert [float(x) for x in line.get_xdata()] == [row.wall_s for row in few[3:]]  # pyright: ignore[reportGeneralTypeIssues]
-
-
-# --- Odd cases
 
 
 BENT = {16: [100.0], 32: [400.0], 64: [100.0], 128: [400.0]}
@@ -268,9 +254,6 @@ def test_odd_cases_are_drawn_with_words_that_say_so(
         assert part in words
     for part in not_said:
         assert part not in words
-
-
-# --- All of them
 
 
 @pytest.mark.parametrize("entry", registry.FIGURES, ids=lambda entry: entry.name)

@@ -18,9 +18,6 @@ def analyse(trials: list[Trial], **settings: Any) -> LearningLimit:
     return limit
 
 
-# --- Interquartile mean
-
-
 def test_interquartile_mean_is_the_published_one_for_multiples_of_four():
     values = np.random.default_rng(1).lognormal(size=(5, 8))
     assert interquartile_mean(values) == pytest.approx(trim_mean(values, 0.25, axis=1))
@@ -38,9 +35,6 @@ def test_cost_of_one_seed_has_no_interval_and_of_more_has():
     three = cost(Seeds((9.0, 10.0, 11.0)), 0.95)
     assert three.interval_lower < 10.0 < three.interval_upper
     assert not three.lower_bound
-
-
-# --- Points
 
 
 def test_a_point_counts_its_seeds_by_how_they_ended():
@@ -95,9 +89,6 @@ def test_seconds_of_several_gpus_are_paid_for_each():
     assert "undecided up to 32 environments per GPU" in limit.statement
     (ranks_of_a_cpu,) = analyse(learning_trials({32: [10.0]}, gpus=0, cpu_ranks=2)).points
     assert ranks_of_a_cpu.gpu_seconds_to_target is None
-
-
-# --- Decisions
 
 
 def test_reached_by_hand():

@@ -175,9 +175,6 @@ def test_series_are_kept_apart():
     assert [(laws.arm, laws.horizon) for laws in fitted] == [("lean", 8), ("stock", 8), ("stock", 16)]
 
 
-# --- Simulated studies with known truth
-
-
 def _noisy(
     laws: Mapping[Phase, tuple[float, float]], num_envs: int, noise: float, generator: np.random.Generator
 ) -> dict[Phase, float]:

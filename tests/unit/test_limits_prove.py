@@ -99,9 +99,6 @@ def test_memory_walls_keep_their_promise():
     assert_promises(rows, ("wall",))
 
 
-# --- The proof can fail
-
-
 def test_a_rule_without_the_correction_is_found_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(union, "holm", lambda p_values: list(p_values))
     worst = next(scenario for scenario in THROUGHPUT if scenario.name == "every doubling at delta")
@@ -149,9 +146,6 @@ def test_an_adaptive_number_of_tests_lets_chance_through():
     scenario = next(candidate for candidate in LEARNING if candidate.name.startswith("at delta, every fourth"))
     row = prove.prove_learning(scenario, 10, 1000, seed=3)
     assert row.false_reached is not None and row.false_reached.share <= 0.04
-
-
-# --- The table
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_does_not():

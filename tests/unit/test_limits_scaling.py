@@ -34,9 +34,6 @@ def scaling_of(trials: list[Trial], arms: Arms = ARMS, **decision: float) -> Sca
     return scaling
 
 
-# --- Points
-
-
 def test_efficiency_by_hand():
     scaling = scaling_of([*fps_trials({64: [100.0] * 3}, **ONE), *fps_trials({64: [190.0] * 3}, **TWO)])
     (point,) = scaling.points
@@ -161,9 +158,6 @@ def test_trials_of_learning_do_not_count():
     assert scaling_of(trials).points[0].repeats_all_ranks == 1
 
 
-# --- Stragglers
-
-
 def test_slowest_rank_is_the_median_over_trials():
     slowdowns = [(1.0, 1.0), (1.0, 1.25), (1.0, 2.0)]
     trials = [a_trial(64, number=i, arm="two", gpus=2, device=GPU, slowdown=s) for i, s in enumerate(slowdowns)]
@@ -175,9 +169,6 @@ def test_slowest_rank_is_the_median_over_trials():
 def test_slowest_of_more_than_two_ranks():
     trial = a_trial(64, arm="four", gpus=4, device=GPU, slowdown=(1.0, 1.6, 1.2, 1.0))
     assert scaling_of([trial], {"four": {"gpus": 4}}).slowest_rank_share == pytest.approx(1 / 1.6)
-
-
-# --- Partners
 
 
 def arms(**sections: dict[str, object]) -> dict[str, Arm]:
@@ -239,9 +230,6 @@ def test_ranks_on_a_cpu_are_called_ranks():
     assert scaling_of(trials, ranked).statement.startswith(
         "2 ranks give 1.20 times one rank's FPS at 64 environments each"
     )
-
-
-# --- Simulated studies with known truth
 
 
 def coverage(truth: float, noise: tuple[float, float], repeats: tuple[int, int]) -> float:

@@ -22,9 +22,6 @@ def analyse(trials: list[Trial], **settings: Any) -> ThroughputLimit:
     return limit
 
 
-# --- Edge cases
-
-
 def test_reached_by_hand():
     limit = analyse(fps_trials({16: [100, 101, 102], 32: [200, 201, 202], 64: [202, 203, 204]}))
     assert (limit.state, limit.threshold_num_envs) == ("reached", 32)
@@ -157,9 +154,6 @@ def test_series_are_kept_apart_and_learning_trials_out():
     assert [(limit.arm, limit.horizon, limit.batch_size, len(limit.points)) for limit in limits] == [
         ("lean", 8, 128, 1), ("stock", 8, None, 1), ("stock", 8, 128, 2), ("stock", 16, 128, 1)
     ]  # fmt: skip
-
-
-# --- The law
 
 
 def test_law_recovers_what_made_the_data():

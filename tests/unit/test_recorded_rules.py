@@ -112,9 +112,6 @@ def apart(one: Cost | None, other: Cost | None) -> bool:
     )
 
 
-# --- The page
-
-
 def test_the_tables_hold_what_was_measured():
     docs = (ROOT / "docs/learning-rules.md").read_text()
     for row in (*cost_rows(), *limit_rows(), *loss_rows()):

@@ -48,9 +48,6 @@ def a_study(rules: dict[str, Any], **learning: Any) -> Study:
     return parse_study({"study": "rules", "arms": arms, "learning": points | target | learning})
 
 
-# --- Values
-
-
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [
@@ -98,9 +95,6 @@ def test_a_batch_of_several_ranks_comes_in_equal_parts() -> None:
         scaled(a_rule("library", 4), 6, 6, 5, world_size=2)
 
 
-# --- Bad input
-
-
 @pytest.mark.parametrize(
     ("rule", "num_envs", "horizon", "batch_size", "message"),
     [
@@ -145,9 +139,6 @@ def test_the_horizon_of_throughput_limits_is_not_changed_by_a_rule() -> None:
     arm = {"scaling": {"rule": "fixed_frames", "num_envs": 64}}
     with pytest.raises(UserError, match="fixed_frames changes the horizon"):
         parse_study({"study": "s", "arms": {"one": arm}, **sections})
-
-
-# --- Requests and plan
 
 
 def test_requests_hold_what_follows_and_where_it_came_from() -> None:
@@ -200,9 +191,6 @@ def test_the_study_for_a_gpu_is_legal() -> None:
     rules = {arm.scaling.rule for arm in study.arms.values() if arm.scaling}
     assert len(rules) >= 4
     assert len(space.plan(study)) == len(study.arms) * 6 * 5
-
-
-# --- Verdict
 
 
 def measured(study: Study, seconds: Any) -> list[Trial]:
@@ -295,9 +283,6 @@ def test_a_study_without_rules_says_nothing_of_them() -> None:
     assert verdict.rules is None
     assert "rules" not in json.loads(canonical_json(verdict))
     assert "rules" not in [entry.name for entry in registry.figures_of(study)]
-
-
-# --- Economy
 
 
 def test_sizes_that_are_shown_slower_get_no_more_seeds(tmp_path) -> None:

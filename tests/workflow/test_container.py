@@ -444,9 +444,6 @@ def test_a_launcher_that_ends_leaves_no_container_behind(podman: str, workspace:
     wait_for(lambda: not list(scratch.glob("envknee-ranks-*")), timeout_s=15)
 
 
-# --- Twice -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not os.environ.get("ENVKNEE_TEST_REBUILD"), reason="minutes more: set ENVKNEE_TEST_REBUILD=1")
 def test_two_builds_of_one_commit_have_the_same_content(sif: Path, tmp_path: Path) -> None:

@@ -55,9 +55,6 @@ def without_start(metrics: list[Any]) -> list[Any]:
     return [(key, (info[0], info[1], info[3]), *rest) for key, info, *rest in metrics]
 
 
-# While a trial runs
-
-
 def test_rows_are_delivered_as_they_come_and_half_a_line_waits(folder: StudyFolder) -> None:
     publisher, rows = live(folder), lines(4)
     publisher.look()
@@ -182,9 +179,6 @@ def test_run_that_a_person_deleted_stays_deleted_until_the_end(folder: StudyFold
     finish_trial_0(folder)
     publish(a_study(), folder)
     assert stored_trial(folder, "0000").info.status == "FINISHED"
-
-
-# Killed
 
 
 @pytest.mark.parametrize("call", ["create_run:1", "create_run:2", "log_batch:2", "log_batch:3"])

@@ -57,9 +57,6 @@ def server(database: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iter
     assert PASSWORD not in server.log.read_text()
 
 
-# On PostgreSQL
-
-
 def test_server_and_publisher_killed_at_any_time_lose_and_double_nothing(server: Server, tmp_path, monkeypatch) -> None:
     """Rows are written all the while. The server's own API is the witness, after each death and at the end."""
     server.sign_in(monkeypatch)
@@ -207,9 +204,6 @@ def sql(database: Postgres, statement: str, name: str = "mlflow") -> str:
     return done.stdout.strip()
 
 
-# For others
-
-
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server on all addresses of this machine: what others would reach, asked from here."""
@@ -326,9 +320,6 @@ def test_studies_are_told_to_sign_in(group: Server, tmp_path: Path, monkeypatch:
     files = [path for path in [*folder.root.rglob("*"), *(group.folder / "artifacts").rglob("*")] if path.is_file()]
     assert group.user[1] not in json.dumps(texts)
     assert not [path for path in files if group.user[1].encode() in path.read_bytes()]
-
-
-# What is refused before anything starts
 
 
 @pytest.mark.parametrize(

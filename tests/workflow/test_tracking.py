@@ -428,9 +428,6 @@ def test_runs_of_others_in_the_experiment_are_left_alone(study: Study, folder: S
     assert client.get_run(own).info.lifecycle_stage == "active"
 
 
-# Killed publishers
-
-
 @pytest.mark.parametrize(
     "call", ["create_experiment:1", "create_run:1", "log_batch:4", "log_artifact:2", "set_terminated:2", "set_tag:1"]
 )
@@ -441,9 +438,6 @@ def test_killed_publisher_leaves_nothing_behind_once_it_runs_again(
     assert publish_in_child(folder, killed_after=call) == -signal.SIGKILL
     assert publish_in_child(folder) == 0
     assert contents(folder) == reference
-
-
-# Several publishers
 
 
 def test_several_publishers_make_one_store_and_one_set_of_runs(storeless: StudyFolder, reference: list[Any]) -> None:

@@ -15,8 +15,6 @@ from envknee.tracking.run import Run
 from envknee.tracking.writing import TAG_KEY, TAG_RESULTS
 from records import CURVE, GPU, Trial, a_trial, write_trial
 
-# A results folder, made as a sweep makes it
-
 
 def a_study(name: str = "demo", uri: str | None = None, seed: int = 1) -> Study:
     """Return a study of two arms with three planned trials of each kind in each arm."""
@@ -74,9 +72,6 @@ def write_config(where: Path, study: Study) -> Path:
     return path
 
 
-# A trial while it runs
-
-
 def a_running_study(root: Path, study: Study | None = None) -> StudyFolder:
     """Return the folder of a study whose first trial has started."""
     folder = a_folder(root, study or a_study())
@@ -106,9 +101,6 @@ def write(folder: StudyFolder, text: str, number: int = 0) -> None:
     """Append to a trial's metrics.jsonl, as its process does."""
     with folder.trial(number).metrics.open("a") as stream:
         stream.write(text)
-
-
-# What the store holds
 
 
 def client_of(folder: StudyFolder, uri: str | None = None) -> Any:
