@@ -26,3 +26,9 @@ def run_main(main: Callable[[], Result], *words: object) -> Result:
 def python(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run Python with these words, whatever its exit status."""
     return subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, check=False, **options)
+
+
+def succeeded(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a program printed; a test fails with it where the program did."""
+    assert done.returncode == 0, f"{done.stdout}{done.stderr or ''}"
+    return done.stdout

@@ -610,9 +610,8 @@ def test_a_request_of_another_study_is_named_with_what_differs(change: dict[str,
     study = a_study()
     requests, known = play(study, until=4)
     requests[2] = requests[2].model_copy(update=change)
-    with pytest.raises(
-        UserError, match=rf"request 2 is not one of study 's' as configured now: {problem}\. A results folder"
-    ):
+    words = rf"request 2 is not one of study 's' as configured now: {problem}\. A results folder"
+    with pytest.raises(UserError, match=words):
         ask(study, 4, requests, known)
 
 
@@ -621,9 +620,8 @@ def test_a_request_at_a_point_that_is_no_longer_legal_is_named() -> None:
     requests, known = play(study)
     smaller = a_study(throughput__num_envs=[16, 32])
     foreign = next(r for r in requests if r.num_envs > 32)
-    with pytest.raises(
-        UserError, match=rf"num_envs {foreign.num_envs}, horizon \d+ and batch_size \d+ make no legal point"
-    ):
+    words = rf"num_envs {foreign.num_envs}, horizon \d+ and batch_size \d+ make no legal point"
+    with pytest.raises(UserError, match=words):
         ask(smaller, foreign.number + 1, requests[: foreign.number + 1], known)
 
 

@@ -391,9 +391,8 @@ def test_a_truncated_study_json_is_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_told_with_an_example(tmp_path: Path) -> None:
-    with pytest.raises(
-        UserError, match="none.yaml does not exist. Name a study file, for example CONFIG=config/config.yaml"
-    ):
+    words = "none.yaml does not exist. Name a study file, for example CONFIG=config/config.yaml"
+    with pytest.raises(UserError, match=words):
         read_study(tmp_path / "none.yaml")
 
 

@@ -179,9 +179,8 @@ def test_networks_that_give_broken_actions_are_the_cause_and_a_drill_says_that_i
         meter.end_step({"policy": torch.zeros(NUM_ENVS, 5)}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))
     assert done.value.status == "nan"
     meter = a_meter(tmp_path, stored, inject=Inject(kind="huge_actions"))
-    with pytest.raises(
-        TrialDone, match=r"^DRILL, NO RESULT \(huge_actions at step 0 in 1 environment, on purpose\): rewards"
-    ):
+    words = r"^DRILL, NO RESULT \(huge_actions at step 0 in 1 environment, on purpose\): rewards"
+    with pytest.raises(TrialDone, match=words):
         meter.end_step({}, torch.full((NUM_ENVS,), math.nan), torch.zeros(NUM_ENVS))
 
 
@@ -191,9 +190,8 @@ def test_an_image_that_breaks_learning_is_found_among_those_that_the_trainer_kep
     kept[3, 1, 2, 3, 3] = math.inf  # seen before step 3: what step 2 gave
     for _ in kept:
         step_with_images(meter)
-    with pytest.raises(
-        TrialDone, match=r"^observations/policy became NaN .* in 1 of 4 environments at iteration 0, step 2"
-    ) as done:
+    words = r"^observations/policy became NaN .* in 1 of 4 environments at iteration 0, step 2"
+    with pytest.raises(TrialDone, match=words) as done:
         meter.end_iteration({"value": math.nan}, learning_rate=1e-3, action_std=1.0)
     assert done.value.failure is not None and done.value.failure.env_indices == [1]
 
@@ -208,9 +206,8 @@ def test_of_a_pipeline_the_rollout_that_was_learned_from_is_looked_at_too(tmp_pa
     step_with_images(meter)
     step_with_images(meter)
     learned[1, 2] = math.nan  # seen before step 1: what step 0 gave, an iteration ago
-    with pytest.raises(
-        TrialDone, match=r"^observations/policy became .* in 1 of 4 environments at iteration 0, step 0"
-    ):
+    words = r"^observations/policy became .* in 1 of 4 environments at iteration 0, step 0"
+    with pytest.raises(TrialDone, match=words):
         meter.end_iteration({"value": math.nan}, learning_rate=1e-3, action_std=1.0)
     dumped = numpy.load(tmp_path / "nan_dump.npz")
     assert numpy.isnan(dumped["observations/policy"]).all() and dumped["env_indices"].tolist() == [2]

@@ -128,9 +128,8 @@ def test_a_trial_from_elsewhere_is_refused(tmp_path):
     other = write_study(tmp_path / "other", a_study(study="other"), theirs)
     for number, where in ((1, 1), (99, 99)):
         dropped = shutil.copytree(other.trial(number).root, folder.trial(where).root)
-        with pytest.raises(
-            UserError, match=rf"holds trial {number} of study 'other', and trial {number} of study 'demo'"
-        ):
+        words = rf"holds trial {number} of study 'other', and trial {number} of study 'demo'"
+        with pytest.raises(UserError, match=words):
             load_records(folder)
         shutil.rmtree(dropped)
     shutil.copytree(folder.trial(0).root, folder.trial(1).root)

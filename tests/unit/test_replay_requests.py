@@ -132,9 +132,8 @@ def test_what_cannot_be_replayed_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(UserError, match="image 'other.sif' is for runtime: apptainer or docker"):
         replay.prepare(GOLDEN, None, "other.sif")
     monkeypatch.setattr(replay.gpus, "visible_uuids", list)
-    with pytest.raises(
-        UserError, match=r"arms.stock: gpus: 1 was asked for, and no GPU is visible here.*nothing was run"
-    ):
+    words = r"arms.stock: gpus: 1 was asked for, and no GPU is visible here.*nothing was run"
+    with pytest.raises(UserError, match=words):
         replay.check_gpus(read_study(GOLDEN.study))
     monkeypatch.setattr(replay.gpus, "visible_uuids", lambda: ["GPU-1"])
     replay.check_gpus(read_study(GOLDEN.study))

@@ -112,9 +112,8 @@ def test_what_is_not_legal_is_told_with_the_nearest_that_is(rule, num_envs, hori
 
 def test_a_study_names_the_arm_before_anything_runs() -> None:
     study = a_study({"slow": "fixed_frames"}, num_envs=[48, 64])
-    with pytest.raises(
-        UserError, match=r"arms\.slow\.scaling: rule fixed_frames from 64 environments.*horizon would be"
-    ):
+    words = r"arms\.slow\.scaling: rule fixed_frames from 64 environments.*horizon would be"
+    with pytest.raises(UserError, match=words):
         space.plan(study)
 
 

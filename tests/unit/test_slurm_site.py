@@ -152,9 +152,8 @@ def test_an_arm_of_several_nodes_is_one_job_that_starts_a_task_on_each():
     assert (asked["gres"], asked["nodes"], asked["tasks"], asked["mpi"]) == ("gpu:h100:4", 2, 2, "srun")
     assert jobs.prepare_job(study, mine).nodes == 1
     assert [str(shape) for shape in jobs.arms_by_shape(study)] == ["4 nodes' CPUs", "2 nodes of 4 GPUs"]
-    with pytest.raises(
-        UserError, match=r"arms\.wide: a trial asks for 2 nodes of 4 GPUs, and max_gpus of the site is 7"
-    ):
+    words = r"arms\.wide: a trial asks for 2 nodes of 4 GPUs, and max_gpus of the site is 7"
+    with pytest.raises(UserError, match=words):
         jobs.check_cap(study, Site(partition="gpu", max_gpus=7))
     jobs.check_cap(study, Site(partition="gpu", max_gpus=8))
     text = "\n".join(checks.problems(study, mine, a_cluster()))

@@ -23,6 +23,7 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.tracking.client import connect
 from envknee.tracking.store import locate_store
+from programs import succeeded
 from records import known
 from tracked import a_folder, a_study
 
@@ -173,10 +174,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     workspace = Workspace(tmp_path_factory.mktemp("swept"))
     # As `.venv/bin/snakemake` is typed where no environment is activated.
     workspace.environment = ENVIRONMENT | {"PATH": os.defpath}
-    result = workspace.sweep(workspace.study())
-    assert result.returncode == 0, result.stdout
+    workspace.output = succeeded(workspace.sweep(workspace.study()))  # type: ignore[attr-defined]  # kept for the tests that look at it
     workspace.environment = ENVIRONMENT
-    workspace.output = result.stdout  # type: ignore[attr-defined]  # kept for the tests that look at it
     return workspace
 
 

@@ -28,6 +28,7 @@ from envknee.run import launch, nodes
 from envknee.run.container import apptainer, enter
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
+from programs import succeeded
 from records import known
 
 CONTAINERS = ROOT / "containers"
@@ -202,8 +203,7 @@ def test_two_nodes_train_together_in_the_image_on_paths_with_commas_and_spaces(s
 @pytest.mark.timeout(1800)
 def test_what_runs_too_long_is_ended_in_the_image_too(sif: Path, tmp_path: Path) -> None:
     trial = a_trial(tmp_path / "0000", runtime="apptainer", iterations=100_000, limit_s=12.0)
-    done = Workspace(tmp_path).module("launch", str(trial.root), str(sif))
-    assert done.returncode == 0, done.stdout
+    succeeded(Workspace(tmp_path).module("launch", str(trial.root), str(sif)))
     assert measured(trial).outcome.status == "timeout"
     assert trial_processes(tmp_path) == []
 
@@ -263,9 +263,7 @@ def test_nothing_of_the_host_comes_in_but_what_is_named(sif: Path, tmp_path: Pat
         gpus=False,
     )
     variables = apptainer.variables_for(os.environ | {"OMP_NUM_THREADS": "3"}, {"SAID": 'a,b="$HOME" c'})
-    done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    printed = json.loads(done.stdout)
+    printed = json.loads(succeeded(subprocess.run(words, env=variables, capture_output=True, text=True, check=False)))
     assert "secret" not in str(printed["variables"])
     assert printed["variables"]["OMP_NUM_THREADS"] == "3" and printed["variables"]["SAID"] == 'a,b="$HOME" c'
     assert printed["seen"] == ["readable", "writable"]
@@ -478,9 +476,8 @@ def test_a_trial_on_the_host_that_belongs_into_the_image_is_refused(tmp_path: Pa
 
 @needs_apptainer
 def test_without_an_image_the_workflow_would_build_one_first(workspace: Workspace) -> None:
-    done = workspace.sweep(workspace.study(runtime="apptainer"), "-n")
-    assert done.returncode == 0, done.stdout
-    assert "image" in known(re.search(r"output files have to be generated:\n\s*(.*)", done.stdout))[1].split(", ")
+    done = succeeded(workspace.sweep(workspace.study(runtime="apptainer"), "-n"))
+    assert "image" in known(re.search(r"output files have to be generated:\n\s*(.*)", done))[1].split(", ")
     done = workspace.sweep(workspace.study(), "-n")
     assert done.returncode == 0 and "image" not in done.stdout
 

@@ -20,6 +20,7 @@ from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.space import Point, Slot
 from envknee.trainers.command import program
+from programs import succeeded
 from test_command_trainer import measured
 from tracked import stored_runs
 
@@ -103,10 +104,9 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
     (tmp_path / "fake.yaml").write_text(FAKE_PRESET, encoding="utf-8")
     command = ["--num-envs", "8..64", "--preset", "fake.yaml", "--repeats", "2", "--iterations", "3", "--name", "fake"]
     arguments = [*command, "--", sys.executable, str(ROOT / "tests/workflow/fake_trainer.py")]
-    result = knee(python, tmp_path, *arguments)
-    assert result.returncode == 0, result.stdout
+    result = succeeded(knee(python, tmp_path, *arguments))
     folder = StudyFolder(tmp_path / "results/fake")
-    assert_whole(folder, result.stdout, ["ok"] * 6 + ["oom"] * 2)
+    assert_whole(folder, result, ["ok"] * 6 + ["oom"] * 2)
     where = subprocess.run(
         [str(python), "-m", "envknee", "replay", "--verify", str(folder.root)], cwd=tmp_path, text=True, timeout=300,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, env={**os.environ, "PYTHONPATH": ""},
@@ -194,11 +194,9 @@ def test_a_real_program_is_swept_to_a_verdict(name: str, command: list[str], opt
     runs = stored_runs(folder, name="real")
     fps = [run.data.metrics["fps_total"] for run in runs if "trial" in run.data.tags]
     assert len(runs) == 7 and len(fps) == 6 and min(fps) > 0
-    made = workspace.module("replay", str(folder.root), "--name", "again")
-    assert made.returncode == 0, made.stdout
+    succeeded(workspace.module("replay", str(folder.root), "--name", "again"))
     again = workspace.prepared("again")
-    replayed = workspace.sweep(again.study, str(again.trial(0).record.relative_to(tmp_path)))
-    assert replayed.returncode == 0, replayed.stdout
+    succeeded(workspace.sweep(again.study, str(again.trial(0).record.relative_to(tmp_path))))
     (record,) = load_records(again)
     assert record.outcome.status == "ok" and record.request.command == load_records(folder)[0].request.command
     verified = workspace.module("replay", "--verify", str(folder.root))

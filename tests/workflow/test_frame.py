@@ -58,7 +58,6 @@ def test_frames_normalized_one_by_one_are_what_isaac_lab_gives(frames: int, chan
 
 
 def test_a_task_without_a_stack_of_frames_says_so():
-    with pytest.raises(
-        UserError, match=r"observations: per_frame is for tasks that stack camera frames.*CartPoleEnv has no"
-    ):
+    words = r"observations: per_frame is for tasks that stack camera frames.*CartPoleEnv has no"
+    with pytest.raises(UserError, match=words):
         use("per_frame", gymnasium.make("CartPole-v1"))

@@ -22,6 +22,7 @@ from envknee.record.schema import Record
 from envknee.run import launch
 from envknee.study.errors import UserError
 from PIL import Image
+from programs import succeeded
 from records import known
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
@@ -66,8 +67,7 @@ def test_compare_catches_frames_normalized_one_by_one(workspace):
     study = workspace.study(arms=arms, task={"overrides": overrides}, throughput=sweep, learning=None)
     # Only the trials: a GPU host without MLflow can measure them, too.
     trials = [workspace.results().trial(number).record for number in range(6)]
-    result = workspace.sweep(study, *(str(path.relative_to(workspace.folder)) for path in trials), timeout_s=580)
-    assert result.returncode == 0, result.stdout
+    succeeded(workspace.sweep(study, *(str(path.relative_to(workspace.folder)) for path in trials), timeout_s=580))
     folder = str(workspace.results().root)
     compared = workspace.module("compare", f"{folder}:stock", f"{folder}:per-frame")
     print(compared.stdout)  # seen with pytest -s
@@ -283,8 +283,7 @@ def test_trials_side_by_side_are_on_different_gpus(tmp_path):
 def test_what_neighbours_cost_is_measured_on_a_gpu_for_each(workspace):
     study = workspace.study(learning=None, arms={"lean": {"gpus": 1, "observations": "lean"}})
     arguments = ["--num-envs", "64", "128", "--horizon", "8", "--rounds", "2", "--output", "beside"]
-    result = workspace.module("neighbours", str(study), *arguments, timeout_s=600)
-    assert result.returncode == 0, result.stdout
+    succeeded(workspace.module("neighbours", str(study), *arguments, timeout_s=600))
     kept = json.loads((workspace.folder / "beside/neighbours.json").read_text(encoding="utf-8"))
     assert {(point["num_envs"], point["blocks"]) for point in kept["measured"]} == {
         (n, b) for n in (64, 128) for b in (1, 2)

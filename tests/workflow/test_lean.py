@@ -164,9 +164,8 @@ def test_what_a_rollout_cannot_keep_is_named():
     storage = FrameStorage(4, 3, obs, {"policy": 2}, [1], "cpu")
     transition = RolloutStorage.Transition()
     transition.observations = TensorDict({"policy": stacked.float()}, [4])
-    with pytest.raises(
-        TypeError, match=r"observations/policy of shape \(4, 6, 6, 5\) has dtype float32, expected uint8"
-    ):
+    words = r"observations/policy of shape \(4, 6, 6, 5\) has dtype float32, expected uint8"
+    with pytest.raises(TypeError, match=words):
         storage.add_transition(transition)
     with pytest.raises(ValueError, match=r"images of shape \(4, 6, 5, 3\) would be normalized with mean 0.5"):
         LeanFrameStack(4, 2, "cpu")(torch.zeros(4, 6, 5, 3).byte(), functools.partial(normalize_rgb, mean=0.5))

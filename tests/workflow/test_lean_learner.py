@@ -241,9 +241,8 @@ def test_an_adaptive_learning_rate_on_the_device_is_the_same_to_the_bit():
 
 def test_steps_that_are_not_for_it_say_so():
     if not torch.cuda.is_available():
-        with pytest.raises(
-            UserError, match="algorithm.fused: it needs an NVIDIA GPU, and this is cpu. Leave it out, or"
-        ):
+        words = "algorithm.fused: it needs an NVIDIA GPU, and this is cpu. Leave it out, or"
+        with pytest.raises(UserError, match=words):
             make(LearnerSteps(fused=True))
     with pytest.raises(UserError, match="torch_compile_mode: default is for stock PPO"):
         make(LearnerSteps())[0].compile("default")

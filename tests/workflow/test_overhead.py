@@ -9,7 +9,7 @@ from conftest import NO_GRADIENTS, Workspace
 from envknee.study.errors import run_command
 from envknee.study.load import read_study
 from envknee.study.space import Point
-from programs import run_main
+from programs import run_main, succeeded
 
 from benchmarks import overhead
 
@@ -19,15 +19,14 @@ def test_all_sides_run_and_are_compared(workspace: Workspace):
     workspace.environment = workspace.environment | {"PYTHONPATH": path}
     study = workspace.study(learning=None)
     options = "--pairs 1 --warmup 1 --iterations 2 --output overhead"
-    result = workspace.module("overhead", str(study), *options.split(), timeout_s=480)
-    assert result.returncode == 0, result.stdout
+    result = succeeded(workspace.module("overhead", str(study), *options.split(), timeout_s=480))
     (path,) = workspace.folder.glob("overhead/*/overhead.json")
     overhead_json = json.loads(path.read_text(encoding="utf-8"))
     (stock,), (trial,) = overhead_json["fps"]["isaaclab train"], overhead_json["fps"]["trial"]
     assert overhead_json["ratios"]["trial / isaaclab train"] == [trial / stock]
     (unresolved,) = overhead_json["fps"]["trial with phases: off"]
     assert overhead_json["ratios"]["phases: sampled / off"] == [trial / unresolved]
-    assert f"trial / isaaclab train: median {trial / stock:.3f}" in result.stdout
+    assert f"trial / isaaclab train: median {trial / stock:.3f}" in result
     # The same training: RSL-RL's own log of it names as many steps and optimizer passes as the trial's request.
     log = (path.parent / "isaaclab-train-0.log").read_text(encoding="utf-8")
     request = overhead_json["request"]

@@ -2,6 +2,7 @@
 
 import pytest
 from conftest import Workspace
+from programs import succeeded
 
 pytestmark = pytest.mark.workflow
 
@@ -13,7 +14,6 @@ def test_figures_follow_from_the_study_alone(workspace: Workspace):
     assert result.returncode == 0, result.stdout
     for name in ("throughput", "scaling", "pareto"):
         assert f"figures/{name}.svg" in result.stdout and f"figures/png/{name}.png" in result.stdout
-    result = workspace.sweep(workspace.study(learning=None), "--summary")
-    assert result.returncode == 0, result.stdout
-    assert "figures/phases.svg" in result.stdout
-    assert "figures/scaling.svg" not in result.stdout and "figures/pareto.svg" not in result.stdout
+    result = succeeded(workspace.sweep(workspace.study(learning=None), "--summary"))
+    assert "figures/phases.svg" in result
+    assert "figures/scaling.svg" not in result and "figures/pareto.svg" not in result

@@ -29,6 +29,7 @@ from envknee.tracking.server import main
 from envknee.tracking.sign_in import sign_in
 from envknee.tracking.store import Store, locate_store, parse_uri
 from forked import follow_in_child
+from programs import succeeded
 from records import CURVE
 from tracked import a_folder, a_running_study, a_study, client_of, finish, history, lines, steps, stored_runs, write
 from tracking_server import PASSWORD, Postgres, Server, attack, postgres
@@ -131,8 +132,7 @@ def test_sweep_with_a_store_delivers_its_curves_and_hides_its_password(server: S
     newest = sorted(folder.trials.iterdir())[-1]
     shutil.rmtree(newest)
     user, secret = server.user
-    result = a_copy.sweep(a_copy.study(tracking={"uri": server.uri.replace("//", f"//{user}:{secret}@")}))
-    assert result.returncode == 0, result.stdout
+    result = succeeded(a_copy.sweep(a_copy.study(tracking={"uri": server.uri.replace("//", f"//{user}:{secret}@")})))
     said = (folder.root / "logs/live.log").read_text()
     assert f"live curves of results/tiny go to {server.uri}" in said and "wait" not in said
     runs = {run.data.tags["trial"]: run for run in stored_runs(folder, server.uri, "tiny") if "trial" in run.data.tags}
@@ -143,7 +143,7 @@ def test_sweep_with_a_store_delivers_its_curves_and_hides_its_password(server: S
     files = {path for path in a_copy.folder.rglob("*") if path.is_file()} - {a_copy.folder / "tiny.yaml", folder.study}
     assert folder.report in files
     leaks = [path for path in files if secret.encode() in path.read_bytes()]
-    assert not leaks and secret not in result.stdout + server.log.read_text()
+    assert not leaks and secret not in result + server.log.read_text()
     assert secret not in json.dumps([run.to_dictionary() for run in runs.values()])
 
 

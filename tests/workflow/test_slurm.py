@@ -24,7 +24,7 @@ from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Record
 from envknee.study.paths import StudyFolder
-from programs import a_program
+from programs import a_program, succeeded
 from records import known
 from slurm_cluster import Cluster
 from test_command_trainer import an_arm
@@ -216,9 +216,7 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     assert len(logs) == 1  # those of jobs that ended well are removed, but by the Snakemake that was killed
     assert just_submitted.exists()
 
-    result = site.sweep(other)
-    assert result.returncode == 0
-    assert "Nothing to be done" in result.stdout
+    assert "Nothing to be done" in succeeded(site.sweep(other))
 
 
 def hang(site: Site, folder: StudyFolder, *numbers: int) -> list[int]:
@@ -308,8 +306,7 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
     arms = {"two": {"gpus": 0, "nodes": 2}}
     study = site.study(arms=arms, throughput=THROUGHPUT | {"num_envs": 4, "iterations": 40}, learning=None)
     folder = site.results()
-    prepared = site.sweep(study, "prepare")  # on two nodes, too
-    assert prepared.returncode == 0, prepared.stdout
+    succeeded(site.sweep(study, "prepare"))  # on two nodes, too
     sweep = site.start(study, site.verdict_of(study))
     rows = folder.trial(0).metrics
     wait_for(lambda: rows.exists() and rows.stat().st_size > 0, timeout_s=240)
@@ -367,8 +364,7 @@ def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: 
     assert sweep.returncode != 0
     assert re.search("a job of 'trial' failed: SLURM sbatch failed.*partition not available", output), output
     first = folder.trial(0).outcome.read_bytes()
-    again = site.measure(study)
-    assert again.returncode == 0, again.stdout
+    succeeded(site.measure(study))
     assert_whole(folder, 2, cluster, site)
     assert folder.trial(0).outcome.read_bytes() == first
 
@@ -395,8 +391,7 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
     assert not list(folder.trials.glob("*/record.json")), output
     cluster.ask("scancel", "--partition=urgent")
 
-    result = site.measure(study)
-    assert result.returncode == 0, result.stdout
+    succeeded(site.measure(study))
     assert_whole(folder, 2, cluster, site)
 
 

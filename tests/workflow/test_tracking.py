@@ -613,9 +613,8 @@ def test_store_in_a_folder_with_an_odd_name(tmp_path: Path, study: Study) -> Non
 def test_store_that_is_no_database_is_told_at_once(study: Study, folder: StudyFolder, rest: bytes) -> None:
     (folder.root.parent / "mlflow.db").write_bytes(rest)
     started = time.monotonic()
-    with pytest.raises(
-        UserError, match=r"mlflow\.db \(the default\) cannot be used .*: file is not a database.*Move that file away"
-    ):
+    words = r"mlflow\.db \(the default\) cannot be used .*: file is not a database.*Move that file away"
+    with pytest.raises(UserError, match=words):
         publish(study, folder)
     assert time.monotonic() - started < 30
 

@@ -110,9 +110,8 @@ def test_an_error_of_pytorchs_is_told_as_a_broken_network_where_one_is(tmp_path)
     with pytest.raises(RuntimeError, match="^normal expects all elements of std"):
         act()
     network.weight.data.fill_(-1e9)
-    with pytest.raises(
-        TrialDone, match="^parameters/actor.weight grew to .* normal expects all elements of std"
-    ) as done:
+    words = "^parameters/actor.weight grew to .* normal expects all elements of std"
+    with pytest.raises(TrialDone, match=words) as done:
         act()
     assert done.value.status == "diverged"
 
@@ -282,9 +281,8 @@ def test_what_the_module_of_an_own_task_lacks_is_told(tmp_path, monkeypatch):
     (tmp_path / "bare_task.py").write_text(
         "import gymnasium\ngymnasium.register('Own-Bare', entry_point='bare_task:Env')\n"
     )
-    with pytest.raises(
-        UserError, match=r"It registers none for any trainer: add one to the kwargs of gymnasium\.register"
-    ):
+    words = r"It registers none for any trainer: add one to the kwargs of gymnasium\.register"
+    with pytest.raises(UserError, match=words):
         resolve_arms(a_study(task={"id": "bare_task:Own-Bare"}))
 
 

@@ -166,9 +166,8 @@ def test_a_rank_of_a_block_that_hangs_ends_all_within_a_minute_and_is_named(tmp_
         with endless(hanging, worker.measure) as (future, ranks):
             os.kill(ranks[1].pid, signal.SIGSTOP)
             stopped = time.monotonic()
-            with pytest.raises(
-                UserError, match=r"rank (0 or )?1 hangs \((rollout|learning)\): no rank made progress for 30 s"
-            ):
+            words = r"rank (0 or )?1 hangs \((rollout|learning)\): no rank made progress for 30 s"
+            with pytest.raises(UserError, match=words):
                 future.result(timeout=90)
             assert time.monotonic() - stopped < 60
             assert not any(process.is_running() for process in ranks.values())
