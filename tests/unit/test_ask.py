@@ -82,8 +82,7 @@ def play(
     study: Study, measure: Measure = any_outcome, until: int | None = None
 ) -> tuple[list[Request], dict[int, Record]]:
     """Ask and measure every trial of a study in turn; every record exists at once, as on an idle cluster."""
-    requests: list[Request] = []
-    known: dict[int, Record] = {}
+    requests, known = list[Request](), dict[int, Record]()
     for number in range(len(space.plan(study)) if until is None else until):
         requests.append(ask(study, number, requests, known))
         known[number] = measure(requests[-1]).record
@@ -145,6 +144,8 @@ def check_plan_and_blocks(study: Study, requests: Sequence[Request]) -> None:
             assert set(first) <= set(space.legal_points(sweep))
             for repeat in range(1, sweep.repeats):
                 assert sorted(block(requests, arm, kind, repeat)) == sorted(first)
+        if sweep.sampler in ("sobol", "tpe"):
+            assert sorted(sobol.order(study, kind), key=str) == sorted(space.legal_points(sweep), key=str)
         if sweep.sampler in ("grid", "random", "sobol"):
             assert len({tuple(block(requests, arm, kind)) for arm in study.arms}) == 1, "arms are compared pair by pair"
 
@@ -165,13 +166,10 @@ def test_the_same_holds_when_every_legal_point_is_asked(sampler: str) -> None:
 
 
 def test_the_same_holds_for_gp() -> None:
-    for window, section in (
-        (1, learning_section(sampler="gp")),
-        (4, learning_section(sampler="gp", batch_size="library")),
-    ):
-        study = a_study(throughput=None, learning=section | {"repeats": 1}, window=window)
-        requests, _ = play(study)
-        check_plan_and_blocks(study, requests)
+    for window, batch_size in ((1, [128, 256]), (4, "library")):
+        section = learning_section(sampler="gp", batch_size=batch_size, repeats=1)
+        study = a_study(throughput=None, learning=section, window=window)
+        check_plan_and_blocks(study, play(study)[0])
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -207,9 +205,8 @@ def test_the_newest_visible_record_has_a_say_and_the_next_one_has_none() -> None
 def test_a_trial_without_a_record_is_shown_as_running() -> None:
     study = a_study(throughput__sampler="tpe", throughput__repeats=1, window=1)
     requests, known = play(study, peak, until=12)
-    sweep = study.sections["throughput"]
     some = {n: record for n, record in known.items() if n not in (3, 10, 11)}
-    shown = observations.observe(sweep, requests, some)
+    shown = observations.observe(study.sections["throughput"], requests, some)
     assert [o.point for o in shown] == [point_of(r) for r in requests]
     assert [n for n, o in enumerate(shown) if o.value is None] == [3, 10, 11]
     assert ask(study, 12, requests, some) == ask(study, 12, requests, dict(reversed(some.items())))
@@ -374,12 +371,9 @@ def test_startup_leaves_points_to_choose_where_ranks_make_few_of_them_legal() ->
 
 @pytest.mark.parametrize(("window", "start"), [(1, 8), (4, 11), (30, 20)])
 def test_sobol_order_goes_on_until_eight_results_are_known(window: int, start: int) -> None:
-    def fitting(request: Request) -> Trial:
-        return measured(request, fps=request.num_envs)
-
     study = a_study(throughput__sampler="tpe", throughput__repeats=1, window=window)
     order = sobol.order(study, "throughput")
-    asked = block(play(study, fitting)[0], "stock", "throughput")
+    asked = block(play(study, lambda request: measured(request, fps=request.num_envs))[0], "stock", "throughput")
     assert asked[:start] == order[:start]
     assert (asked == order) is (start == len(order))
 
@@ -405,19 +399,10 @@ def test_fewer_points_are_the_first_of_all(sampler: str) -> None:
     assert few == every[:5]
 
 
-@settings(max_examples=40, deadline=None)
-@given(study=small_studies(names=("sobol", "tpe")))
-def test_sobol_order_holds_every_legal_point_once(study: Study) -> None:
-    sweep = study.sections["throughput"]
-    order = sobol.order(study, "throughput")
-    assert sorted(order, key=str) == sorted(space.legal_points(sweep), key=str)
-
-
 def test_what_the_sobol_sequence_misses_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sobol, "MAX_DRAWS_LOG2", 2)
     study = a_study(throughput__sampler="sobol", seed=987)
-    sweep = study.sections["throughput"]
-    assert sorted(sobol.order(study, "throughput")) == space.legal_points(sweep)
+    assert sorted(sobol.order(study, "throughput")) == space.legal_points(study.sections["throughput"])
 
 
 def test_seeds_and_orders_are_those_of_the_first_release() -> None:
@@ -501,10 +486,8 @@ def test_without_a_measurement_nothing_is_refused() -> None:
 
 
 def test_one_arm_says_nothing_of_another_but_throughput_does_of_learning() -> None:
-    both = big_study(
-        arms={"lean": {}, "stock": {}},
-        learning=learning_section(num_envs=[16384], horizon=[32], batch_size=2048, sampler="grid", repeats=1),
-    )
+    learning = learning_section(num_envs=[16384], horizon=[32], batch_size=2048, sampler="grid", repeats=1)
+    both = big_study(arms={"lean": {}, "stock": {}}, learning=learning)
 
     def only_stock_tells(request: Request) -> Trial:
         if request.arm == "stock":
@@ -523,14 +506,12 @@ def test_where_devices_differ_only_what_fits_none_is_refused() -> None:
     memory = KnownMemory.of("stock", [small.record, large.record])
     assert memory == KnownMemory.of("stock", [large.record, small.record])
     assert memory.device_gb == 85.0
-    for other in (
-        KnownMemory.of("lean", [small.record]),
-        KnownMemory.of("stock", [a_trial(16, status="refused").record]),
-    ):
+    refused = a_trial(16, status="refused")
+    for other in (KnownMemory.of("lean", [small.record]), KnownMemory.of("stock", [refused.record])):
         assert other.device_gb is None and other.refusal(Point(10**9, 10**9, None)) is None
     # Nor does what did not fit a small device rule anything out on a larger one.
-    failed = replace(small, outcome=small.outcome.model_copy(update={"status": "oom"}))
-    point = Point(failed.request.num_envs, failed.request.horizon, failed.request.batch_size)
+    failed = small.ended(status="oom")
+    point = point_of(failed.request)
     assert KnownMemory.of("stock", [failed.record] * 2).refusal(point) is not None
     assert KnownMemory.of("stock", [failed.record] * 2 + [large.record]).refusal(point) is None
 
@@ -663,9 +644,8 @@ def test_a_grid_is_asked_without_the_heavy_imports() -> None:
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> StudyFolder:
     """Return the folder of a study as a sweep leaves it, its last two trials asked and not yet measured."""
-    study = a_study(
-        arms={"stock": {}, "lean": {}}, throughput__sampler="tpe", throughput__points=10, throughput__repeats=1
-    )
+    sweep = {"throughput__sampler": "tpe", "throughput__points": 10, "throughput__repeats": 1}
+    study = a_study(arms={"stock": {}, "lean": {}}, **sweep)
     requests, _ = play(study)
     folder = write_study(tmp_path_factory.mktemp("sweep") / "s", study, [any_outcome(r) for r in requests])
     for number in (18, 19):
@@ -743,11 +723,8 @@ def test_a_missing_request_is_named_with_the_next_step(folder: StudyFolder) -> N
 
 def test_a_missing_record_is_named_with_who_needs_it(folder: StudyFolder) -> None:
     folder.trial(5).record.unlink()
-    with pytest.raises(
-        UserError,
-        match=r"0005/record.json does not exist, and request 19 is asked knowing the records up to 17 \(window 2\)."
-        " Run trial 5 first",
-    ):
+    words = r"0005/record.json does not exist, and request 19 is asked knowing the records up to 17 \(window 2\)"
+    with pytest.raises(UserError, match=rf"{words}. Run trial 5 first"):
         next_request(folder, 19)
     assert next_request(folder, 6) is None, "the window of request 6 ends with record 4"
 

@@ -71,12 +71,6 @@ def test_failed_repeats_are_counted_at_their_point_and_others_are_named():
     assert len(limit.point(16).fps_repeats) == 2
 
 
-def test_sizes_that_are_no_powers_of_two_pair_by_exact_doubling():
-    limit = analyse(fps_trials({48: [100, 101], 96: [190, 191], 100: [190, 192]}))
-    assert [(gain.num_envs, gain.doubled) for gain in limit.gains] == [(48, 96)]
-    assert "100 environments: measured, but neither half nor double was" in limit.notes[1]
-
-
 def test_gains_after_the_threshold_are_not_hidden():
     # Falls like Madrona's cart-pole 256 x 256 on an RTX 4090 and then rises again.
     fps = {128: 20.0, 256: 47.8, 512: 42.4, 1024: 60.0}

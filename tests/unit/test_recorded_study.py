@@ -1,7 +1,6 @@
 """Studies measured on GPUs (results-published): what was asked and found then comes out today."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,6 @@ def test_every_record_follows_from_its_measurements(folder: StudyFolder):
     assert [record.request.number for record in records] == [
         int(path.parent.name) for path in folder.trial_files("record.json")
     ]
-
-
-def test_a_copy_of_a_trial_that_was_set_aside_is_none(tmp_path: Path):
-    shutil.copytree(FOLDER.root, tmp_path / "study")
-    folder = StudyFolder(tmp_path / "study")
-    shutil.copytree(folder.trials / "0007", folder.trials / "0007.old")
-    assert len(load_records(folder)) == len(load_records(FOLDER))
 
 
 @every_study

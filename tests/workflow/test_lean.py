@@ -6,7 +6,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import gymnasium
 import pytest
 import quick
 import torch
@@ -209,8 +208,3 @@ def test_a_term_that_changes_its_images_says_so():
     env: Any = SimpleNamespace(unwrapped=SimpleNamespace(num_envs=2, device="cpu", observation_manager=manager))
     with pytest.raises(UserError, match=r"the observation policy/image sets scale, mean\. Take that out of it"):
         use("lean", env)
-
-
-def test_an_environment_without_frames_says_so():
-    with pytest.raises(UserError, match="observations: lean is for tasks that stack camera frames"):
-        use("lean", gymnasium.make("CartPole-v1"))

@@ -96,11 +96,8 @@ def test_both_builds_of_pytorch_are_one_version() -> None:
     """`===` keeps pip from taking the CPU build for the CUDA one."""
     pinned = dict(pins(CUDA_LIST))["torch"]
     assert f"\ntorch==={pinned} \\\n" in CUDA_LIST.with_suffix(".lock").read_text()
-    assert re.search(
-        rf"^torch=={re.escape(pinned)}\+cpu( \\\n    --hash=sha256:[0-9a-f]{{64}}){{2}}$",
-        CPU_LOCK.read_text(),
-        re.MULTILINE,
-    )
+    cpu_build = rf"^torch=={re.escape(pinned)}\+cpu( \\\n    --hash=sha256:[0-9a-f]{{64}}){{2}}$"
+    assert re.search(cpu_build, CPU_LOCK.read_text(), re.MULTILINE)
 
 
 def test_the_environment_holds_exactly_what_is_pinned() -> None:
@@ -223,14 +220,10 @@ class Project:
         make_wheel(self.wheels, "setuptools", "99.0")
         make_wheel(self.wheels, "torch", "2.13.0", "Requires-Dist: cudapart>=1", module=TORCH.format(gpu=True))
         make_wheel(self.wheels, "torch", "2.13.0+cpu", module=TORCH.format(gpu=False))
-        make_wheel(self.wheels, "cudapart", "1.5")
-        make_wheel(self.wheels, "cudapart", "1.7")
         # Declares what cannot be had, as Isaac Lab does.
         make_wheel(self.wheels, "tool", "1.0", "Requires-Dist: absent>=1", "Requires-Python: >=4")
-        make_wheel(self.wheels, "tool", "2.0")
-        make_wheel(self.wheels, "learner", "1.0")
-        make_wheel(self.wheels, "gatherer", "1.0")
-        make_wheel(self.wheels, "mover", "1.0")
+        for wheel in ("cudapart 1.5", "cudapart 1.7", "tool 2.0", "learner 1.0", "gatherer 1.0", "mover 1.0"):
+            make_wheel(self.wheels, *wheel.split())
         self.pin("containers/requirements", f"pip=={ensurepip.version()}", "setuptools==99.0")
         self.pin("containers/requirements-cpu", "torch==2.13.0+cpu")
         self.pin("containers/requirements-cuda", "torch===2.13.0", "cudapart==1.5")
@@ -304,8 +297,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def test_set_up_installs_both_locks_and_the_package_itself(made: Project) -> None:
-    assert made.installed("torch") == "2.13.0+cpu"
-    assert made.installed("tool") == "1.0"
+    assert [made.installed(name) for name in ("torch", "tool", "cudapart")] == ["2.13.0+cpu", "1.0", "missing"]
     status, output = made.run(".venv/bin/python", "-c", "import envknee; print(envknee.__file__)")
     assert (status, output.strip()) == (0, str(made.root / "workflow/envknee/__init__.py"))
 
@@ -400,8 +392,7 @@ def test_an_interrupted_set_up_leaves_nothing_behind(project: Project, signal_nu
 def test_a_gpu_gets_the_cuda_build_with_its_pinned_libraries(project: Project) -> None:
     a_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'")
     assert project.run()[0] == 0
-    assert project.installed("torch") == "2.13.0"
-    assert project.installed("cudapart") == "1.5"
+    assert (project.installed("torch"), project.installed("cudapart")) == ("2.13.0", "1.5")
     assert project.run(TORCH="cpu")[0] == 0
     assert project.installed("torch") == "2.13.0+cpu"
 
@@ -416,10 +407,6 @@ def test_an_index_without_the_cpu_build_gives_the_cuda_build_with_its_libraries(
     status, output = project.run(PIP_CONSTRAINT=constraint and "constraints")
     assert status == 0 and "no CPU build of PyTorch" in output
     assert (project.installed("torch"), project.installed("cudapart")) == ("2.13.0", "1.5")
-
-
-def test_the_cpu_build_comes_without_cuda_libraries(made: Project) -> None:
-    assert (made.installed("torch"), made.installed("cudapart")) == ("2.13.0+cpu", "missing")
 
 
 @pytest.mark.parametrize("package", ["tool", "setuptools", "torch"])
@@ -440,11 +427,8 @@ def test_a_pin_without_a_hash_is_not_installed(project: Project) -> None:
 def test_a_gpu_that_pytorch_cannot_use_is_reported(project: Project) -> None:
     make_wheel(project.wheels, "torch", "2.13.0", module=TORCH.format(gpu=False))
     project.pin("containers/requirements-cuda", "torch===2.13.0")
-    a_program(
-        project.bin,
-        "nvidia-smi",
-        'case "$1" in -L) echo "GPU 0: NVIDIA H100 (UUID: GPU-1)" ;; *) echo 470.82.01 ;; esac',
-    )
+    said = 'case "$1" in -L) echo "GPU 0: NVIDIA H100 (UUID: GPU-1)" ;; *) echo 470.82.01 ;; esac'
+    a_program(project.bin, "nvidia-smi", said)
     status, output = project.run()
     assert status == 2
     assert "CUDA 13.0" in output and "driver 470.82.01" in output and "TORCH=cpu" in output
