@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -29,6 +28,13 @@ def a_measured_trial(folder: TrialFolder, **changes) -> TrialFolder:
     return folder
 
 
+def an_asked_trial(folder: TrialFolder, text: str) -> TrialFolder:
+    """Write a request alone."""
+    folder.root.mkdir()
+    write_atomically(folder.request, text)
+    return folder
+
+
 def test_a_measured_trial_gets_its_record_without_running_again(tmp_path):
     trial = a_measured_trial(TrialFolder(tmp_path / "0000"), fps=1234.0)
     record = launch.launch(trial)
@@ -41,10 +47,8 @@ def test_a_measured_trial_gets_its_record_without_running_again(tmp_path):
 
 
 def test_a_refused_trial_gets_a_record_and_no_process(tmp_path):
-    trial = TrialFolder(tmp_path / "0000")
-    trial.root.mkdir()
-    request = a_trial(4096).request.model_copy(update={"refusal": "its rollout takes 116 GB, and the device has 85 GB"})
-    write_atomically(trial.request, canonical_json(request))
+    request = a_trial(4096).asked(refusal="its rollout takes 116 GB, and the device has 85 GB").request
+    trial = an_asked_trial(TrialFolder(tmp_path / "0000"), canonical_json(request))
     record = launch.launch(trial)
     assert record.outcome.status == "refused"
     assert record.outcome.reason == request.refusal
@@ -124,10 +128,9 @@ def test_a_copy_of_a_trial_is_not_counted(tmp_path, name):
 def test_a_trial_from_elsewhere_is_refused(tmp_path):
     folder = write_study(tmp_path / "demo", a_study(), [a_trial(16)])
     trials = [a_trial(16, number=number) for number in (1, 99)]
-    theirs = [replace(trial, request=trial.request.model_copy(update={"study": "other"})) for trial in trials]
-    other = write_study(tmp_path / "other", a_study(study="other"), theirs)
-    for number, where in ((1, 1), (99, 99)):
-        dropped = shutil.copytree(other.trial(number).root, folder.trial(where).root)
+    other = write_study(tmp_path / "other", a_study(study="other"), [trial.asked(study="other") for trial in trials])
+    for number in (1, 99):
+        dropped = shutil.copytree(other.trial(number).root, folder.trial(number).root)
         words = rf"holds trial {number} of study 'other', and trial {number} of study 'demo'"
         with pytest.raises(UserError, match=words):
             load_records(folder)
@@ -201,19 +204,17 @@ def test_a_container_that_the_kernel_killed_for_memory_is_a_result(tmp_path, mon
     monkeypatch.setenv(gpus.OTHER_LOCKS, str(tmp_path))
     kills = count()
     said = {"cgroup": "0::/session\n", "memory.events": "oom_kill 0\n"}
-    monkeypatch.setattr(
-        control_group, "_read", lambda path: said.get(path.name) or f"oom_kill {next(kills)}\n"
-    )  # what is left is vmstat
+    # What is left is vmstat.
+    monkeypatch.setattr(control_group, "_read", lambda path: said.get(path.name) or f"oom_kill {next(kills)}\n")
     monkeypatch.setattr(launch, "entrance_for", lambda *_: None)
     monkeypatch.setattr(launch, "command_of", lambda *_: (["bash", "-c", "kill -KILL $$"], dict(os.environ)))
-    request = a_trial(4, gpus=0).request
-    for runtime in ("host", "docker"):
-        trial = TrialFolder(tmp_path / runtime)
-        trial.root.mkdir()
-        write_atomically(trial.request, canonical_json(request.model_copy(update={"runtime": runtime})))
+    host, docker = (
+        an_asked_trial(TrialFolder(tmp_path / name), canonical_json(a_trial(4, gpus=0).asked(runtime=name).request))
+        for name in ("host", "docker")
+    )
     with pytest.raises(UserError, match="ended without a result"):
-        launch.launch(TrialFolder(tmp_path / "host"))
-    assert launch.launch(TrialFolder(tmp_path / "docker")).outcome.status == "oom"
+        launch.launch(host)
+    assert launch.launch(docker).outcome.status == "oom"
 
 
 def test_a_launcher_stopped_before_it_wrote_the_cost_loses_no_lost_attempt(tmp_path):

@@ -97,6 +97,27 @@ def measured(trial: TrialFolder) -> Record:
     return read_model(trial.record, Record, "")
 
 
+def start_launcher(trial: TrialFolder, image: Path, scratch: Path) -> subprocess.Popen[bytes]:
+    """Start the launcher of a trial in an image, with temporary files in `scratch`."""
+    scratch.mkdir()
+    command = [sys.executable, "-m", "envknee.run.launch", str(trial.root), str(image)]
+    return subprocess.Popen(command, cwd=scratch.parent, env=ENVIRONMENT | {"TMPDIR": str(scratch)})
+
+
+def swept_in(workspace: Workspace, **sections: str) -> tuple[Path, Environment]:
+    """Sweep a trial in an image, and again; return the study and where the trial ran."""
+    sweep = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
+    study = workspace.study(learning=None, throughput=sweep, **sections)
+    workspace.prepared()
+    succeeded(workspace.measure(study))
+    record = measured(workspace.results().trial(0))
+    assert record.outcome.status == "ok" and record.request.runtime == sections["runtime"]
+    where = known(record.outcome.environment)
+    assert where.git_commit and "snakemake" not in where.packages  # the host has it, the image has not
+    assert "Nothing to be done" in succeeded(workspace.measure(study))
+    return study, where
+
+
 # --- For real ----------------------------------------------------------------------------------------------------------
 
 
@@ -117,19 +138,8 @@ def test_a_sweep_runs_its_trials_in_the_image(sif: Path, workspace: Workspace) -
     in_place = workspace.folder / "containers/isaaclab.sif"
     link_or_copy(sif, in_place)
     os.utime(in_place)  # newer than what it is made of: not built again
-    sweep = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
-    study = workspace.study(runtime="apptainer", learning=None, throughput=sweep)
-    workspace.prepared()  # newer than the image: prepared in it below
-    done = workspace.measure(study)
-    assert done.returncode == 0, done.stdout
-    record = measured(workspace.results().trial(0))
-    where = record.outcome.environment
-    assert where is not None and where.image == apptainer.describe(sif)
-    assert record.outcome.status == "ok" and record.request.runtime == "apptainer"
-    assert "snakemake" not in where.packages  # the host has it, the image has not
-    assert where.git_commit
-    again = workspace.measure(study)
-    assert again.returncode == 0 and "Nothing to be done" in again.stdout
+    study, where = swept_in(workspace, runtime="apptainer")  # what was prepared is newer than the image
+    assert where.image == apptainer.describe(sif)
     os.utime(in_place)  # another time, the same content: asked for again, and not measured again
     before = workspace.results().trial(0).outcome.stat().st_mtime_ns
     assert workspace.measure(study).returncode == 0
@@ -148,12 +158,8 @@ def test_kernels_for_gpus_were_compiled_without_one(sif: Path) -> None:
     kernels = json.loads(done.stdout)
     assert len(kernels) > 50 and all(path.endswith(".sm90.cubin") for path, _ in kernels)
     assert {head[:8] + head[36:] for _, head in kernels} == {"7f454c46be00"}  # ELF for EM_CUDA, 190
-    for name in (
-        "render_megakernel",
-        "eval_articulation_fk_tile",
-        "newton._src.solvers.mujoco.kernels",
-        "envknee.lean",
-    ):
+    tiles = ("render_megakernel", "eval_articulation_fk_tile", "newton._src.solvers.mujoco.kernels", "envknee.lean")
+    for name in tiles:
         assert any(name in path for path, _ in kernels), name
 
 
@@ -214,13 +220,8 @@ def test_every_kernel_came_with_the_image_and_a_launcher_that_ends_leaves_no_tri
     sif: Path, workspace: Workspace, number: signal.Signals, observations: str
 ) -> None:
     scratch = workspace.folder / "scratch"
-    scratch.mkdir()
     trial = a_trial(workspace.folder / "0000", runtime="apptainer", iterations=100_000, observations=observations)
-    launcher = subprocess.Popen(
-        [sys.executable, "-m", "envknee.run.launch", str(trial.root), str(sif)],
-        cwd=workspace.folder,
-        env=ENVIRONMENT | {"TMPDIR": str(scratch)},
-    )
+    launcher = start_launcher(trial, sif, scratch)
     wait_for(lambda: trial.metrics.exists() and trial.metrics.stat().st_size > 0)
     assert trial_processes(workspace.folder)
     files = [path for path in scratch.glob("envknee-ranks-*/kernels/**/*") if path.is_symlink() or path.is_file()]
@@ -254,14 +255,8 @@ def test_nothing_of_the_host_comes_in_but_what_is_named(sif: Path, tmp_path: Pat
         " 'root': tries(pathlib.Path('/opt/envknee/file')), 'home': os.listdir(os.path.expanduser('~')),"
         " 'capabilities': status.split('CapEff:')[1].split()[0], 'more': status.split('NoNewPrivs:')[1].split()[0]}))"
     )
-    words = apptainer.command_in(
-        sif,
-        ["python", "-c", code, str(tmp_path)],
-        writable=[writable],
-        readable=[readable],
-        folder=writable,
-        gpus=False,
-    )
+    inside = ["python", "-c", code, str(tmp_path)]
+    words = apptainer.command_in(sif, inside, writable=[writable], readable=[readable], folder=writable, gpus=False)
     variables = apptainer.variables_for(os.environ | {"OMP_NUM_THREADS": "3"}, {"SAID": 'a,b="$HOME" c'})
     printed = json.loads(succeeded(subprocess.run(words, env=variables, capture_output=True, text=True, check=False)))
     assert "secret" not in str(printed["variables"])
@@ -397,22 +392,13 @@ def podman(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 
 @pytest.mark.timeout(1800)
 def test_a_sweep_runs_its_trials_with_podman(podman: str, workspace: Workspace) -> None:
-    sweep = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
-    study = workspace.study(runtime="docker", image=podman, learning=None, throughput=sweep)
-    workspace.prepared()
-    done = workspace.measure(study)
-    assert done.returncode == 0, done.stdout
-    record = measured(workspace.results().trial(0))
-    where = record.outcome.environment
-    assert where is not None and where.image is not None and record.outcome.status == "ok"
+    _, where = swept_in(workspace, runtime="docker", image=podman)
+    image = known(where.image)
     named = subprocess.run(
         ["podman", "image", "inspect", "--format", "{{.Id}}", podman], env=ENVIRONMENT, capture_output=True, text=True,
         check=True,
     ).stdout.strip()  # fmt: skip
-    assert (where.image.sif_sha256, where.image.content_sha256) == (None, named)
-    assert where.git_commit and "snakemake" not in where.packages
-    again = workspace.measure(study)
-    assert again.returncode == 0 and "Nothing to be done" in again.stdout
+    assert (image.sif_sha256, image.content_sha256) == (None, named)
     missing = workspace.sweep(workspace.study(study="other", runtime="docker", image="no-such-image"), "-n")
     assert missing.returncode != 0 and "image 'no-such-image' is not there" in missing.stdout
 
@@ -420,18 +406,10 @@ def test_a_sweep_runs_its_trials_with_podman(podman: str, workspace: Workspace) 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_launcher_that_ends_leaves_no_container_behind(podman: str, workspace: Workspace, number: signal.Signals):
-    scratch = workspace.folder / "scratch"
-    scratch.mkdir()
-    pinned, trial = (
-        workspace.folder / "image.json",
-        a_trial(workspace.folder / "0000", runtime="docker", iterations=100_000),
-    )
-    assert workspace.module("docker", podman, str(pinned)).returncode == 0
-    launcher = subprocess.Popen(
-        [sys.executable, "-m", "envknee.run.launch", str(trial.root), str(pinned)],
-        cwd=workspace.folder,
-        env=ENVIRONMENT | {"TMPDIR": str(scratch)},
-    )
+    scratch, pinned = (workspace.folder / name for name in ("scratch", "image.json"))
+    trial = a_trial(workspace.folder / "0000", runtime="docker", iterations=100_000)
+    succeeded(workspace.module("docker", podman, str(pinned)))
+    launcher = start_launcher(trial, pinned, scratch)
     wait_for(lambda: trial.metrics.exists())
     running = ["podman", "ps", "--quiet", "--all"]
     assert subprocess.run(running, env=ENVIRONMENT, capture_output=True, check=True).stdout
