@@ -66,6 +66,11 @@ class Trial:
         """Return this trial with another outcome."""
         return replace(self, outcome=self.outcome.model_copy(update=changes))
 
+    def with_rows(self, first: int = 0, **changes: Any) -> "Trial":
+        """Return this trial with other values in its rows, from the iteration `first` on."""
+        rows = [row.model_copy(update=changes) if row.iteration >= first else row for row in self.rows]
+        return replace(self, rows=rows)
+
     def on(self, **changes: Any) -> "Trial":
         """Return this trial as another environment measured it."""
         return self.ended(environment=known(self.outcome.environment).model_copy(update=changes))

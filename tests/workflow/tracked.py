@@ -1,7 +1,6 @@
 """Results folders made as a sweep makes them, and what a tracking store holds of them."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +51,10 @@ def a_run(
     """Return a trial of `a_study`, of which each iteration takes 2 s."""
     defaults = {"horizon": 32, "batch_size": min(4096, num_envs * 32), "memory_gb": 18.5, "fps": num_envs * 16.0}
     seconds = 2.0 * CURVE if status == "target_reached" else None
-    trial = a_trial(
-        num_envs, number=number, arm=arm, status=status, device=device, seconds=seconds, **defaults | fields
-    )
-    loads = {"cpu_percent": 101.0, "gpu_percent": 96.0, "gpu_power_w": 540.0, "losses": losses or {"value": 0.5}}
-    rows = [row.model_copy(update=loads) for row in trial.rows]
-    return replace(trial, rows=rows)
+    named: Any = {"number": number, "arm": arm, "status": status, "device": device, "seconds": seconds}
+    trial = a_trial(num_envs, **named, **defaults | fields)
+    losses = losses or {"value": 0.5}
+    return trial.with_rows(cpu_percent=101.0, gpu_percent=96.0, gpu_power_w=540.0, losses=losses)
 
 
 def finish(folder: StudyFolder, number: int, arm: str, status: Status, **fields: Any) -> None:
