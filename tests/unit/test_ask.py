@@ -73,9 +73,8 @@ def any_outcome(request: Request) -> Trial:
     if request.refusal is not None:
         status = "refused"
     seconds = throw.uniform(5, 59) if request.kind == "learning" and status is None else None
-    return measured(
-        request, status=status, fps=throw.uniform(1e2, 1e4), memory_gb=throw.uniform(1, 30), seconds=seconds
-    )
+    fps, memory_gb = throw.uniform(1e2, 1e4), throw.uniform(1, 30)
+    return measured(request, status=status, fps=fps, memory_gb=memory_gb, seconds=seconds)
 
 
 def play(
@@ -126,16 +125,13 @@ def small_studies(draw: st.DrawFn, names: Sequence[str] = ("grid", "random", "so
 def check_plan_and_blocks(study: Study, requests: Sequence[Request]) -> None:
     """Check all that holds for every study, whatever was measured."""
     slots = space.plan(study)
-    assert [(r.number, r.arm, r.kind, r.repeat) for r in requests] == [
-        (s.number, s.arm, s.kind, s.repeat) for s in slots
-    ]
+    of_requests, of_slots = ([(of.number, of.arm, of.kind, of.repeat) for of in made] for made in (requests, slots))
+    assert of_requests == of_slots
     seeds: dict[tuple[object, ...], set[int]] = {}
     for request in requests:
         seeds.setdefault((request.kind, request.repeat, point_of(request)), set()).add(request.seed)
         assert 0 <= request.seed < 2**31
-    assert all(len(of_point) == 1 for of_point in seeds.values()), (
-        "a trial's seed is that of its kind, repeat and point"
-    )
+    assert all(len(of_point) == 1 for of_point in seeds.values()), "a seed is that of its kind, repeat and point"
     assert len({min(of_point) for of_point in seeds.values()}) == len(seeds), "and of no other"
     for kind, sweep in study.sections.items():
         for arm in study.arms:
@@ -525,9 +521,8 @@ def test_samplers_ask_what_cannot_fit_only_when_nothing_else_is_left(sampler: st
     too_large = [r.num_envs * r.horizon * ROLLOUT_GB > 80.75 for r in requests]
     assert sum(too_large) == 3
     assert refused[-2:] == [True, True]
-    assert refused == too_large or sum(refused) == sum(too_large) - 1, (
-        "only what was asked before any record goes untold"
-    )
+    # Only what was asked before any record goes untold.
+    assert refused == too_large or sum(refused) == sum(too_large) - 1
     check_plan_and_blocks(big_study(sweep=sweep | {"sampler": sampler}, seed=5), requests)
 
 

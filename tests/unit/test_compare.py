@@ -24,6 +24,7 @@ from records import (
     a_study,
     a_trial,
     fps_trials,
+    known,
     learning_trials,
     phase_trials,
     records_of,
@@ -53,11 +54,10 @@ def overall(comparison: compare.Comparison, measure: str) -> Ratio:
 def test_a_slower_side_is_shown_with_its_interval_and_is_a_regression_beyond_the_margin():
     comparison = found_in(fps_trials(noisy(1.0, 1)), fps_trials(noisy(0.9, 2)))
     fps = overall(comparison, "FPS, total")
-    assert fps.lower is not None and fps.upper is not None and fps.lower < 0.9 < fps.upper < 1
+    assert known(fps.lower) < 0.9 < known(fps.upper) < 1
     assert (fps.change, fps.points, fps.pairs) == ("worse", 3, 9)
-    assert any(
-        line.startswith(("beyond 5%: FPS, total: -9", "beyond 5%: FPS, total: -10")) for line in comparison.gate.reasons
-    )
+    beyond = "beyond 5%: FPS, total: -9", "beyond 5%: FPS, total: -10"
+    assert any(line.startswith(beyond) for line in comparison.gate.reasons)
     assert found_in(fps_trials(noisy(1.0, 1)), fps_trials(noisy(0.9, 2)), margin=0.2).gate.answer == "pass"
     turned = found_in(fps_trials(noisy(0.9, 2)), fps_trials(noisy(1.0, 1)))
     assert overall(turned, "FPS, total").change == "better" and turned.gate.answer == "pass"
@@ -118,9 +118,7 @@ def test_too_few_pairs_are_inconclusive_and_the_power_is_told(tmp_path: Path, ca
     gate = found_in(fps_trials(noisy(1.0, 1, 0.06)), fps_trials(noisy(1.0, 2, 0.06))).gate
     (fps,) = [bounded for bounded in gate.bounds if bounded.measure == "FPS, total"]
     assert gate.answer == "inconclusive" and not fps.passes
-    assert (
-        fps.power is not None and 0.2 < fps.power < 0.7 and fps.pairs_for_power is not None and fps.pairs_for_power > 9
-    )
+    assert 0.2 < known(fps.power) < 0.7 and known(fps.pairs_for_power) > 9
 
 
 def test_a_true_loss_beyond_the_margin_hardly_ever_passes_and_no_loss_hardly_ever_fails():
@@ -135,11 +133,7 @@ def test_a_true_loss_beyond_the_margin_hardly_ever_passes_and_no_loss_hardly_eve
 def test_a_bound_by_hand():
     # ln(B/A) = -0.02 with error 0.01 and 8 degrees of freedom: t is 1.860, so the loss is up to 1 - exp(-0.0386).
     bounded = bound("FPS, total", -0.02, 0.01, 8.0, 9, more_is_better=True, confidence=0.95, margin=0.05)
-    assert (
-        bounded.loss == pytest.approx(0.0198, abs=1e-4)
-        and bounded.loss_upper == pytest.approx(0.0379, abs=1e-4)
-        and bounded.passes
-    )
+    assert (bounded.loss, bounded.loss_upper) == pytest.approx((0.0198, 0.0379), abs=1e-4) and bounded.passes
     assert not bound("FPS, total", -0.04, 0.01, 8.0, 9, more_is_better=True, confidence=0.95, margin=0.05).passes
 
 
@@ -188,9 +182,8 @@ def test_a_side_whose_seeds_stop_arriving_is_a_regression_however_quick_the_surv
     comparison = found_in(a, b)
     assert not any(ratio.measure.endswith("to target") for ratio in [*comparison.overall, *comparison.by_place])
     (line,) = [reason for reason in comparison.gate.reasons if reason.startswith("in outcomes")]
-    assert line.startswith(
-        "in outcomes: learning, 64 environments, horizon 8, batch 128: 5 of 5 target_reached, then 2 of 5 (3 timeout);"
-    )
+    place = "learning, 64 environments, horizon 8, batch 128"
+    assert line.startswith(f"in outcomes: {place}: 5 of 5 target_reached, then 2 of 5 (3 timeout);")
     assert "(repeats 2, 3, 4)" in line
 
 
@@ -202,9 +195,8 @@ def test_throughput_trials_that_break_are_a_regression_and_their_pairs_are_named
         *(a_trial(256, number=9 + repeat, repeat=repeat, fps=4000.0, status=status) for repeat in (1, 2)),
     ]
     comparison = found_in(a, b)
-    assert overall(comparison, "FPS, total").pairs == 4 and overall(comparison, "FPS, total").ratio == pytest.approx(
-        1.0, abs=0.01
-    )
+    fps = overall(comparison, "FPS, total")
+    assert fps.pairs == 4 and fps.ratio == pytest.approx(1.0, abs=0.01)
     words = f"3 of 3 ok, then 1 of 3 (2 {status}); left out: repeats 1, 2"
     assert comparison.gate.reasons == [f"in outcomes: throughput, 256 environments, horizon 8, batch 128: {words}"]
     assert found_in(b, a).gate.answer != "fail" and len(found_in(b, a).outcomes) == 1
@@ -218,13 +210,10 @@ def test_nothing_left_of_b_is_told_in_place_of_a_table(tmp_path: Path, capsys):
     assert command(a.root, b.root) == compare.REGRESSION
     printed = capsys.readouterr().out
     assert "no pair of trials succeeded on both sides" in printed
-    assert (
-        "REGRESSION in outcomes: throughput, 64 environments, horizon 8, batch 128: 2 of 2 ok, then 0 of 2" in printed
-    )
+    place = "throughput, 64 environments, horizon 8, batch 128"
+    assert f"REGRESSION in outcomes: {place}: 2 of 2 ok, then 0 of 2" in printed
     assert command(b.root, a.root) == compare.INCONCLUSIVE
-    assert "outcomes at throughput, 64 environments, horizon 8, batch 128: 0 of 2 ok (2 oom), then 2 of 2" in (
-        capsys.readouterr().out
-    )
+    assert f"outcomes at {place}: 0 of 2 ok (2 oom), then 2 of 2" in capsys.readouterr().out
 
 
 def test_repeats_that_one_side_alone_has_are_named_and_count_for_no_loss():

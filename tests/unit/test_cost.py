@@ -160,9 +160,8 @@ def test_arms_and_verdict_are_summed():
     own, everything = spending.analyse(records, ["stock"])
     assert own.arm == "stock" and everything.arm is None
     assert everything.gpu_hours == 1.5 and everything.energy_kwh == pytest.approx(0.5)
-    assert everything.statement == (
-        "1.50 GPU-hours in 2 trials, 0.50 kWh in 1 of them; a job waited 40 s (median), 40 s at most"
-    )
+    said = "1.50 GPU-hours in 2 trials, 0.50 kWh in 1 of them; a job waited 40 s (median), 40 s at most"
+    assert everything.statement == said
     records.append(with_cost(Cost(gpus=1, held_s=0.0, energy_j=None, slurm=SlurmJob(job_id="8", energy_j=7.2e6)), 2))
     together = spending.analyse(records, ["stock"])[-1]
     assert (together.energy_kwh, together.job_energy_kwh, together.job_energy_trials) == (pytest.approx(0.5), 2.0, 1)

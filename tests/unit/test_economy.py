@@ -115,9 +115,7 @@ def test_a_later_series_starts_where_the_one_before_ended():
 def test_where_doubling_pays_to_the_end_that_is_shown_and_nothing_else_is_run():
     requests, known = play(a_study(), card(1e6))
     (limit,) = decide(list(known.values()), a_study()).arms[0].throughput
-    assert (limit.threshold_num_envs, limit.largest_num_envs) == (None, 8192), (
-        "the rollout of 16,384 is larger than the card"
-    )
+    assert (limit.threshold_num_envs, limit.largest_num_envs) == (None, 8192), "16,384 are too many for the card"
     assert len(ran(requests)) <= 8
     assert "doubling still pays at 4,096 environments" in (requests[-1].skip or "")
 

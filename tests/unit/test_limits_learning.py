@@ -156,21 +156,16 @@ def test_expected_running_time_pays_for_what_failed():
 
 def test_empty_and_all_out_of_memory():
     assert learning.analyse([], Decide()) == []
-    limit = analyse(
-        [a_trial(16, kind="learning", status="oom"), a_trial(32, kind="learning", status="refused", number=1)]
-    )
+    refused = a_trial(32, kind="learning", status="refused", number=1)
+    limit = analyse([a_trial(16, kind="learning", status="oom"), refused])
     assert (limit.state, limit.best, limit.savings) == ("no data", None, [])
     assert limit.points[0].seconds_to_target is None
     assert limit.notes == ["infeasible (out of memory or refused): 16, 32 environments"]
 
 
 def test_best_point_over_all_series():
-    limits = learning.analyse(
-        records_of(
-            [*learning_trials({16: [20.0], 32: [15.0]}), *learning_trials({16: [9.0], 32: [None]}, horizon=16, first=9)]
-        ),
-        Decide(),
-    )
+    longer = learning_trials({16: [9.0], 32: [None]}, horizon=16, first=9)
+    limits = learning.analyse(records_of([*learning_trials({16: [20.0], 32: [15.0]}), *longer]), Decide())
     best = best_of(limits)
     assert best is not None and (best.num_envs, best.horizon, best.seconds_to_target.value) == (16, 16, 9.0)
     assert best_of([]) is None

@@ -98,9 +98,7 @@ def test_one_horizon_cannot_tell_the_rollout_apart_but_still_predicts():
 def test_a_replay_buffer_is_no_part_of_what_grows():
     # 40 GB of replay and 10 MB per environment; noise that goes with the horizon would pass for a rollout's part.
     trials = [
-        a_trial(
-            n, number=i, horizon=t, device=GPU, memory_gb=40.0 + 0.01 * n + 0.002 * t, trainer="skrl_sac"
-        )
+        a_trial(n, number=i, horizon=t, device=GPU, memory_gb=40.0 + 0.01 * n + 0.002 * t, trainer="skrl_sac")
         for i, (n, t) in enumerate((n, t) for n in (64, 128, 256) for t in (8, 16))
     ]  # fmt: skip
     limit = analyse(trials)
@@ -154,11 +152,8 @@ def test_what_the_model_misses_widens_the_interval_though_repeats_agree():
         (wall,) = limit.walls
         widths.append(wall.largest_num_envs_upper - wall.largest_num_envs_lower)
         # Beyond what was measured each environment takes 1/64 GB, beside 2 GB or, bent, 4.
-        assert (
-            wall.largest_num_envs_lower
-            <= (0.95 * 85.0 - 2.0 - 2.0 * (peaks is bent)) / (8 / 512)
-            <= wall.largest_num_envs_upper
-        )
+        fits = (0.95 * 85.0 - 2.0 - 2.0 * (peaks is bent)) / (8 / 512)
+        assert wall.largest_num_envs_lower <= fits <= wall.largest_num_envs_upper
     assert widths[1] <= 2 < 1000 < widths[0]
 
 
@@ -184,10 +179,8 @@ def test_what_learned_in_parts_is_no_evidence_of_what_whole_trials_take():
     assert (both.terms, both.trials, both.cards) == (alone.terms, alone.trials, alone.cards)
     assert "2 trials learned in parts, to fit what there was: not in the model" in both.notes
     assert (alone.walls[0].largest_fitted, both.walls[0].largest_fitted) == (256, 1024)
-    assert (
-        memory_model.predict([memory_sample.sample_of(trial.record) for trial in parts], Point(64, 8, None), 85.0, 1)
-        is None
-    )
+    samples = [memory_sample.sample_of(trial.record) for trial in parts]
+    assert memory_model.predict(samples, Point(64, 8, None), 85.0, 1) is None
 
 
 def test_what_a_point_takes_the_second_time_in_a_process_does_not_count():
@@ -210,9 +203,8 @@ def test_two_sizes_refuse_nothing_by_themselves_and_what_one_trial_showed():
 
 
 def test_nothing_shrinks_with_more_environments():
-    trials = [
-        a_trial(n, number=i, memory_gb=gb) for i, (n, gb) in enumerate([(16, 1.2), (32, 1.1), (64, 1.0), (128, 1.1)])
-    ]
+    peaks = [(16, 1.2), (32, 1.1), (64, 1.0), (128, 1.1)]
+    trials = [a_trial(n, number=i, memory_gb=gb) for i, (n, gb) in enumerate(peaks)]
     limit = analyse(trials)
     assert terms(limit)["per_environment"] == 0.0
     assert limit.walls[0].largest_num_envs is None

@@ -43,13 +43,8 @@ def test_efficiency_by_hand():
     # Repeats without noise: the estimate is all there is.
     assert (point.efficiency_lower, point.efficiency_upper) == (pytest.approx(0.95), pytest.approx(0.95))
     assert (point.repeats_one_rank, point.repeats_all_ranks) == (3, 3)
-    assert (
-        scaling.statement
-        == point.statement
-        == (
-            "2 GPUs give 1.90 times one GPU's FPS at 64 environments each, horizon 8, batch 128 (efficiency 95%, 95% to 95%)"
-        )
-    )
+    said = "2 GPUs give 1.90 times one GPU's FPS at 64 environments each, horizon 8, batch 128 (efficiency 95%, 95% to 95%)"
+    assert scaling.statement == point.statement == said
 
 
 def test_interval_is_welch_s_on_the_logarithm():
@@ -227,9 +222,8 @@ def test_ranks_on_a_cpu_are_called_ranks():
         *fps_trials({64: [100.0]}, arm="one", gpus=0),
         *fps_trials({64: [120.0]}, arm="two", gpus=0, cpu_ranks=2, first=10),
     ]
-    assert scaling_of(trials, ranked).statement.startswith(
-        "2 ranks give 1.20 times one rank's FPS at 64 environments each"
-    )
+    said = "2 ranks give 1.20 times one rank's FPS at 64 environments each"
+    assert scaling_of(trials, ranked).statement.startswith(said)
 
 
 def coverage(truth: float, noise: tuple[float, float], repeats: tuple[int, int]) -> float:

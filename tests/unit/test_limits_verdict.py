@@ -56,10 +56,8 @@ def test_reached_recommends_the_threshold_of_the_fastest_series():
     assert headline.fps == pytest.approx(191.0, rel=1e-4)
     assert headline.fps_share_of_best == pytest.approx(191 / 194, rel=1e-4)
     assert (headline.memory_peak_gb, headline.memory_share) == (2.53, pytest.approx(0.1))
-    assert (
-        headline.statement
-        == "run 32 environments, horizon 16, batch 128: 191 FPS, 98% of the best seen; 2.53 GB, 10% of the memory"
-    )
+    said = "run 32 environments, horizon 16, batch 128: 191 FPS, 98% of the best seen; 2.53 GB, 10% of the memory"
+    assert headline.statement == said
 
 
 def test_what_still_pays_recommends_the_largest_and_asks_for_more():
@@ -264,10 +262,11 @@ def test_what_would_move_several_gpus():
         n: [2 * 8 * n / (0.1 + 0.001 * n) * noise for noise in (0.999, 1.0, 1.001)] for n in (64, 128, 256, 512, 1024)
     }
     headline = the_headline(fps_trials(fps, gpus=2, device=GPU), a_study(arms={"stock": {"gpus": 2}}))
-    assert headline.what_would_move_it.startswith(
+    said = headline.what_would_move_it
+    assert said.startswith(
         "An iteration costs 1 ms per environment of each GPU, so no number of them exceeds about 16,0"
     )
-    assert " FPS on 2 GPUs: make each one cheaper" in headline.what_would_move_it
+    assert " FPS on 2 GPUs: make each one cheaper" in said
 
 
 def test_gpus_of_several_kinds_are_all_named_and_one_rank_that_broke_stands_for_all():
@@ -371,9 +370,7 @@ COSTLY: dict[Phase, tuple[float, float]] = {phase: (0.02 * t0, c) for phase, (t0
 def test_the_phase_that_sets_the_knee_is_named_with_its_cure():
     headline = the_headline(knee_trials())
     assert headline.binds == "throughput"
-    assert headline.phases is not None and headline.phases.startswith(
-        "learning takes 50% of each added environment's time"
-    )
+    assert known(headline.phases).startswith("learning takes 50% of each added environment's time")
     assert "learning takes 50% of what each one adds. Try fewer epochs or mini-batches" in headline.what_would_move_it
     assert "no number of them exceeds about 66," in headline.what_would_move_it
 
@@ -402,9 +399,8 @@ def test_an_iteration_that_waits_says_for_what():
     waiting: dict[Phase, tuple[float, float]] = {**LAWS, "physics": (0.5, 1e-6)}
     headline = the_headline(phase_trials({n: [at(n, waiting)] * 3 for n in (16, 32, 64)}))
     assert headline.binds == "none yet: measure more environments"
-    assert "At 64 environments 99% of an iteration does not grow with their number, 76% of that in physics" in (
-        headline.what_would_move_it
-    )
+    said = "At 64 environments 99% of an iteration does not grow with their number, 76% of that in physics"
+    assert said in headline.what_would_move_it
     learning: dict[Phase, tuple[float, float]] = {**LAWS, "learning": (0.5, 1e-6)}
     headline = the_headline(phase_trials({n: [at(n, learning)] * 3 for n in (16, 32, 64)}))
     assert headline.what_would_move_it.endswith("more environments, or a longer horizon, spread it.")

@@ -357,9 +357,8 @@ def test_a_row_of_two_ranks_is_made_as_its_figures_are_declared():
     assert (row.losses, row.learning_rate, row.action_std) == ({"value": 1.5}, 0.1, 1.0)
     assert (row.episodes, row.reward_mean, row.episode_length_mean) == (1, 5.0, 7.0)
     learner = MemoryUse(rss_gb=0.5, peak_rss_gb=0.5, device_used_gb=30.0)
-    pipelined = [
-        part.model_copy(update={"pipeline": Pipeline(staleness=1, learner_s=1.0, memory=learner)}) for part in parts
-    ]
+    pipeline = Pipeline(staleness=1, learner_s=1.0, memory=learner)
+    pipelined = [part.model_copy(update={"pipeline": pipeline}) for part in parts]
     fuller = whole_row(pipelined, 0, 12, 6, request, 100).memory
     assert (fuller.rss_gb, fuller.device_used_gb) == (2.0, 30.0)
 

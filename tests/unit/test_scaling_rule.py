@@ -246,9 +246,8 @@ def test_report_figure_and_terminal_set_rules_side_by_side(tmp_path: Path) -> No
     folder = with_verdict(write_study(tmp_path / "rules", study, trials))
     draw.draw_all(folder)
     page = report.write(folder).read_text(encoding="utf-8")
-    assert (
-        "Rules side by side" in page and "<strong>sqrt</strong>: sqrt_lr from 64 environments: soonest at 256" in page
-    )
+    assert "Rules side by side" in page
+    assert "<strong>sqrt</strong>: sqrt_lr from 64 environments: soonest at 256" in page
     assert any("The limit moves with the rule" in said for _, said in terminal.sentences(evidence.verdict))
 
 

@@ -125,9 +125,8 @@ def test_a_node_that_does_not_show_what_slurm_gave_is_named(monkeypatch: pytest.
     assert node.missing_gpus() is None
     monkeypatch.setenv(node.GIVEN, str(seen + 2))
     warning = known(node.missing_gpus())
-    assert (
-        warning.startswith(f"SLURM gave this job {seen + 2} GPUs on ") and f"CUDA shows {seen or 'none'}: " in warning
-    )
+    assert warning.startswith(f"SLURM gave this job {seen + 2} GPUs on ")
+    assert f"CUDA shows {seen or 'none'}: " in warning
 
 
 def test_each_attempt_gets_more_time_up_to_the_partitions_limit():

@@ -5,6 +5,7 @@ slurmd, slurm-client and munge, and no root. GPUs are links to /dev/null: jobs g
 """
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -169,9 +170,8 @@ class Cluster:
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 title = " ".join(process.cmdline())  # as it names itself
-                is_step = (
-                    title.startswith("slurmstepd: [") and title.removeprefix("slurmstepd: [").partition(".")[0] in jobs
-                )
+                step = re.match(r"slurmstepd: \[([^.]*)", title)
+                is_step = step is not None and step[1] in jobs
                 if is_step or process.environ().get("SLURM_JOB_ID") in jobs:
                     process.suspend()
                     processes.append(process)
@@ -205,9 +205,8 @@ class Cluster:
 
     def ask(self, *command: str) -> str:
         """Run one of SLURM's commands and return what it prints; nothing where it fails."""
-        done = subprocess.run(
-            command, env=os.environ | self.environment, capture_output=True, text=True, timeout=60, check=False
-        )
+        environment = os.environ | self.environment
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
         return done.stdout.strip()
 
     def stop(self) -> None:
@@ -258,9 +257,8 @@ class Cluster:
     def _daemon(self, *command: str) -> None:
         """Start what goes to the background by itself."""
         with (self.folder / f"log/{command[0]}.err").open("a", encoding="utf-8") as errors:
-            subprocess.run(
-                command, env=os.environ | self.environment, stdout=errors, stderr=errors, timeout=30, check=True
-            )
+            environment = os.environ | self.environment
+            subprocess.run(command, env=environment, stdout=errors, stderr=errors, timeout=30, check=True)
 
     def _write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text, encoding="utf-8")

@@ -432,9 +432,8 @@ def test_two_builds_of_one_commit_have_the_same_content(sif: Path, tmp_path: Pat
 def test_a_result_of_another_image_is_not_taken_for_this_ones(sif: Path, tmp_path: Path) -> None:
     trial = a_trial(tmp_path / "0000", runtime="apptainer")
     this = apptainer.describe(sif)
-    outcome = Outcome.model_construct(
-        environment=Environment.model_construct(image=this.model_copy(update={"content_sha256": "0" * 64}))
-    )
+    other = this.model_copy(update={"content_sha256": "0" * 64})
+    outcome = Outcome.model_construct(environment=Environment.model_construct(image=other))
     with pytest.raises(launch.UserError, match=f"another image .content 000000000000, now {this.content_sha256[:12]}"):
         launch._check_measured_in(trial, outcome, this)
 

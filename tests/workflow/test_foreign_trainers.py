@@ -84,19 +84,13 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
     assert built.returncode == 0, built.stdout
     (wheel,) = (tmp_path / "wheel").glob("envknee-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    for name in (
-        "Snakefile",
-        "workflow/rules/sweep.smk",
-        "workflow/profiles/default/config.yaml",
-        "containers/requirements.lock",
-    ):
-        assert f"envknee/project/{name}" in names
+    project = "Snakefile", "workflow/rules/sweep.smk", "workflow/profiles/default/config.yaml"
+    assert {f"envknee/project/{name}" for name in (*project, "containers/requirements.lock")} <= names
     assert "envknee/trainers/command/presets/mjlab.yaml" in names
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True, timeout=120)
     python = tmp_path / "venv/bin/python"
-    subprocess.run(
-        [str(python), "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel)], check=True, timeout=120
-    )
+    install = [str(python), "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run(install, check=True, timeout=120)
     (site,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
     (own,) = Path(sys.prefix).glob("lib/python3*/site-packages")
     (site / "without.py").write_text(WITHOUT, encoding="utf-8")
@@ -137,9 +131,8 @@ def test_isaac_labs_own_commands_are_measured_unchanged(preset: str, command: li
     assert record.outcome.status == "ok" and record.outcome.environment is not None
     assert record.outcome.environment.packages["isaaclab"] == "3.0.0"
     assert record.fps_total is not None and record.fps_total.iterations == 2
-    assert all(row.collect_s and row.learn_s for row in read_rows(trial)), (
-        "RSL-RL tells how long it collected and learned"
-    )
+    # RSL-RL tells how long it collected and learned.
+    assert all(row.collect_s and row.learn_s for row in read_rows(trial))
 
 
 @pytest.mark.parametrize("library", ["rl_games", "skrl", "sb3"])

@@ -21,9 +21,8 @@ SMALL = {"num_envs": 8, "horizon": 4, "batch_size": 16, "iterations": 2, "warmup
 
 
 def a_study(**task):
-    return parse_study(
-        {"study": "by-hand", "task": task, "throughput": {"num_envs": 8, "horizon": 4, "batch_size": 16}}
-    )
+    sizes = {"num_envs": 8, "horizon": 4, "batch_size": 16}
+    return parse_study({"study": "by-hand", "task": task, "throughput": sizes})
 
 
 def test_physx_without_isaac_sim_is_measured_with_phases(tmp_path):

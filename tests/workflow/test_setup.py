@@ -470,9 +470,8 @@ def test_a_python_that_will_not_do_is_refused(project: Project, body: str, says:
 def test_the_first_python_that_will_do_is_taken(project: Project) -> None:
     a_program(project.bin, "python3", "echo 3.13")
     a_program(project.bin, "python3.12", "exit 127")
-    a_program(
-        project.bin, "python3.11", 'case "$*" in *version_info*) echo 3.11 ;; *) echo "ran $*" >&2; exit 3 ;; esac'
-    )
+    without_venv = 'case "$*" in *version_info*) echo 3.11 ;; *) echo "ran $*" >&2; exit 3 ;; esac'
+    a_program(project.bin, "python3.11", without_venv)
     message = refused(project, PYTHON=None)
     assert "python3.11 has no venv module" in message
     a_program(project.bin, "python3.11", "exit 127")
@@ -484,9 +483,8 @@ def test_the_first_python_that_will_do_is_taken(project: Project) -> None:
 
 def test_without_a_network_set_up_says_so_and_stops(project: Project) -> None:
     start = time.perf_counter()
-    message = refused(
-        project, PIP_NO_INDEX=None, PIP_FIND_LINKS=None, PIP_RETRIES="0", PIP_INDEX_URL="http://127.0.0.1:9"
-    )
+    nowhere = {"PIP_NO_INDEX": None, "PIP_FIND_LINKS": None, "PIP_INDEX_URL": "http://127.0.0.1:9"}
+    message = refused(project, **nowhere, PIP_RETRIES="0")
     assert "pip found no package index" in message and "network" in message
     assert time.perf_counter() - start < 30
 
@@ -622,19 +620,16 @@ def test_a_failed_sweep_fails_and_sums_nothing_up(project: Project, make_calls: 
 
 
 def test_publish_and_verify_find_the_folder_of_the_study(project: Project, make_calls: Path) -> None:
-    assert project.run("make", "publish")[0] == 0
-    assert make_calls.read_text().splitlines()[-1] == (
-        "<python><-m><envknee><publish><results/a-study><--config><config/config.yaml>"
-    )
-    # A study that is named goes where its own file says.
-    assert project.run("make", "publish", "STUDY=results/b c")[0] == 0
-    assert make_calls.read_text().splitlines()[-1] == (
-        "<python><-m><envknee><publish><results/b c><--config><results/b c/study.json>"
-    )
-    assert project.run("make", "publish", "STUDY=results/b c", "CONFIG=other.yaml")[0] == 0
-    assert make_calls.read_text().splitlines()[-1].endswith("<--config><other.yaml>")
-    assert project.run("make", "verify", "STUDY=results/b c")[0] == 0
-    assert make_calls.read_text().splitlines()[-1] == "<python><-m><envknee><replay><--verify><results/b c>"
+    named = "STUDY=results/b c"
+    for words, called in (
+        (["make", "publish"], "<publish><results/a-study><--config><config/config.yaml>"),
+        # A study that is named goes where its own file says.
+        (["make", "publish", named], "<publish><results/b c><--config><results/b c/study.json>"),
+        (["make", "publish", named, "CONFIG=other.yaml"], "<publish><results/b c><--config><other.yaml>"),
+        (["make", "verify", named], "<replay><--verify><results/b c>"),
+    ):
+        assert project.run(*words)[0] == 0
+        assert make_calls.read_text().splitlines()[-1] == f"<python><-m><envknee>{called}"
 
 
 def test_help_lists_every_target(project: Project) -> None:

@@ -417,9 +417,8 @@ def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site
     wait_for(lambda: job not in cluster.jobs())
     said = (site.folder / "said.log").read_text(encoding="utf-8")
     assert "[2/6] throughput stock" in said, said
-    assert f"SLURM sent a signal (USR1): job {job} ends soon, and no further trial begins. Run this again in" in said, (
-        said
-    )
+    signalled = f"SLURM sent a signal (USR1): job {job} ends soon, and no further trial begins. Run this again in"
+    assert signalled in said, said
     assert "Error" not in said.replace("WorkflowError:\nAt least one job did not complete", ""), said
     measured = {path: path.stat().st_mtime_ns for path in folder.trial_files("outcome.json")}
     assert [int(path.parent.name) for path in measured] == [0, 3]
@@ -433,9 +432,8 @@ def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site
     site.environment |= {"SLURM_JOB_ID": other}
     result = site.sweep(study)
     assert result.returncode != 0
-    assert re.search(rf"job {other} ends in [34] minutes, and no trial begins in its last 5", result.stdout), (
-        result.stdout
-    )
+    too_short = rf"job {other} ends in [34] minutes, and no trial begins in its last 5"
+    assert re.search(too_short, result.stdout), result.stdout
     cluster.ask("scontrol", "update", f"JobId={other}", "TimeLimit=60")
     sweep = site.start(study)
     hung = hang(site, folder, 1, 4)
@@ -468,10 +466,8 @@ def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):
     result = site.sweep(site.study())
     assert result.returncode != 0 and "Traceback" not in result.stdout
     assert "slurm/site.yaml and this cluster do not fit" in result.stdout
-    assert (
-        "partition 'gpuu' does not exist on this cluster (did you mean 'gpu'?); it has closed, gpu, short, urgent"
-        in result.stdout
-    )
+    unknown = "partition 'gpuu' does not exist on this cluster (did you mean 'gpu'?); it has closed, gpu, short, urgent"
+    assert unknown in result.stdout
     site.edit_site(partition="gpu", max_gpus="1")
     result = site.sweep(site.study(arms={"two": {"gpus": 2}}))
     assert "arms.two: a trial asks for 2 GPUs, and max_gpus of the site is 1" in result.stdout
