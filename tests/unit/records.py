@@ -71,6 +71,11 @@ class Trial:
         rows = [row.model_copy(update=changes) if row.iteration >= first else row for row in self.rows]
         return replace(self, rows=rows)
 
+    def on_gpus(self, *devices: Device) -> "Trial":
+        """Return this trial with ranks on these GPUs."""
+        ranks = zip(known(self.outcome.ranks), devices, strict=True)
+        return self.ended(ranks=[rank.model_copy(update={"device": device}) for rank, device in ranks])
+
     def on(self, **changes: Any) -> "Trial":
         """Return this trial as another environment measured it."""
         return self.ended(environment=known(self.outcome.environment).model_copy(update=changes))

@@ -111,9 +111,8 @@ def test_a_replay_buffer_is_no_part_of_what_grows():
 
 
 def test_a_replay_buffer_is_not_taken_for_a_rollout_that_would_not_fit():
-    (record,) = records_of([a_trial(64, horizon=8, device=GPU, memory_gb=45.0, trainer="skrl_sac")])
-    record = record.model_copy(update={"rollout_gb": 40.0})
-    as_rollout = record.model_copy(update={"request": record.request.model_copy(update={"trainer": "skrl"})})
+    trial = a_trial(64, horizon=8, device=GPU, memory_gb=45.0, trainer="skrl_sac").ended(rollout_gb=40.0)
+    record, as_rollout = trial.record, trial.asked(trainer="skrl").record
     large = Point(1024, 8, 128)
     assert KnownMemory.of("stock", [record]).refusal(large) is None
     assert "one rollout of 1024 x 8 take 640 GB" in str(KnownMemory.of("stock", [as_rollout]).refusal(large))

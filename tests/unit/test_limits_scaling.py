@@ -64,9 +64,8 @@ def test_measurements_of_one_process_are_one_repeat():
     together = in_blocks(fps_trials({64: [180.0, 200.0, 185.0, 195.0]}, **TWO), 100)
     (point,) = scaling_of([*alone, *together]).points
     assert (point.repeats_one_rank, point.repeats_all_ranks) == (3, 2)
-    means = [
-        [math.sqrt(a * b) for a, b in pairs] for pairs in ([(90, 110), (95, 105), (98, 102)], [(180, 200), (185, 195)])
-    ]
+    pairs_of = [(90, 110), (95, 105), (98, 102)], [(180, 200), (185, 195)]
+    means = [[math.sqrt(a * b) for a, b in pairs] for pairs in pairs_of]
     averaged = efficiency(means[0], means[1], 2, 0.95)
     assert (point.efficiency, point.efficiency_lower) == (pytest.approx(averaged.value), pytest.approx(averaged.lower))
 
@@ -75,13 +74,7 @@ def on_machine(fps: Sequence[float], side: Mapping[str, Any], machine: str, firs
     """Return trials on the GPUs of a machine: the second alone, or both together."""
     gpus = [GPU.model_copy(update={"uuid": f"{machine}-{place}"}) for place in range(2)]
     trials = fps_trials({64: fps}, **side | {"first": first, "device": gpus[1]})
-    if side["gpus"] == 1:
-        return trials
-    both = [
-        [rank.model_copy(update={"device": gpu}) for rank, gpu in zip(trial.outcome.ranks or [], gpus, strict=True)]
-        for trial in trials
-    ]
-    return [trial.ended(ranks=ranks) for trial, ranks in zip(trials, both, strict=True)]
+    return trials if side["gpus"] == 1 else [trial.on_gpus(*gpus) for trial in trials]
 
 
 def test_machines_that_differ_do_not_widen_the_interval():

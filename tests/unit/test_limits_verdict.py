@@ -270,14 +270,10 @@ def test_what_would_move_several_gpus():
 
 
 def test_gpus_of_several_kinds_are_all_named_and_one_rank_that_broke_stands_for_all():
-    pair = a_trial(16, gpus=2, device=GPU)
-    first, second = known(pair.outcome.ranks)
-    other = second.model_copy(update={"device": GPU.model_copy(update={"name": "NVIDIA H200"})})
-    mixed = pair.ended(ranks=[first, other]).record
+    mixed = a_trial(16, gpus=2, device=GPU).on_gpus(GPU, GPU.model_copy(update={"name": "NVIDIA H200"})).record
     assert hardware.hardware([mixed]) == ["NVIDIA H100 80GB HBM3 (85.0 GB) + NVIDIA H200 (85.0 GB)"]
-    assert hardware.hardware([a_trial(16, gpus=2, device=GPU, status="oom").record]) == [
-        "2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"
-    ]
+    broke = a_trial(16, gpus=2, device=GPU, status="oom").record
+    assert hardware.hardware([broke]) == ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"]
 
 
 def test_the_gpus_of_a_pipeline_are_told_apart_where_they_differ():
@@ -292,9 +288,8 @@ def test_the_gpus_of_a_pipeline_are_told_apart_where_they_differ():
 
 @pytest.mark.parametrize("text", ["=HYPERLINK(1)", "+1", "-1", "@SUM(1)", "\t=1", "\r=1"])
 def test_csv_holds_no_formula(text):
-    record = a_trial(16).record
-    outcome = record.outcome.model_copy(update={"reason": text})
-    odd = record.model_copy(update={"outcome": outcome, "metrics": {text: record.fps_total}})
+    record = a_trial(16).ended(reason=text).record
+    odd = record.model_copy(update={"metrics": {text: record.fps_total}})
     (row,) = csv.DictReader(io.StringIO(records_csv([odd]), newline=""))
     safe = "'" + text.replace("\r", " ")
     assert row["reason"] == safe and safe in row and row["number"] == "0"
@@ -423,15 +418,11 @@ def test_the_recommended_points_hours_or_else_the_soonest_ones():
         trials = learning_trials(seconds, horizon=horizon, first=20, device=GPU, gpus=gpus)
         return the_headline([*fps_trials(PLATEAU, device=GPU), *trials]).saves
 
-    assert saves({32: [36.0] * 3, 64: [72.0] * 3, 128: [90.0] * 3}) == (
-        "32 environments spend 0.01 GPU-hours to the target, 50% less than 64 with 0.02"
-    )
-    assert saves({16: [36.0] * 2, 64: [72.0] * 2}, horizon=4) == (
-        "16 environments spend 0.01 GPU-hours to the target, 50% less than 64 with 0.02"
-    )
-    assert saves({32: [90.0] * 2, 64: [60.0] * 2}) == (
-        "32 environments spend 0.025 GPU-hours to the target, 50% more than 64 with 0.0167"
-    )
+    less = "environments spend 0.01 GPU-hours to the target, 50% less than 64 with 0.02"
+    assert saves({32: [36.0] * 3, 64: [72.0] * 3, 128: [90.0] * 3}) == f"32 {less}"
+    assert saves({16: [36.0] * 2, 64: [72.0] * 2}, horizon=4) == f"16 {less}"
+    more = "32 environments spend 0.025 GPU-hours to the target, 50% more than 64 with 0.0167"
+    assert saves({32: [90.0] * 2, 64: [60.0] * 2}) == more
     assert "spend 0.04 GPU-hours" in (saves({32: [36.0], 64: [72.0]}, gpus=4) or "")
     # The budget of the seed that did not arrive is 60 s: a lower bound.
     assert saves({32: [36.0] * 2, 64: [50.0, None]}) == (
