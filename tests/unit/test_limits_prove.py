@@ -117,16 +117,13 @@ def test_intervals_that_are_too_narrow_are_found_out(monkeypatch: pytest.MonkeyP
 
 def test_sizes_in_ascending_order_within_processes_are_found_out_and_a_williams_design_is_not():
     by_name = {scenario.name: scenario for scenario in THROUGHPUT}
-    false = {
-        order: prove.prove_throughput(
-            by_name[f"process blocks, at delta, each size costs 1%, {order} order"], 8, 60, 1
-        ).false_reached
+    blocks = "process blocks, at delta, each size costs 1%"
+    ascending, williams = (
+        known(prove.prove_throughput(by_name[f"{blocks}, {order} order"], 8, 60, 1).false_reached)
         for order in ("ascending", "Williams")
-    }
-    assert false["ascending"] is not None and false["ascending"].share > 0.15
-    assert false["Williams"] is not None and false["Williams"].hits <= binom.ppf(
-        1.0 - CHANCE, 60, prove.LARGEST_FALSE_SHARE
     )
+    assert ascending.share > 0.15
+    assert williams.hits <= binom.ppf(1.0 - CHANCE, 60, prove.LARGEST_FALSE_SHARE)
 
 
 @pytest.mark.parametrize("sizes", [4, 7])
@@ -191,9 +188,8 @@ def test_a_miss_is_marked_and_named_and_the_command_fails(monkeypatch: pytest.Mo
     assert "Where an assumption is broken on purpose: elsewhere (1): wall." in said
     monkeypatch.setattr(prove, "prove", lambda *given: proof)
     assert run_main(prove.main) == 1
-    monkeypatch.setattr(
-        prove, "prove", lambda *given: proof.model_copy(update={"rows": [proof.rows[0], proof.rows[2]]})
-    )
+    without_miss = proof.model_copy(update={"rows": [proof.rows[0], proof.rows[2]]})
+    monkeypatch.setattr(prove, "prove", lambda *given: without_miss)
     assert run_main(prove.main) == 0
 
 
@@ -216,13 +212,10 @@ def test_the_documented_table_has_the_program_s_columns_and_rows():
     """docs/verdicts.md, written by `python -m envknee prove --output docs/verdicts.md`: no promise is missed without a reason."""
     page = (Path(__file__).parents[2] / "docs/verdicts.md").read_text(encoding="utf-8")
     table = page.partition(prove.BEGIN)[2].partition(prove.END)[0]
-    header, _, *rows = (
-        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")
-    )
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    header, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
     assert header == [heading.strip() for heading in prove.HEADINGS]
-    assert [row[:3] for row in rows] == [
-        [simulation.limit, simulation.scenario, str(simulation.repeats)] for simulation in prove.wanted()
-    ]
+    assert [row[:3] for row in rows] == [[of.limit, of.scenario, str(of.repeats)] for of in prove.wanted()]
     missed = {(row[1], row[2]) for row in rows if any("!" in cell for cell in row) and not row[-1]}
     assert not missed, "in scope and missed"
 

@@ -126,9 +126,8 @@ def test_nothing_that_files_say_can_steer_the_terminal():
     broken = Broken(arm=attack, tensor="x", trials=[0], reason=attack, dump=None, hints=[attack])
     changed = {"study": attack, "drill": attack, "arms": arms, "broken": [broken]}
     verdict = verdict.model_copy(update=changed)
-    text = "".join(
-        said_by(show, verdict, DEMO, 200, on_terminal=True) for show in (terminal.print_summary, terminal.print_answer)
-    )
+    shows = terminal.print_summary, terminal.print_answer
+    text = "".join(said_by(show, verdict, DEMO, 200, on_terminal=True) for show in shows)
     assert text.count("[red]x[/red]") > 8
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
 
@@ -194,9 +193,8 @@ def test_command_in_a_pipe_has_no_colours(tmp_path: Path, monkeypatch, capsys: p
 def test_where_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
     run_main(terminal.main, "--where", folder.root)
-    assert capsys.readouterr().out == (
-        f"study demo: 9 of 15 trials measured; no report yet in {folder.root}, `make ui` shows every run\n"
-    )
+    said = f"study demo: 9 of 15 trials measured; no report yet in {folder.root}, `make ui` shows every run\n"
+    assert capsys.readouterr().out == said
     folder.report.write_text("")
     assert f"report {folder.report}, `make ui`" in terminal.where(folder)
     folder.study.unlink()  # a dry-run measured nothing

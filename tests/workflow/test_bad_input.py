@@ -27,9 +27,8 @@ def assert_refused(result: subprocess.CompletedProcess[str], *words: str) -> Non
 
 def test_a_study_that_is_not_legal_stops_before_anything_is_made(workspace: Workspace):
     study = workspace.study(throughput={"num_env": [4], "horizon": 0, "batch_size": 16})
-    assert_refused(
-        workspace.sweep(study), "throughput.num_env: unknown key (did you mean 'num_envs'?)", "throughput.horizon"
-    )
+    unknown = "throughput.num_env: unknown key (did you mean 'num_envs'?)"
+    assert_refused(workspace.sweep(study), unknown, "throughput.horizon")
     assert not (workspace.folder / "results").exists()
 
 
@@ -101,9 +100,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Return a folder on a disk of its own of 32 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=32M", "tmpfs", str(disk)], check=False, capture_output=True
-    )
+    mount = ["mount", "-t", "tmpfs", "-o", "size=32M", "tmpfs", str(disk)]
+    mounted = subprocess.run(mount, check=False, capture_output=True)
     if mounted.returncode:
         pytest.skip("only root may mount a small disk")
     yield disk

@@ -326,14 +326,12 @@ def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder
         "statement": "run 2,048 environments", "because": "the throughput threshold", "what_would_move_it": "A second GPU.",
         "threshold_num_envs": 2048, "fps": 49_697.5, "fps_lower": None, "state": "reached", "seconds_to_target": {"value": 1.0},
     }  # fmt: skip
-    folder.verdict.write_text(
-        json.dumps({"arms": [{"arm": "lean", "headline": None}, {"arm": "stock", "headline": headline}]})
-    )
+    arms = [{"arm": "lean", "headline": None}, {"arm": "stock", "headline": headline}]
+    folder.verdict.write_text(json.dumps({"arms": arms}))
     publish(study, folder)
     stock = stored_parent(folder, "stock").data
-    assert stock.tags[note] == (
-        f"**run 2,048 environments**\n\nWhy there: the throughput threshold\n\nA second GPU.\n\n{progress}"
-    )
+    said = "**run 2,048 environments**\n\nWhy there: the throughput threshold\n\nA second GPU."
+    assert stock.tags[note] == f"{said}\n\n{progress}"
     assert stock.metrics == {
         "trials": 3.0, "trials_ok": 1.0, "trials_oom": 1.0, "trials_target_reached": 1.0,
         "verdict/threshold_num_envs": 2048.0, "verdict/fps": 49_697.5,
