@@ -1,9 +1,34 @@
-"""Programs that a test puts on PATH."""
+"""Programs that a test puts on PATH, and those that it runs."""
 
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
+from unittest import mock
+
+Result = TypeVar("Result")
 
 
 def a_program(folder: Path, name: str, body: str) -> None:
     """Write a shell script with the text `body`."""
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(f"#!/bin/sh\n{body}\n")
     (folder / name).chmod(0o755)
+
+
+def run_main(main: Callable[[], Result], *words: object) -> Result:
+    """Call a command's `main` as if these words were typed behind its name."""
+    with mock.patch.object(sys, "argv", ["envknee", *map(str, words)]):
+        return main()
+
+
+def python(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python with these words, whatever its exit status."""
+    return subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, check=False, **options)
+
+
+def succeeded(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a program printed; a test fails with it where the program did."""
+    assert done.returncode == 0, f"{done.stdout}{done.stderr or ''}"
+    return done.stdout

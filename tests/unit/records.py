@@ -7,7 +7,7 @@ A `Trial` holds the request, rows and outcome; its record follows from them by `
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from envknee.record.build import build_record
 from envknee.record.schema import (
@@ -37,6 +37,15 @@ CURVE = 24
 """Rows of a learning trial."""
 
 
+Value = TypeVar("Value")
+
+
+def known(value: Value | None) -> Value:
+    """Return what was measured; without it a test fails."""
+    assert value is not None
+    return value
+
+
 @dataclass(frozen=True)
 class Trial:
     """The three files that a record follows from."""
@@ -57,11 +66,19 @@ class Trial:
         """Return this trial with another outcome."""
         return replace(self, outcome=self.outcome.model_copy(update=changes))
 
+    def with_rows(self, first: int = 0, **changes: Any) -> "Trial":
+        """Return this trial with other values in its rows, from the iteration `first` on."""
+        rows = [row.model_copy(update=changes) if row.iteration >= first else row for row in self.rows]
+        return replace(self, rows=rows)
+
+    def on_gpus(self, *devices: Device) -> "Trial":
+        """Return this trial with ranks on these GPUs."""
+        ranks = zip(known(self.outcome.ranks), devices, strict=True)
+        return self.ended(ranks=[rank.model_copy(update={"device": device}) for rank, device in ranks])
+
     def on(self, **changes: Any) -> "Trial":
         """Return this trial as another environment measured it."""
-        environment = self.outcome.environment
-        assert environment is not None
-        return self.ended(environment=environment.model_copy(update=changes))
+        return self.ended(environment=known(self.outcome.environment).model_copy(update=changes))
 
 
 def a_study(**sections: Any) -> Study:

@@ -20,6 +20,8 @@ from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
+from programs import run_main
+from records import a_trial
 
 JOB = (  # scontrol --oneliner show job --details of SLURM 22.05, shortened
     "JobId=7 JobName=mine JobState=RUNNING StartTime=2026-11-24T19:27:59 EndTime=2026-11-24T20:27:59 Partition=gpu"
@@ -73,8 +75,6 @@ def test_a_step_gets_its_devices_with_their_share_of_cores_and_memory():
 
 
 def test_a_trial_on_several_nodes_starts_its_step_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    from records import a_trial
-
     program, assignment = shlex.split(alike(2, gpus=4).prefix(Shape(4, nodes=2)))
     assert program == "env"
     name, _, options = assignment.partition("=")
@@ -119,9 +119,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyFol
     signal.signal(signal.SIGUSR1, before)
 
 
-def test_no_trial_begins_in_the_last_minutes_even_where_the_end_was_changed(
-    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
-):
+def test_no_trial_begins_in_the_last_minutes_even_where_the_end_was_changed(folder: StudyFolder, monkeypatch):
     closed, lefts = threading.Event(), iter([None, 3600.0, 3600.0, 290.0, 120.0])
     monkeypatch.setattr(allocation, "left_s", lambda _: next(lefts))
     closing = Closing(folder, "7", 300.0, closed.set)
@@ -136,9 +134,7 @@ def test_no_trial_begins_in_the_last_minutes_even_where_the_end_was_changed(
         Closing(folder, "7", 300.0, closed.set).start()
 
 
-def test_a_signal_of_slurms_closes_a_sweep_and_its_blocks(
-    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_signal_of_slurms_closes_a_sweep_and_its_blocks(folder: StudyFolder, monkeypatch, capsys):
     closed = threading.Event()
     monkeypatch.setattr(allocation, "left_s", lambda _: None)
     closing = Closing(folder, "7", 300.0, closed.set)
@@ -147,7 +143,6 @@ def test_a_signal_of_slurms_closes_a_sweep_and_its_blocks(
     assert closed.wait(20)
     assert closing.why is not None and "SLURM sent a signal (USR1): job 7 ends soon" in closing.why
     trials = [str(folder.trial(number).root) for number in range(2)]  # nothing is there: each would be an error
-    monkeypatch.setattr("sys.argv", ["launch", *trials])
     monkeypatch.setattr(launch, "raise_at_signals", lambda _: None)
-    assert launch.main() != 0
+    assert run_main(launch.main, *trials) != 0
     assert capsys.readouterr().err == f"{trials[0]}: not begun, because this job ends soon\n"

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from envknee.record.read import load_records
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.paths import StudyFolder
+from programs import run_main
 from records import GPU, a_study, a_trial, write_study
 
 SECRET = "hunter2"  # noqa: S105  nobody's
@@ -31,8 +33,12 @@ def folder(tmp_path: Path) -> StudyFolder:
     return made
 
 
-def test_what_comes_out_is_what_went_in(folder: StudyFolder, tmp_path: Path):
-    packed = archive.write(folder, tmp_path / "demo.zip")
+@pytest.fixture
+def packed(folder: StudyFolder, tmp_path: Path) -> Path:
+    return archive.write(folder, tmp_path / "demo.zip")
+
+
+def test_what_comes_out_is_what_went_in(folder: StudyFolder, packed: Path, tmp_path: Path):
     there = received.unpack(packed, tmp_path / "elsewhere")
     assert there.root == tmp_path / "elsewhere/demo"
     assert load_records(there) == load_records(folder)
@@ -57,8 +63,8 @@ def test_the_same_results_give_the_same_bytes(folder: StudyFolder, tmp_path: Pat
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_it_describes_itself_as_a_research_object(folder: StudyFolder, tmp_path: Path):
-    content = content_of(archive.write(folder, tmp_path / "demo.zip"))
+def test_it_describes_itself_as_a_research_object(packed: Path):
+    content = content_of(packed)
     graph = {entity["@id"]: entity for entity in json.loads(content["ro-crate-metadata.json"])["@graph"]}
     assert graph["ro-crate-metadata.json"]["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.1"}
     assert {part["@id"] for part in graph["./"]["hasPart"]} == set(content) - {"ro-crate-metadata.json"}
@@ -106,16 +112,14 @@ def tampered(packed: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
     ],
 )
 def test_an_archive_that_was_changed_is_refused_and_nothing_is_unpacked(
-    folder: StudyFolder, tmp_path: Path, change: Callable[[dict[str, bytes]], None], words: str
+    packed: Path, tmp_path: Path, change: Callable[[dict[str, bytes]], None], words: str
 ):
-    packed = tampered(archive.write(folder, tmp_path / "demo.zip"), change)
-    with pytest.raises(UserError) as error:
-        received.unpack(packed, tmp_path / "elsewhere")
-    assert words in str(error.value)
+    with pytest.raises(UserError, match=re.escape(words)):
+        received.unpack(tampered(packed, change), tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_study_from_elsewhere_reads_no_file_of_this_machine(folder: StudyFolder, tmp_path: Path):
+def test_a_study_from_elsewhere_reads_no_file_of_this_machine(packed: Path, tmp_path: Path):
     os.mkfifo(tmp_path / "waits.yaml")  # whoever reads it waits without end
     rows = {"source": "csv", "path": "log.csv", "step": "iterations"}
     command = {"preset": str(tmp_path / "waits.yaml"), "argv": ["train"], "rows": rows}
@@ -125,13 +129,12 @@ def test_a_study_from_elsewhere_reads_no_file_of_this_machine(folder: StudyFolde
         study |= {"phases": "off", "arms": {"a": {"trainer": "command", "command": command}}}
         content["study.json"] = canonical_json(study).encode()
 
-    study = received.study_in(tampered(archive.write(folder, tmp_path / "demo.zip"), name_a_file))
+    study = received.study_in(tampered(packed, name_a_file))
     own = study.arms["a"].command
     assert own is not None and own.preset is None and own.argv == ["train"]
 
 
-def test_a_link_is_refused(folder: StudyFolder, tmp_path: Path):
-    packed = archive.write(folder, tmp_path / "demo.zip")
+def test_a_link_is_refused(packed: Path):
     link = zipfile.ZipInfo("figures/link.svg")
     link.external_attr = 0o120777 << 16
     with zipfile.ZipFile(packed, "a") as target:
@@ -140,9 +143,7 @@ def test_a_link_is_refused(folder: StudyFolder, tmp_path: Path):
         received.check(packed)
 
 
-def test_records_that_do_not_follow_from_their_measurements_are_refused(folder: StudyFolder, tmp_path: Path):
-    packed = archive.write(folder, tmp_path / "demo.zip")
-
+def test_records_that_do_not_follow_from_their_measurements_are_refused(packed: Path, tmp_path: Path):
     def forge(content: dict[str, bytes]) -> None:
         """Change a record and its hash, too."""
         record = json.loads(content["trials/0000/record.json"])
@@ -183,39 +184,30 @@ def forged(packed: Path, **changes: object) -> Path:
     ],
 )
 def test_a_study_that_reaches_outside_is_listed_and_refused_until_it_is_trusted(
-    folder: StudyFolder,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    changes: dict[str, object],
-    words: str,
+    packed: Path, tmp_path: Path, monkeypatch, capsys, changes: dict[str, object], words: str
 ):
-    packed = forged(archive.write(folder, tmp_path / "demo.zip"), **changes)
+    forged(packed, **changes)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["archive", "--check", str(packed)])
-    archive.main()
+    run_main(archive.main, "--check", packed)
     said = capsys.readouterr().out
     assert "by whom is not shown" in said and words in said
-    monkeypatch.setattr("sys.argv", ["archive", "--unpack", str(packed)])
     monkeypatch.delenv("TRUST", raising=False)
     with pytest.raises(UserError, match="holds a study that does more than simulate") as error:
-        archive.main()
+        run_main(archive.main, "--unpack", packed)
     assert words in str(error.value) and not (tmp_path / "results/archives").exists()
     monkeypatch.setenv("TRUST", "1")
-    archive.main()
+    run_main(archive.main, "--unpack", packed)
     assert (tmp_path / "results/archives/demo/study.json").exists()
 
 
-def test_a_tracking_store_in_an_archive_is_left_out(folder: StudyFolder, tmp_path: Path):
-    packed = forged(archive.write(folder, tmp_path / "demo.zip"), tracking={"uri": "http://theirs"})
+def test_a_tracking_store_in_an_archive_is_left_out(packed: Path, tmp_path: Path):
+    forged(packed, tracking={"uri": "http://theirs"})
     for _ in range(2):
         there = received.unpack(packed, tmp_path / "elsewhere")
         assert json.loads(there.study.read_text())["tracking"] == {"uri": None}
 
 
-def test_no_archive_takes_more_memory_or_disk_than_it_may(
-    folder: StudyFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_no_archive_takes_more_memory_or_disk_than_it_may(folder: StudyFolder, tmp_path: Path, monkeypatch):
     packed = archive.write(folder, tmp_path / "demo.zip")
     with zipfile.ZipFile(packed, "a") as target:
         target.writestr("figures/bomb.png", bytes(10_000_000), zipfile.ZIP_BZIP2)
@@ -245,8 +237,7 @@ def test_what_a_link_leads_to_is_not_packed(folder: StudyFolder, tmp_path: Path)
         archive.write(folder, tmp_path / "demo.zip")
 
 
-def test_what_a_killed_unpacking_left_is_removed(folder: StudyFolder, tmp_path: Path):
-    packed = archive.write(folder, tmp_path / "demo.zip")
+def test_what_a_killed_unpacking_left_is_removed(packed: Path, tmp_path: Path):
     left, busy = (tmp_path / f"elsewhere/.unpacking-{name}" for name in ("left", "busy"))
     for unpacking in (left, busy):
         (unpacking / "figures").mkdir(parents=True)
@@ -273,8 +264,7 @@ def test_another_study_of_that_name_is_left_alone(folder: StudyFolder, tmp_path:
     assert len(load_records(StudyFolder(tmp_path / "elsewhere/demo"))) == 3
 
 
-def test_unpacking_never_takes_away_what_was_measured(folder: StudyFolder, tmp_path: Path):
-    packed = archive.write(folder, tmp_path / "demo.zip")
+def test_unpacking_never_takes_away_what_was_measured(folder: StudyFolder, packed: Path, tmp_path: Path):
     with pytest.raises(UserError, match=r"demo holds another study of that name.*nothing there was touched"):
         received.unpack(packed, folder.root.parent)  # where it was measured
     assert folder.trial(0).log.exists()

@@ -6,8 +6,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, replace
@@ -33,10 +31,11 @@ from envknee.study.rules import Kind
 from envknee.study.space import Point
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from programs import python, run_main
 from records import GPU, Trial, a_trial, write_study
 from test_config import changed
 
-REPOSITORY = Path(__file__).parents[2]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "workflow")}
 ROLLOUT_GB = 221_184e-9  # one transition of 96 x 96 RGB, two frames, float32, as records.a_trial has it
 
 Measure = Callable[[Request], Trial]
@@ -74,17 +73,15 @@ def any_outcome(request: Request) -> Trial:
     if request.refusal is not None:
         status = "refused"
     seconds = throw.uniform(5, 59) if request.kind == "learning" and status is None else None
-    return measured(
-        request, status=status, fps=throw.uniform(1e2, 1e4), memory_gb=throw.uniform(1, 30), seconds=seconds
-    )
+    fps, memory_gb = throw.uniform(1e2, 1e4), throw.uniform(1, 30)
+    return measured(request, status=status, fps=fps, memory_gb=memory_gb, seconds=seconds)
 
 
 def play(
     study: Study, measure: Measure = any_outcome, until: int | None = None
 ) -> tuple[list[Request], dict[int, Record]]:
     """Ask and measure every trial of a study in turn; every record exists at once, as on an idle cluster."""
-    requests: list[Request] = []
-    known: dict[int, Record] = {}
+    requests, known = list[Request](), dict[int, Record]()
     for number in range(len(space.plan(study)) if until is None else until):
         requests.append(ask(study, number, requests, known))
         known[number] = measure(requests[-1]).record
@@ -128,16 +125,13 @@ def small_studies(draw: st.DrawFn, names: Sequence[str] = ("grid", "random", "so
 def check_plan_and_blocks(study: Study, requests: Sequence[Request]) -> None:
     """Check all that holds for every study, whatever was measured."""
     slots = space.plan(study)
-    assert [(r.number, r.arm, r.kind, r.repeat) for r in requests] == [
-        (s.number, s.arm, s.kind, s.repeat) for s in slots
-    ]
+    of_requests, of_slots = ([(of.number, of.arm, of.kind, of.repeat) for of in made] for made in (requests, slots))
+    assert of_requests == of_slots
     seeds: dict[tuple[object, ...], set[int]] = {}
     for request in requests:
         seeds.setdefault((request.kind, request.repeat, point_of(request)), set()).add(request.seed)
         assert 0 <= request.seed < 2**31
-    assert all(len(of_point) == 1 for of_point in seeds.values()), (
-        "a trial's seed is that of its kind, repeat and point"
-    )
+    assert all(len(of_point) == 1 for of_point in seeds.values()), "a seed is that of its kind, repeat and point"
     assert len({min(of_point) for of_point in seeds.values()}) == len(seeds), "and of no other"
     for kind, sweep in study.sections.items():
         for arm in study.arms:
@@ -146,6 +140,8 @@ def check_plan_and_blocks(study: Study, requests: Sequence[Request]) -> None:
             assert set(first) <= set(space.legal_points(sweep))
             for repeat in range(1, sweep.repeats):
                 assert sorted(block(requests, arm, kind, repeat)) == sorted(first)
+        if sweep.sampler in ("sobol", "tpe"):
+            assert sorted(sobol.order(study, kind), key=str) == sorted(space.legal_points(sweep), key=str)
         if sweep.sampler in ("grid", "random", "sobol"):
             assert len({tuple(block(requests, arm, kind)) for arm in study.arms}) == 1, "arms are compared pair by pair"
 
@@ -166,13 +162,10 @@ def test_the_same_holds_when_every_legal_point_is_asked(sampler: str) -> None:
 
 
 def test_the_same_holds_for_gp() -> None:
-    for window, section in (
-        (1, learning_section(sampler="gp")),
-        (4, learning_section(sampler="gp", batch_size="library")),
-    ):
-        study = a_study(throughput=None, learning=section | {"repeats": 1}, window=window)
-        requests, _ = play(study)
-        check_plan_and_blocks(study, requests)
+    for window, batch_size in ((1, [128, 256]), (4, "library")):
+        section = learning_section(sampler="gp", batch_size=batch_size, repeats=1)
+        study = a_study(throughput=None, learning=section, window=window)
+        check_plan_and_blocks(study, play(study)[0])
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -208,9 +201,8 @@ def test_the_newest_visible_record_has_a_say_and_the_next_one_has_none() -> None
 def test_a_trial_without_a_record_is_shown_as_running() -> None:
     study = a_study(throughput__sampler="tpe", throughput__repeats=1, window=1)
     requests, known = play(study, peak, until=12)
-    sweep = study.sections["throughput"]
     some = {n: record for n, record in known.items() if n not in (3, 10, 11)}
-    shown = observations.observe(sweep, requests, some)
+    shown = observations.observe(study.sections["throughput"], requests, some)
     assert [o.point for o in shown] == [point_of(r) for r in requests]
     assert [n for n, o in enumerate(shown) if o.value is None] == [3, 10, 11]
     assert ask(study, 12, requests, some) == ask(study, 12, requests, dict(reversed(some.items())))
@@ -344,7 +336,6 @@ def test_learning_is_told_as_seconds_and_what_was_censored_as_more_than_the_budg
     ]
     shown = [o.value for o in told(study, trials, "learning")]
     best = trials[1].record.best_reward
-    assert best is not None
     # shortfall 4.0 - 2.4 = 1.6; progress 4 / (4 + 1.6) = 0.714; 60 x (2 - 0.714) = 77.1
     assert best == pytest.approx(2.4)
     assert shown == [20.0, pytest.approx(77.142857), 120.0, 120.0]
@@ -376,12 +367,9 @@ def test_startup_leaves_points_to_choose_where_ranks_make_few_of_them_legal() ->
 
 @pytest.mark.parametrize(("window", "start"), [(1, 8), (4, 11), (30, 20)])
 def test_sobol_order_goes_on_until_eight_results_are_known(window: int, start: int) -> None:
-    def fitting(request: Request) -> Trial:
-        return measured(request, fps=request.num_envs)
-
     study = a_study(throughput__sampler="tpe", throughput__repeats=1, window=window)
     order = sobol.order(study, "throughput")
-    asked = block(play(study, fitting)[0], "stock", "throughput")
+    asked = block(play(study, lambda request: measured(request, fps=request.num_envs))[0], "stock", "throughput")
     assert asked[:start] == order[:start]
     assert (asked == order) is (start == len(order))
 
@@ -407,19 +395,10 @@ def test_fewer_points_are_the_first_of_all(sampler: str) -> None:
     assert few == every[:5]
 
 
-@settings(max_examples=40, deadline=None)
-@given(study=small_studies(names=("sobol", "tpe")))
-def test_sobol_order_holds_every_legal_point_once(study: Study) -> None:
-    sweep = study.sections["throughput"]
-    order = sobol.order(study, "throughput")
-    assert sorted(order, key=str) == sorted(space.legal_points(sweep), key=str)
-
-
 def test_what_the_sobol_sequence_misses_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sobol, "MAX_DRAWS_LOG2", 2)
     study = a_study(throughput__sampler="sobol", seed=987)
-    sweep = study.sections["throughput"]
-    assert sorted(sobol.order(study, "throughput")) == space.legal_points(sweep)
+    assert sorted(sobol.order(study, "throughput")) == space.legal_points(study.sections["throughput"])
 
 
 def test_seeds_and_orders_are_those_of_the_first_release() -> None:
@@ -433,9 +412,6 @@ def test_seeds_and_orders_are_those_of_the_first_release() -> None:
 def test_a_shuffle_does_not_depend_on_the_order_before(points: list[Point]) -> None:
     assert designs.shuffled(points, 7) == designs.shuffled(sorted(points, key=str), 7)
     assert designs.shuffled(points, 7) != designs.shuffled(points, 8)
-
-
-# What a request says
 
 
 def test_a_request_holds_all_that_the_study_says() -> None:
@@ -506,10 +482,8 @@ def test_without_a_measurement_nothing_is_refused() -> None:
 
 
 def test_one_arm_says_nothing_of_another_but_throughput_does_of_learning() -> None:
-    both = big_study(
-        arms={"lean": {}, "stock": {}},
-        learning=learning_section(num_envs=[16384], horizon=[32], batch_size=2048, sampler="grid", repeats=1),
-    )
+    learning = learning_section(num_envs=[16384], horizon=[32], batch_size=2048, sampler="grid", repeats=1)
+    both = big_study(arms={"lean": {}, "stock": {}}, learning=learning)
 
     def only_stock_tells(request: Request) -> Trial:
         if request.arm == "stock":
@@ -528,14 +502,12 @@ def test_where_devices_differ_only_what_fits_none_is_refused() -> None:
     memory = KnownMemory.of("stock", [small.record, large.record])
     assert memory == KnownMemory.of("stock", [large.record, small.record])
     assert memory.device_gb == 85.0
-    for other in (
-        KnownMemory.of("lean", [small.record]),
-        KnownMemory.of("stock", [a_trial(16, status="refused").record]),
-    ):
+    refused = a_trial(16, status="refused")
+    for other in (KnownMemory.of("lean", [small.record]), KnownMemory.of("stock", [refused.record])):
         assert other.device_gb is None and other.refusal(Point(10**9, 10**9, None)) is None
     # Nor does what did not fit a small device rule anything out on a larger one.
-    failed = replace(small, outcome=small.outcome.model_copy(update={"status": "oom"}))
-    point = Point(failed.request.num_envs, failed.request.horizon, failed.request.batch_size)
+    failed = small.ended(status="oom")
+    point = point_of(failed.request)
     assert KnownMemory.of("stock", [failed.record] * 2).refusal(point) is not None
     assert KnownMemory.of("stock", [failed.record] * 2 + [large.record]).refusal(point) is None
 
@@ -549,9 +521,8 @@ def test_samplers_ask_what_cannot_fit_only_when_nothing_else_is_left(sampler: st
     too_large = [r.num_envs * r.horizon * ROLLOUT_GB > 80.75 for r in requests]
     assert sum(too_large) == 3
     assert refused[-2:] == [True, True]
-    assert refused == too_large or sum(refused) == sum(too_large) - 1, (
-        "only what was asked before any record goes untold"
-    )
+    # Only what was asked before any record goes untold.
+    assert refused == too_large or sum(refused) == sum(too_large) - 1
     check_plan_and_blocks(big_study(sweep=sweep | {"sampler": sampler}, seed=5), requests)
 
 
@@ -579,14 +550,8 @@ def digest(study: Study) -> str:
 def test_other_processes_hash_seeds_and_thread_counts_ask_the_same() -> None:
     answers = set()
     for hash_seed, threads in (("0", "1"), ("12345", "4")):
-        environment = os.environ | {
-            "PYTHONPATH": str(REPOSITORY / "workflow"),
-            "PYTHONHASHSEED": hash_seed,
-            "OMP_NUM_THREADS": threads,
-            "OPENBLAS_NUM_THREADS": threads,
-        }
-        line = [sys.executable, "-c", REPLAY, str(Path(__file__).parent)]
-        answers.add(subprocess.run(line, capture_output=True, text=True, env=environment, check=True).stdout)
+        variables = {"PYTHONHASHSEED": hash_seed, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        answers.add(python("-c", REPLAY, Path(__file__).parent, env=ENVIRONMENT | variables).stdout)
     here = "".join(f"{name} {digest(replay_study(name))}\n" for name in ("tpe", "gp"))
     assert answers == {here}
 
@@ -621,9 +586,8 @@ def test_a_request_of_another_study_is_named_with_what_differs(change: dict[str,
     study = a_study()
     requests, known = play(study, until=4)
     requests[2] = requests[2].model_copy(update=change)
-    with pytest.raises(
-        UserError, match=rf"request 2 is not one of study 's' as configured now: {problem}\. A results folder"
-    ):
+    words = rf"request 2 is not one of study 's' as configured now: {problem}\. A results folder"
+    with pytest.raises(UserError, match=words):
         ask(study, 4, requests, known)
 
 
@@ -632,9 +596,8 @@ def test_a_request_at_a_point_that_is_no_longer_legal_is_named() -> None:
     requests, known = play(study)
     smaller = a_study(throughput__num_envs=[16, 32])
     foreign = next(r for r in requests if r.num_envs > 32)
-    with pytest.raises(
-        UserError, match=rf"num_envs {foreign.num_envs}, horizon \d+ and batch_size \d+ make no legal point"
-    ):
+    words = rf"num_envs {foreign.num_envs}, horizon \d+ and batch_size \d+ make no legal point"
+    with pytest.raises(UserError, match=words):
         ask(smaller, foreign.number + 1, requests[: foreign.number + 1], known)
 
 
@@ -652,38 +615,32 @@ def test_asking_again_shows_an_edit_once_and_what_follows_from_it_not_at_all() -
 # The command
 
 
-def command(*arguments: object, module: str = "envknee.ask") -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", module, *map(str, arguments)]
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow")}
-    return subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
-
-
-def test_the_command_writes_what_ask_answers(tmp_path: Path) -> None:
+def test_the_command_writes_what_ask_answers_or_says_why_it_cannot(tmp_path: Path) -> None:
     study = a_study()
     file = tmp_path / "a study's file.yaml"
     file.write_text(canonical_json(study), encoding="utf-8")
     folder = StudyFolder(tmp_path / "results" / "s")
-    done = command("--study-file", file, "--folder", folder.root, "--number", 0)
+    command = ["-m", "envknee.ask", "--study-file", file, "--folder", folder.root, "--number"]
+    done = python(*command, 0, env=ENVIRONMENT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert folder.trial(0).request.read_text(encoding="utf-8") == canonical_json(ask(study, 0, [], {}))
     assert [path.name for path in folder.trial(0).root.iterdir()] == ["request.json"], "no temporary file is left"
+    wrong = python(*command, 40, env=ENVIRONMENT)
+    assert wrong.returncode == 2 and "which has trials 0 to 39" in wrong.stderr and "Traceback" not in wrong.stderr
 
 
 def test_a_grid_is_asked_without_the_heavy_imports() -> None:
     code = "import sys, envknee.ask.ask; print([m for m in ('optuna', 'torch', 'scipy', 'numpy', 'isaaclab') if m in sys.modules])"
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "workflow")}
     started = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.strip() == "[]"
+    assert python("-c", code, env=ENVIRONMENT).stdout.strip() == "[]"
     assert time.perf_counter() - started < 5  # 0.2 s on an idle core; the machine may be busy
 
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> StudyFolder:
     """Return the folder of a study as a sweep leaves it, its last two trials asked and not yet measured."""
-    study = a_study(
-        arms={"stock": {}, "lean": {}}, throughput__sampler="tpe", throughput__points=10, throughput__repeats=1
-    )
+    sweep = {"throughput__sampler": "tpe", "throughput__points": 10, "throughput__repeats": 1}
+    study = a_study(arms={"stock": {}, "lean": {}}, **sweep)
     requests, _ = play(study)
     folder = write_study(tmp_path_factory.mktemp("sweep") / "s", study, [any_outcome(r) for r in requests])
     for number in (18, 19):
@@ -698,21 +655,13 @@ def folder(swept: StudyFolder, tmp_path: Path) -> StudyFolder:
     return StudyFolder(Path(shutil.copytree(swept.root, tmp_path / "s")))
 
 
-def run_main(*arguments: object) -> int:
-    before, sys.argv = sys.argv, ["replay", *map(str, arguments)]
-    try:
-        return replay.main()
-    finally:
-        sys.argv = before
-
-
 def test_verify_shows_an_edited_request_and_only_that(folder: StudyFolder, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder.trial(7).request
     stored = path.read_text(encoding="utf-8")
     edited = stored.replace('"limit_s": 600.0', '"limit_s": 9.0')
     assert edited != stored
     path.write_text(edited, encoding="utf-8")
-    assert run_main("--verify", folder.root) == 1
+    assert run_main(replay.main, "--verify", folder.root) == 1
     shown = capsys.readouterr().out
     expected = difflib.unified_diff(edited.splitlines(True), stored.splitlines(True), str(path), "asked again", n=1)
     assert shown.startswith("".join(expected))
@@ -724,7 +673,7 @@ def test_verify_notices_a_record_that_was_made_faster(folder: StudyFolder, capsy
     data = json.loads(folder.trial(3).record.read_text(encoding="utf-8"))
     data["frames"] += 1
     folder.trial(3).record.write_text(json.dumps(data), encoding="utf-8")
-    assert run_main("--verify", folder.root) == 1
+    assert run_main(replay.main, "--verify", folder.root) == 1
     assert "it was changed after the measurement" in capsys.readouterr().out
 
 
@@ -769,11 +718,8 @@ def test_a_missing_request_is_named_with_the_next_step(folder: StudyFolder) -> N
 
 def test_a_missing_record_is_named_with_who_needs_it(folder: StudyFolder) -> None:
     folder.trial(5).record.unlink()
-    with pytest.raises(
-        UserError,
-        match=r"0005/record.json does not exist, and request 19 is asked knowing the records up to 17 \(window 2\)."
-        " Run trial 5 first",
-    ):
+    words = r"0005/record.json does not exist, and request 19 is asked knowing the records up to 17 \(window 2\)"
+    with pytest.raises(UserError, match=rf"{words}. Run trial 5 first"):
         next_request(folder, 19)
     assert next_request(folder, 6) is None, "the window of request 6 ends with record 4"
 
@@ -784,27 +730,6 @@ def test_a_truncated_file_is_named(folder: StudyFolder, name: str) -> None:
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(UserError, match=f"{path.name}.* (is not a whole|was changed after)"):
         next_request(folder, 19)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "message"),
-    [
-        (["--study-file", "{tmp}/s.json", "--folder", "{tmp}/r", "--number", "40"], 2, "which has trials 0 to 39"),
-        (
-            ["--study-file", "{tmp}/s.json", "--folder", "{tmp}/r", "--number", "1"],
-            2,
-            "0000/request.json does not exist",
-        ),
-        (["--study-file", "{tmp}/none.yaml", "--folder", "{tmp}/r", "--number", "0"], 2, "none.yaml does not exist"),
-        (["--number", "0"], 2, "the following arguments are required: --study-file, --folder"),
-    ],
-)
-def test_a_wrong_command_line_gets_one_message(tmp_path: Path, arguments: list[str], status: int, message: str) -> None:
-    (tmp_path / "s.json").write_text(canonical_json(a_study()), encoding="utf-8")
-    done = command(*(argument.format(tmp=tmp_path) for argument in arguments))
-    assert done.returncode == status
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_verify_without_requests_or_beyond_the_plan(folder: StudyFolder) -> None:

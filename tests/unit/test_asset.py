@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from envknee.study.errors import UserError
 from envknee.tasks import CARTPOLE_USD, checked_asset
+from records import known
 
 # USD's stubs say that everything may be None: here that would fail the test anyway.
 Usd: Any = importlib.import_module("pxr.Usd")
@@ -17,9 +18,8 @@ UsdPhysics: Any = importlib.import_module("pxr.UsdPhysics")
 
 def newton_copy() -> Path:
     # Found without importing Newton, which would start Warp.
-    spec = importlib.util.find_spec("newton")
-    assert spec is not None and spec.origin is not None
-    return Path(spec.origin).parent / "examples/assets/cartpole_single_pendulum.usda"
+    origin = known(known(importlib.util.find_spec("newton")).origin)
+    return Path(origin).parent / "examples/assets/cartpole_single_pendulum.usda"
 
 
 def bodies(path: Path) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -219,7 +218,7 @@ def test_a_repeat_is_expected_to_take_what_is_left_of_it_and_a_start_for_each_bl
     def took(request: Request) -> Trial:
         trial = measured(request, fps=100.0 * request.num_envs)
         seconds = request.num_envs / 64 + (10.0 if request.position == 0 else 0.0)
-        return replace(trial, outcome=trial.outcome.model_copy(update={"total_s": seconds}))
+        return trial.ended(total_s=seconds)
 
     _, records = play(study(repeats=2, horizon=8), took)
     # 1, 2, 4 and 8 s, and 10 s until the first begins.
@@ -264,9 +263,7 @@ def shared(**changes: Any) -> Shared:
 
 def test_memory_counts_only_where_the_device_was_back_at_its_baseline():
     def record(counts: bool) -> Record:
-        trial = a_trial(64, memory_gb=7.0)
-        outcome = trial.outcome.model_copy(update={"shared": shared(memory_counts=counts)})
-        return type(trial)(trial.request, trial.rows, outcome).record
+        return a_trial(64, memory_gb=7.0).ended(shared=shared(memory_counts=counts)).record
 
     assert record(True).memory_peak_gb == 7.0 and record(False).memory_peak_gb is None
 

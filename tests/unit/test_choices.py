@@ -15,9 +15,6 @@ def test_modules_and_packages_are_choices_and_private_ones_are_not(tmp_path, mon
         (tmp_path / "kinds" / name).write_text("raise RuntimeError('a list of names imports nothing')\n")
     assert choices.names_in("kinds") == ("a", "b", "whole")
 
-
-def test_a_folder_without_modules_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(choices, "PACKAGE", tmp_path)
     with pytest.raises(ValueError, match="holds no module"):
         choices.names_in("nowhere")
 

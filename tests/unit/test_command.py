@@ -1,6 +1,7 @@
 """Foreign commands without running any: placeholders, presets, logs, and what a study may not ask of them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +120,8 @@ def test_every_preset_is_a_whole_command_and_says_where_it_was_tested(name: str)
     ],
 )
 def test_what_cannot_be_is_said_before_anything_runs(changes: dict[str, Any], words: str):
-    with pytest.raises(UserError) as raised:
+    with pytest.raises(UserError, match=re.escape(words)):
         a_study(**changes)
-    assert words in str(raised.value)
 
 
 def test_a_rule_reaches_the_program_by_its_arguments(tmp_path: Path):

@@ -1,12 +1,11 @@
 """One command with all others, and the names that earlier versions had for them."""
 
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from envknee import commands
+from programs import python
 
 OLD_NAMES = (
     "archive", "ask", "bundle", "compare", "config", "docker", "economy_replay", "gpus", "image", "keep", "launch",
@@ -34,7 +33,5 @@ def test_every_command_is_listed_with_a_line_and_has_its_module():
 @pytest.mark.parametrize("name", [["envknee", "neighbours"], ["envknee.neighbours"]])
 def test_a_benchmark_runs_anywhere_and_beside_another_folder_of_that_name(name: list[str], tmp_path: Path):
     (tmp_path / "benchmarks").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", *name, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = python("-m", *name, "--help", cwd=tmp_path)
     assert done.returncode == 0 and "--rounds" in done.stdout, done.stderr

@@ -3,7 +3,6 @@
 import json
 import math
 import random
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from envknee.record.schema import PHASES, Image, Status
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from envknee.verdict.rule import doublings
+from programs import run_main
 from records import (
     CPU,
     GPU,
@@ -24,6 +24,7 @@ from records import (
     a_study,
     a_trial,
     fps_trials,
+    known,
     learning_trials,
     phase_trials,
     records_of,
@@ -53,11 +54,10 @@ def overall(comparison: compare.Comparison, measure: str) -> Ratio:
 def test_a_slower_side_is_shown_with_its_interval_and_is_a_regression_beyond_the_margin():
     comparison = found_in(fps_trials(noisy(1.0, 1)), fps_trials(noisy(0.9, 2)))
     fps = overall(comparison, "FPS, total")
-    assert fps.lower is not None and fps.upper is not None and fps.lower < 0.9 < fps.upper < 1
+    assert known(fps.lower) < 0.9 < known(fps.upper) < 1
     assert (fps.change, fps.points, fps.pairs) == ("worse", 3, 9)
-    assert any(
-        line.startswith(("beyond 5%: FPS, total: -9", "beyond 5%: FPS, total: -10")) for line in comparison.gate.reasons
-    )
+    beyond = "beyond 5%: FPS, total: -9", "beyond 5%: FPS, total: -10"
+    assert any(line.startswith(beyond) for line in comparison.gate.reasons)
     assert found_in(fps_trials(noisy(1.0, 1)), fps_trials(noisy(0.9, 2)), margin=0.2).gate.answer == "pass"
     turned = found_in(fps_trials(noisy(0.9, 2)), fps_trials(noisy(1.0, 1)))
     assert overall(turned, "FPS, total").change == "better" and turned.gate.answer == "pass"
@@ -78,7 +78,6 @@ def coverage(seed: int, sizes: Sequence[int], noise: Sequence[float]) -> float:
     for _ in range(1500):
         strata = [[0.3 + rng.gauss(0, sigma) for _ in range(size)] for size, sigma in zip(sizes, noise, strict=True)]
         pooled = stratified(strata)
-        assert pooled.error is not None
         covered += abs(pooled.mean - 0.3) <= doublings.half_width(pooled.error**2, pooled.degrees, 0.025)
     return covered / 1500
 
@@ -111,17 +110,15 @@ def test_one_pair_alone_tells_no_noise_and_one_pair_a_point_lets_points_be_the_s
     assert points.lower is not None and points.change == "worse"
 
 
-def test_too_few_pairs_are_inconclusive_and_the_power_is_told(tmp_path: Path, monkeypatch, capsys):
+def test_too_few_pairs_are_inconclusive_and_the_power_is_told(tmp_path: Path, capsys):
     a = write_study(tmp_path / "a", a_study(), fps_trials({16: [100.0]}))
     b = write_study(tmp_path / "b", a_study(), fps_trials({16: [50.0]}))
-    assert command(monkeypatch, a.root, b.root) == compare.INCONCLUSIVE
+    assert command(a.root, b.root) == compare.INCONCLUSIVE
     assert "inconclusive: FPS, total: one pair tells no noise" in capsys.readouterr().out
     gate = found_in(fps_trials(noisy(1.0, 1, 0.06)), fps_trials(noisy(1.0, 2, 0.06))).gate
     (fps,) = [bounded for bounded in gate.bounds if bounded.measure == "FPS, total"]
     assert gate.answer == "inconclusive" and not fps.passes
-    assert (
-        fps.power is not None and 0.2 < fps.power < 0.7 and fps.pairs_for_power is not None and fps.pairs_for_power > 9
-    )
+    assert 0.2 < known(fps.power) < 0.7 and known(fps.pairs_for_power) > 9
 
 
 def test_a_true_loss_beyond_the_margin_hardly_ever_passes_and_no_loss_hardly_ever_fails():
@@ -135,15 +132,10 @@ def test_a_true_loss_beyond_the_margin_hardly_ever_passes_and_no_loss_hardly_eve
 
 def test_a_bound_by_hand():
     # ln(B/A) = -0.02 with error 0.01 and 8 degrees of freedom: t is 1.860, so the loss is up to 1 - exp(-0.0386).
-    bounded = bound("FPS, total", Estimate(-0.02, 0.01, 8.0), 9, more_is_better=True, confidence=0.95, margin=0.05)
-    assert (
-        bounded.loss == pytest.approx(0.0198, abs=1e-4)
-        and bounded.loss_upper == pytest.approx(0.0379, abs=1e-4)
-        and bounded.passes
-    )
-    assert not bound(
-        "FPS, total", Estimate(-0.04, 0.01, 8.0), 9, more_is_better=True, confidence=0.95, margin=0.05
-    ).passes
+    settings = {"more_is_better": True, "confidence": 0.95, "margin": 0.05}
+    bounded = bound("FPS, total", Estimate(-0.02, 0.01, 8.0), 9, **settings)
+    assert (bounded.loss, bounded.loss_upper) == pytest.approx((0.0198, 0.0379), abs=1e-4) and bounded.passes
+    assert not bound("FPS, total", Estimate(-0.04, 0.01, 8.0), 9, **settings).passes
 
 
 def test_the_phase_that_changed_is_named():
@@ -191,9 +183,8 @@ def test_a_side_whose_seeds_stop_arriving_is_a_regression_however_quick_the_surv
     comparison = found_in(a, b)
     assert not any(ratio.measure.endswith("to target") for ratio in [*comparison.overall, *comparison.by_place])
     (line,) = [reason for reason in comparison.gate.reasons if reason.startswith("in outcomes")]
-    assert line.startswith(
-        "in outcomes: learning, 64 environments, horizon 8, batch 128: 5 of 5 target_reached, then 2 of 5 (3 timeout);"
-    )
+    place = "learning, 64 environments, horizon 8, batch 128"
+    assert line.startswith(f"in outcomes: {place}: 5 of 5 target_reached, then 2 of 5 (3 timeout);")
     assert "(repeats 2, 3, 4)" in line
 
 
@@ -205,29 +196,25 @@ def test_throughput_trials_that_break_are_a_regression_and_their_pairs_are_named
         *(a_trial(256, number=9 + repeat, repeat=repeat, fps=4000.0, status=status) for repeat in (1, 2)),
     ]
     comparison = found_in(a, b)
-    assert overall(comparison, "FPS, total").pairs == 4 and overall(comparison, "FPS, total").ratio == pytest.approx(
-        1.0, abs=0.01
-    )
+    fps = overall(comparison, "FPS, total")
+    assert fps.pairs == 4 and fps.ratio == pytest.approx(1.0, abs=0.01)
     words = f"3 of 3 ok, then 1 of 3 (2 {status}); left out: repeats 1, 2"
     assert comparison.gate.reasons == [f"in outcomes: throughput, 256 environments, horizon 8, batch 128: {words}"]
     assert found_in(b, a).gate.answer != "fail" and len(found_in(b, a).outcomes) == 1
     assert found_in(b, b).gate.answer != "fail", "as many on both sides"
 
 
-def test_nothing_left_of_b_is_told_in_place_of_a_table(tmp_path: Path, monkeypatch, capsys):
+def test_nothing_left_of_b_is_told_in_place_of_a_table(tmp_path: Path, capsys):
     a = write_study(tmp_path / "a", a_study(), fps_trials({64: [1000.0, 1010.0]}))
     lost = [a_trial(64, number=repeat, repeat=repeat, status="oom") for repeat in range(2)]
     b = write_study(tmp_path / "b", a_study(), lost)
-    assert command(monkeypatch, a.root, b.root) == compare.REGRESSION
+    assert command(a.root, b.root) == compare.REGRESSION
     printed = capsys.readouterr().out
     assert "no pair of trials succeeded on both sides" in printed
-    assert (
-        "REGRESSION in outcomes: throughput, 64 environments, horizon 8, batch 128: 2 of 2 ok, then 0 of 2" in printed
-    )
-    assert command(monkeypatch, b.root, a.root) == compare.INCONCLUSIVE
-    assert "outcomes at throughput, 64 environments, horizon 8, batch 128: 0 of 2 ok (2 oom), then 2 of 2" in (
-        capsys.readouterr().out
-    )
+    place = "throughput, 64 environments, horizon 8, batch 128"
+    assert f"REGRESSION in outcomes: {place}: 2 of 2 ok, then 0 of 2" in printed
+    assert command(b.root, a.root) == compare.INCONCLUSIVE
+    assert f"outcomes at {place}: 0 of 2 ok (2 oom), then 2 of 2" in capsys.readouterr().out
 
 
 def test_repeats_that_one_side_alone_has_are_named_and_count_for_no_loss():
@@ -287,12 +274,12 @@ def test_pairs_across_machines_and_gpus_are_counted():
     assert found_in(on_cpu, [moved(on_cpu[0], host="node2")]).notes[0].startswith("pairs across machines: 1 of 1 (")
 
 
-def test_a_note_on_machines_is_printed_and_written(tmp_path: Path, monkeypatch, capsys):
+def test_a_note_on_machines_is_printed_and_written(tmp_path: Path, capsys):
     trials = fps_trials({16: [100.0, 101.0]}, device=GPU)
     a = write_study(tmp_path / "a", a_study(), trials)
     b = write_study(tmp_path / "b", a_study(), [moved(trial, uuid="GPU-2", host="node2") for trial in trials])
     written = tmp_path / "found.json"
-    assert command(monkeypatch, a.root, b.root, "--output", written) == compare.INCONCLUSIVE
+    assert command(a.root, b.root, "--output", written) == compare.INCONCLUSIVE
     note = "pairs across machines: 2 of 2"
     printed = capsys.readouterr().out
     assert f"note  {note}" in printed
@@ -300,9 +287,8 @@ def test_a_note_on_machines_is_printed_and_written(tmp_path: Path, monkeypatch, 
     assert json.loads(written.read_text())[0]["notes"][0].startswith(note)
 
 
-def command(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["compare", *map(str, words)])
-    return compare.main()
+def command(*words: object) -> int:
+    return run_main(compare.main, *words)
 
 
 def two_arms(root: Path) -> StudyFolder:
@@ -310,29 +296,29 @@ def two_arms(root: Path) -> StudyFolder:
     return write_study(root, a_study(arms={"stock": {}, "lean": {}}), trials)
 
 
-def test_the_command_is_a_gate(tmp_path: Path, monkeypatch, capsys):
+def test_the_command_is_a_gate(tmp_path: Path, capsys):
     folder = two_arms(tmp_path / "demo")
     written = tmp_path / "found.json"
-    assert command(monkeypatch, f"{folder.root}:stock", f"{folder.root}:lean", "--output", written) == 3
+    assert command(f"{folder.root}:stock", f"{folder.root}:lean", "--output", written) == 3
     printed = capsys.readouterr().out
     assert "REGRESSION beyond 5%: FPS, total: -" in printed.replace("\n", " ")
     (comparison,) = json.loads(written.read_text())
     assert comparison["gate"]["answer"] == "fail"
-    assert command(monkeypatch, f"{folder.root}:lean", f"{folder.root}:stock") == 0
+    assert command(f"{folder.root}:lean", f"{folder.root}:stock") == 0
     with pytest.raises(UserError, match="has 2 arms. Name one of them: .*:lean, .*:stock"):
-        command(monkeypatch, folder.root, folder.root)
+        command(folder.root, folder.root)
     with pytest.raises(UserError, match="has no arm 'fast'"):
-        command(monkeypatch, f"{folder.root}:fast", folder.root)
+        command(f"{folder.root}:fast", folder.root)
     with pytest.raises(UserError, match="holds no study.json"):
-        command(monkeypatch, tmp_path / "nothing", folder.root)
+        command(tmp_path / "nothing", folder.root)
 
 
-def test_where_no_arm_is_named_each_that_both_have_is_compared(tmp_path: Path, monkeypatch, capsys):
+def test_where_no_arm_is_named_each_that_both_have_is_compared(tmp_path: Path, capsys):
     a, b = (two_arms(tmp_path / name) for name in ("a", "b"))
-    assert command(monkeypatch, a.root, b.root) == 0
+    assert command(a.root, b.root) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("A ")] == [f"A  {a.root}:lean", f"A  {a.root}:stock"]
-    assert command(monkeypatch, f"{a.root}:stock", b.root) == 0
+    assert command(f"{a.root}:stock", b.root) == 0
     assert capsys.readouterr().out.count("A  ") == 1
 
 
@@ -342,7 +328,7 @@ def built(trial: Trial, commit: str, image: str | None = None) -> Trial:
     return trial.on(git_commit=commit, image=made)
 
 
-def test_one_study_is_split_by_commit_and_by_image(tmp_path: Path, monkeypatch, capsys):
+def test_one_study_is_split_by_commit_and_by_image(tmp_path: Path, capsys):
     commits, images = ("1a2b3c4d" * 5, "5d6e7f80" * 5), ("sha256:" + "ab" * 32, "cd" * 32)
     trials = [
         built(trial.asked(repeat=trial.request.repeat + 3 * side), *both)
@@ -351,14 +337,14 @@ def test_one_study_is_split_by_commit_and_by_image(tmp_path: Path, monkeypatch, 
     ]
     folder = write_study(tmp_path / "demo", a_study(), trials).root
     for a, b in (("1a2b", "5d6e7f8"), ("abab", "sha256:cdcd")):
-        assert command(monkeypatch, f"{folder}@{a}", f"{folder}@{b}:stock", "--output", tmp_path / "found.json") == 3
+        assert command(f"{folder}@{a}", f"{folder}@{b}:stock", "--output", tmp_path / "found.json") == 3
         assert "commit: 1a2b3c4d1a → 5d6e7f805d" in capsys.readouterr().out
         (comparison,) = json.loads((tmp_path / "found.json").read_text())
         fps = next(ratio for ratio in comparison["overall"] if ratio["measure"] == "FPS, total")
         assert (fps["pairs"], fps["points"]) == (9, 3) and fps["lower"] < 0.8 < fps["upper"]
     with pytest.raises(UserError, match=r"'9999' fits none .*, 1a2b3c4d1a2b \(9 trials\)"):
-        command(monkeypatch, f"{folder}@9999", f"{folder}@5d6e")
+        command(f"{folder}@9999", f"{folder}@5d6e")
     with pytest.raises(UserError, match="'1a' is too short"):
-        command(monkeypatch, f"{folder}@1a", f"{folder}@5d6e")
+        command(f"{folder}@1a", f"{folder}@5d6e")
     with pytest.raises(UserError, match="has no arm 'fast'"):
-        command(monkeypatch, f"{folder}@1a2b:fast", folder)
+        command(f"{folder}@1a2b:fast", folder)

@@ -20,7 +20,7 @@ from envknee.verdict.composed import compose
 from envknee.verdict.rule.contrasts import Contrast
 from envknee.verdict.rule.union import decide
 from envknee.verdict.schema.throughput import ThroughputLimit
-from records import CPU, GPU, Device, Trial
+from records import CPU, GPU, Device, Trial, known
 from test_ask import dice, measured, play
 
 SIZES, HORIZONS = [64, 128, 256, 512, 1024], [8, 16, 32]
@@ -57,14 +57,9 @@ def law(noise: float = 0.0, bend: float = 0.0, most_transitions: float = math.in
         factor = math.exp(dice(request.block, "noise").gauss(0, noise) + dice(request.number).gauss(0, noise / 4))
         collects_s = h * (0.01 + 1e-4 * n) * factor * (1 + bend * math.log2(h / 8))
         learns_s = (0.1 + 2e-5 * n * h) * factor
-        trial = measured(
-            request, status="skipped" if request.skip else None, fps=n * h / (collects_s + learns_s), device=device
-        )
-        rows = [
-            row.model_copy(update={"fps_env_step_inference": n * h / collects_s}) if row.iteration else row
-            for row in trial.rows
-        ]
-        return replace(trial, rows=rows)
+        status = "skipped" if request.skip else None
+        trial = measured(request, status=status, fps=n * h / (collects_s + learns_s), device=device)
+        return trial.with_rows(1, fps_env_step_inference=n * h / collects_s)
 
     return measure
 
@@ -84,16 +79,13 @@ def test_a_point_follows_from_the_steps_of_its_num_envs_and_from_rollouts_like_i
     assert parts[Point(512, 16, None)] == Parts(Point(512, 8, None), {Point(1024, 8, None): 1.0})
     twice = {Point(512, 8, None): -2.0, Point(1024, 8, None): 3.0}
     assert parts[Point(512, 32, None)] == Parts(Point(512, 8, None), twice), "on a line through the two largest"
-    assert {*points} - parts.keys() == {Point(n, 8, None) for n in SIZES} | {Point(1024, 32, None)}, (
-        "four times the largest"
-    )
+    four_times_the_largest = Point(1024, 32, None)
+    assert {*points} - parts.keys() == {Point(n, 8, None) for n in SIZES} | {four_times_the_largest}
     (between,) = parts_of([Point(64, 8, 32), Point(128, 8, 32), Point(64, 12, 32)]).values()
-    assert (
-        between == Parts(Point(64, 8, 32), {Point(64, 8, 32): 0.5, Point(128, 8, 32): 0.5}) and not between.extrapolate
-    )
-    assert parts_of([Point(64, 8, 32), Point(64, 16, 32), Point(128, 8, 64)]) == {}, (
-        "another batch size is another line"
-    )
+    assert between == Parts(Point(64, 8, 32), {Point(64, 8, 32): 0.5, Point(128, 8, 32): 0.5})
+    assert not between.extrapolate
+    other_batch_size = Point(128, 8, 64)
+    assert parts_of([Point(64, 8, 32), Point(64, 16, 32), other_batch_size]) == {}
 
 
 def test_a_first_repeat_measures_one_horizon_and_a_test_of_each_other_one_and_of_each_larger_rollout():
@@ -103,12 +95,10 @@ def test_a_first_repeat_measures_one_horizon_and_a_test_of_each_other_one_and_of
     assert ran(requests, 0) == alone | TESTS
     assert ran(requests, 1) == ran(requests, 2) == alone | {Point(1024, 32, None)}
     skips = {point_of(request): request.skip for request in requests if request.repeat == 0 and request.skip}
-    assert skips[Point(512, 32, None)] == (
-        "composed of 512 environments' steps and 512 and 1024 environments' learning at horizon 8"
-    )
-    assert skips[Point(1024, 32, None)] == (
-        "its rollout is over 2 times any at the smallest horizon: measured once the memory of others is known"
-    )
+    learning = "512 and 1024 environments' learning at horizon 8"
+    assert skips[Point(512, 32, None)] == f"composed of 512 environments' steps and {learning}"
+    why = "its rollout is over 2 times any at the smallest horizon: measured once the memory of others is known"
+    assert skips[Point(1024, 32, None)] == why
     assert not any(request.again for request in requests)
     assert ask_again(composed, requests, records) == requests
 
@@ -141,8 +131,7 @@ def test_what_a_test_is_off_by_widens_every_bound_of_a_composed_gain(bend, least
     for horizon, off in ((8, 0.0), (32, margin)):
         # Of 256 and 512 environments at horizon 32 all repeats are composed.
         gain = by_horizon[horizon].gains[2]
-        assert gain.gain_upper_one_sided is not None
-        assert math.log1p(gain.gain_upper_one_sided) - math.log1p(gain.gain) == pytest.approx(off, abs=1e-9)
+        assert math.log1p(known(gain.gain_upper_one_sided)) - math.log1p(gain.gain) == pytest.approx(off, abs=1e-9)
 
 
 def test_where_the_law_misses_twice_later_repeats_measure_every_point():
@@ -164,10 +153,7 @@ def test_a_test_that_met_a_busy_moment_is_repeated_and_its_median_counts():
         trial = exact(request)
         if (point_of(request), request.repeat) != (Point(128, 32, None), 0):
             return trial
-        rows = [
-            row.model_copy(update={"fps_total": row.fps_total * 0.93}) if row.iteration else row for row in trial.rows
-        ]
-        return replace(trial, rows=rows)
+        return trial.with_rows(1, fps_total=trial.rows[1].fps_total * 0.93)
 
     requests, records = play(once, disturbed)
     assert [Point(128, 32, None) in ran(requests, repeat) for repeat in range(3)] == [True, True, True]
@@ -182,7 +168,7 @@ def test_points_that_are_measured_for_the_first_time_count_in_what_a_repeat_will
     def took(request: Request) -> Trial:
         trial = law(bend=0.2)(request)
         seconds = 0.0 if request.skip else request.num_envs * request.horizon / 512
-        return replace(trial, outcome=trial.outcome.model_copy(update={"total_s": seconds}))
+        return trial.ended(total_s=seconds)
 
     # Two repeats take 222 s. The third measures every point, which takes 217 s: 143 s of points that ran before, and 74 s of others.
     for limit_s, repeats in ((400.0, 2), (440.0, 3)):
@@ -212,8 +198,8 @@ def test_a_part_of_a_point_that_may_not_pay_is_measured_though_its_own_doublings
     composed = study(repeats=5, until_decided={"delta": 0.10})
     requests, records = play(composed, law(noise=0.004, device=GPU))
     first = [record for record in records.values() if record.request.repeat == 0 and record.request.skip is None]
-    assert composed.throughput is not None and composed.throughput.until_decided is not None
-    clear, later = enough._clear(first, composed.throughput.until_decided), ran(requests, 1)
+    rule = known(known(composed.throughput).until_decided)
+    clear, later = enough._clear(first, rule), ran(requests, 1)
     assert Point(64, 8, None) in clear - later, "nothing needs it"
     assert Point(128, 8, None) in clear & later, "doubling 128 at horizon 32 is less clear, and 128 x 8 is a part of it"
 

@@ -14,7 +14,7 @@ from envknee.measure.meter import Meter, TrialDone
 from envknee.measure.watch import EXPLODED_ABOVE, KEPT_BYTES, LOOK_EVERY, ORDER, Watch
 from envknee.study.model import Inject
 from envknee.study.paths import TrialFolder
-from records import a_trial
+from records import a_trial, known
 from torch.utils._python_dispatch import TorchDispatchMode
 
 NUM_ENVS = 4
@@ -91,9 +91,7 @@ def test_of_what_broke_in_a_step_the_cause_is_named(before, bad, where, named):
     broken: dict[str, Any] = dict.fromkeys(where, bad)
     step(watch, before, **broken)
     step(watch, before + 1, joints=math.nan, poses=math.nan, observations=math.nan, rewards=math.nan)
-    cause = watch.first_broken()
-    assert cause is not None
-    name, at, indices = cause
+    name, at, indices = known(watch.first_broken())
     assert (name, at, indices.tolist()) == (named, before, [2])
 
 
@@ -104,8 +102,7 @@ def test_a_rollout_in_which_nothing_broke_is_whole_and_the_next_one_begins_anew(
     assert watch.first_broken() is None
     watch.begin_rollout()
     step(watch, 0, rewards=math.nan)
-    cause = watch.first_broken()
-    assert cause is not None and cause[:2] == ("rewards", 0)
+    assert known(watch.first_broken())[:2] == ("rewards", 0)
 
 
 def test_broken_actions_come_before_what_they_broke_even_in_a_step_without_an_end():
@@ -122,8 +119,7 @@ def test_broken_actions_of_a_step_without_a_state_are_found_and_the_last_good_st
     watch = a_watch()
     step(watch, 3)
     watch.note_actions(torch.full((NUM_ENVS, 1), math.inf), dict)
-    cause = watch.first_broken()
-    assert cause is not None and cause[:2] == ("actions", 1)
+    assert known(watch.first_broken())[:2] == ("actions", 1)
     assert watch.last_good(torch.tensor([2]))["last_good/joint_state/robot"].tolist() == [[3.0, 3.0]]
 
 
@@ -139,8 +135,7 @@ def test_the_last_good_state_and_the_actions_that_came_after_it_are_dumped(tmp_p
     step(watch, 8, actions=500.0, joints=math.nan)
     step(watch, 9, actions=0.1)  # reset meanwhile: neither state nor actions are those before the break
     path = tmp_path / "dump.npz"
-    broken = watch.first_broken()
-    assert broken is not None
+    broken = known(watch.first_broken())
     reason, failure = diagnosis.of_rollout(
         watch, broken, 3, lambda at: {"rewards": torch.full((NUM_ENVS,), float(at))}, path
     )
@@ -184,9 +179,8 @@ def test_networks_that_give_broken_actions_are_the_cause_and_a_drill_says_that_i
         meter.end_step({"policy": torch.zeros(NUM_ENVS, 5)}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))
     assert done.value.status == "nan"
     meter = a_meter(tmp_path, stored, inject=Inject(kind="huge_actions"))
-    with pytest.raises(
-        TrialDone, match=r"^DRILL, NO RESULT \(huge_actions at step 0 in 1 environment, on purpose\): rewards"
-    ):
+    words = r"^DRILL, NO RESULT \(huge_actions at step 0 in 1 environment, on purpose\): rewards"
+    with pytest.raises(TrialDone, match=words):
         meter.end_step({}, torch.full((NUM_ENVS,), math.nan), torch.zeros(NUM_ENVS))
 
 
@@ -196,9 +190,8 @@ def test_an_image_that_breaks_learning_is_found_among_those_that_the_trainer_kep
     kept[3, 1, 2, 3, 3] = math.inf  # seen before step 3: what step 2 gave
     for _ in kept:
         step_with_images(meter)
-    with pytest.raises(
-        TrialDone, match=r"^observations/policy became NaN .* in 1 of 4 environments at iteration 0, step 2"
-    ) as done:
+    words = r"^observations/policy became NaN .* in 1 of 4 environments at iteration 0, step 2"
+    with pytest.raises(TrialDone, match=words) as done:
         meter.end_iteration({"value": math.nan}, learning_rate=1e-3, action_std=1.0)
     assert done.value.failure is not None and done.value.failure.env_indices == [1]
 
@@ -213,9 +206,8 @@ def test_of_a_pipeline_the_rollout_that_was_learned_from_is_looked_at_too(tmp_pa
     step_with_images(meter)
     step_with_images(meter)
     learned[1, 2] = math.nan  # seen before step 1: what step 0 gave, an iteration ago
-    with pytest.raises(
-        TrialDone, match=r"^observations/policy became .* in 1 of 4 environments at iteration 0, step 0"
-    ):
+    words = r"^observations/policy became .* in 1 of 4 environments at iteration 0, step 0"
+    with pytest.raises(TrialDone, match=words):
         meter.end_iteration({"value": math.nan}, learning_rate=1e-3, action_std=1.0)
     dumped = numpy.load(tmp_path / "nan_dump.npz")
     assert numpy.isnan(dumped["observations/policy"]).all() and dumped["env_indices"].tolist() == [2]

@@ -43,9 +43,7 @@ def test_only_what_is_named_comes_in() -> None:
     ]  # fmt: skip
 
 
-def test_of_the_host_an_image_reads_the_named_file_and_nothing_around_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_of_the_host_an_image_reads_the_named_file_and_nothing_around_it(tmp_path: Path, monkeypatch):
     home = tmp_path / "home"
     monkeypatch.setenv("HOME", str(home))
     for name in (".ssh/id_rsa", "robots/ant.usda", "robots/net.pt", "ant.usda"):

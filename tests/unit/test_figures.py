@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +23,8 @@ from envknee.show.figures.throughput import draw_throughput
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from matplotlib.figure import Figure
-from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, phase_trials, write_study
+from programs import python
+from records import GPU, Trial, a_study, a_trial, fps_trials, known, learning_trials, phase_trials, write_study
 from test_limits_batch import three, trials_of
 from test_limits_phase_law import LAWS, SIZES, at
 
@@ -37,9 +36,6 @@ NAMES = ("throughput", "memory", "phases")
 LEARNING = {"num_envs": [4], "horizon": [4], "batch_size": [8, 16], "target_reward": 1.0, "budget_s": 5.0}
 
 
-# --- Throughput
-
-
 def test_throughput_shows_every_repeat_the_threshold_and_delta():
     evidence = judged(fps_trials(PLATEAU))
     figure = draw_throughput(evidence)
@@ -47,9 +43,8 @@ def test_throughput_shows_every_repeat_the_threshold_and_delta():
     drawn = [y for _, y in marks(upper, "o")]
     for fps in (fps for repeats in PLATEAU.values() for fps in repeats):
         assert any(y == pytest.approx(fps) for y in drawn)
-    assert [y for _, y in marks(lower, "o")] == pytest.approx(
-        [gain.gain for gain in evidence.verdict.arms[0].throughput[0].gains]
-    )
+    gains = [gain.gain for gain in evidence.verdict.arms[0].throughput[0].gains]
+    assert [y for _, y in marks(lower, "o")] == pytest.approx(gains)
     words = texts(figure)
     assert "threshold 32" in words
     assert "cut-off 10%" in words
@@ -100,10 +95,8 @@ def test_horizon_and_batch_that_all_arms_share_are_said_once():
     arms = {"one": {"gpus": 0}, "other": {"gpus": 0}}
     shared = [*fps_trials(PLATEAU, arm="one"), *fps_trials(PLATEAU, arm="other", first=50)]
     words = " ".join(texts(draw_throughput(judged(shared, a_study(arms=arms)))).split())
-    assert (
-        "one: 191 FPS with 32 environments; doubling gains 1.6% other: 191 FPS with 32 environments; doubling gains 1.6% Isaac-Cartpole"
-        in words
-    )
+    one = "191 FPS with 32 environments; doubling gains 1.6%"
+    assert f"one: {one} other: {one} Isaac-Cartpole" in words
     assert words.count("horizon 8, batch 128") == 1
     differing = [*fps_trials(PLATEAU, arm="one"), *fps_trials(PLATEAU, arm="other", first=50, horizon=16)]
     words = texts(draw_throughput(judged(differing, a_study(arms=arms))))
@@ -122,8 +115,6 @@ def test_throughput_of_several_gpus_is_told_per_gpu_and_the_law_meets_what_it_wa
     drawn = {float(x): float(y) for x, y in zip(law.get_xdata(), law.get_ydata(), strict=True)}  # pyright: ignore[reportArgumentType]
     assert [drawn[n] for n in fps] == pytest.approx([values[0] for values in fps.values()])
 
-
-# --- Scaling
 
 ARMS = {"one": {"gpus": 1}, "two": {"gpus": 2}}
 
@@ -149,14 +140,10 @@ def test_scaling_shows_the_efficiency_of_every_point_with_its_interval():
     ]
     words = texts(figure)
     assert "2 GPUs give 1.80 times one GPU's FPS at 64 environments each" in words
-    assert (
-        "100%: k ranks give\nk times one rank's FPS" in words and "95% interval" in words and "one repeat" not in words
-    )
+    assert "100%: k ranks give\nk times one rank's FPS" in words
+    assert "95% interval" in words and "one repeat" not in words
     lowest, highest = axes.get_ylim()
     assert lowest < 0.9 < 1.0 < highest
-
-
-# --- Memory
 
 
 def test_memory_draws_the_limit_where_it_is_near_and_says_so_where_it_is_far():
@@ -184,9 +171,6 @@ def test_memory_of_several_gpus_is_modelled_with_the_part_of_the_batch_that_each
     assert starts == pytest.approx(sorted(1.0 + 1e-3 * 64 * t + 2e-3 * b / 2 for t in (8, 16) for b in (128, 256)))
 
 
-# --- Learning
-
-
 def test_learning_shows_each_trial_against_frames_and_seconds():
     trials = learning_trials({32: [12.0, 14.0], 64: [None]}, budget_s=20.0)
     evidence = judged(trials)
@@ -195,9 +179,8 @@ def test_learning_shows_each_trial_against_frames_and_seconds():
     ends = [(line.get_xdata()[-1], line.get_marker()) for line in by_time.lines if line.get_marker() in "o^"]  # pyright: ignore
     assert ends == [(12.0, "o"), (14.0, "o"), (20.0, "^")]
     assert "target 4" in texts(figure)
-    assert "2 of 3 trials reached the target, soonest 32 environments in 13.0\N{NO-BREAK SPACE}s" in texts(
-        figure
-    ).replace("\n", " ")
+    words = texts(figure).replace("\n", " ")
+    assert "2 of 3 trials reached the target, soonest 32 environments in 13.0\N{NO-BREAK SPACE}s" in words
     assert by_frames.get_xlabel().startswith("Frames")
 
 
@@ -207,9 +190,6 @@ def test_a_curve_starts_once_enough_episodes_have_ended():
     evidence = judged([trial])._replace(rows=lambda _: few)
     line = draw_learning(evidence).axes[1].lines[0]
     assert [float(x) for x in line.get_xdata()] == [row.wall_s for row in few[3:]]  # pyright: ignore[reportGeneralTypeIssues]
-
-
-# --- Odd cases
 
 
 BENT = {16: [100.0], 32: [400.0], 64: [100.0], 128: [400.0]}
@@ -271,9 +251,6 @@ def test_odd_cases_are_drawn_with_words_that_say_so(
         assert part not in words
 
 
-# --- All of them
-
-
 @pytest.mark.parametrize("entry", registry.FIGURES, ids=lambda entry: entry.name)
 def test_every_figure_says_in_words_that_there_is_nothing_to_show(entry: registry.Entry):
     assert "nothing to show" in texts(entry.draw(judged([])))
@@ -288,7 +265,7 @@ def test_every_figure_has_a_caption_and_a_section():
 
 def test_which_figures_there_are_is_known_without_matplotlib():
     code = "import sys; from envknee.show.figures import registry; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert python("-c", code).returncode == 0
 
 
 def test_figures_follow_from_the_study():
@@ -310,8 +287,7 @@ def test_a_series_has_one_colour_in_every_figure():
     words = ("horizon 8, batch 128", "horizon 16, batch 128")
 
     def colours(figure: Figure) -> dict[str, object]:
-        legend = figure.axes[0].get_legend()
-        assert legend is not None
+        legend = known(figure.axes[0].get_legend())
         keys = zip(legend.get_texts(), legend.get_lines(), strict=True)
         return {text.get_text(): line.get_color() for text, line in keys if text.get_text() in words}
 
@@ -355,8 +331,7 @@ def test_figures_repeat_the_verdict_and_do_not_decide_again(tmp_path: Path):
 
 def test_a_verdict_that_is_missing_or_older_than_a_trial_is_refused(tmp_path: Path):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
-    command = [sys.executable, "-m", "envknee.figures", str(folder.root)]  # by its old name, too
-    missing = subprocess.run(command, capture_output=True, text=True, check=False)
+    missing = python("-m", "envknee.figures", folder.root)  # by its old name, too
     assert missing.returncode == 2 and re.search("verdict.json does not exist.*envknee verdict", missing.stderr)
     with_verdict(folder)
     folder.trial(0).record.unlink()

@@ -20,7 +20,6 @@ def test_steps_and_frames_of_every_batch_size_and_the_law_through_them():
     assert marks(lower, "o") == [(float(size), pytest.approx(needed(size))) for size in SIZES]
     assert marks(upper, "o") == [(float(size), pytest.approx(needed(size) / size)) for size in SIZES]
     (law,) = evidence.verdict.arms[0].batch
-    assert law.e_min_frames is not None and law.s_min is not None
     curve = the_curve(lower)
     for x, y in zip(curve.get_xdata(), curve.get_ydata(), strict=True):  # pyright: ignore[reportArgumentType]
         assert y == pytest.approx(law.e_min_frames + law.s_min * x)

@@ -8,7 +8,7 @@ from envknee.record.schema import Status
 from envknee.show.figures.pareto import draw_pareto, pareto_front
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
-from records import GPU, Trial, a_study, a_trial, learning_trials
+from records import GPU, Trial, a_study, a_trial, known, learning_trials
 
 
 def points(*places: tuple[int, float, Sequence[float | None]], first: int = 0, arm: str = "stock") -> list[Trial]:
@@ -24,8 +24,7 @@ def points(*places: tuple[int, float, Sequence[float | None]], first: int = 0, a
 
 def labels_of(figure: Figure) -> list[str]:
     """Return the first line of each numbered point's key."""
-    legend = figure.axes[0].get_legend()
-    assert legend is not None
+    legend = known(figure.axes[0].get_legend())
     lines = [text.get_text().split("\n")[0] for text in legend.get_texts()]
     return [line for line in lines if line[0].isdigit() and ": " in line]
 
@@ -47,9 +46,8 @@ def test_points_on_the_front_are_filled_and_the_others_hollow():
     assert corners == [(2.0, 30.5), (4.0, 30.5), (4.0, 20.5), (axes.get_xlim()[1], 20.5)]
     assert labels_of(figure) == ["1: 32/8/128", "2: 64/8/128"]
     assert "2: 64/8/128\n20.5 s, 4.00 GB" in texts(figure)
-    assert "Soonest: 64/8/128, 20.5 s with 4.00 GB Least memory: 32/8/128, 30.5 s with 2.00 GB" in texts(
-        figure
-    ).replace("\n", " ")
+    words = texts(figure).replace("\n", " ")
+    assert "Soonest: 64/8/128, 20.5 s with 4.00 GB Least memory: 32/8/128, 30.5 s with 2.00 GB" in words
 
 
 def test_a_point_where_some_seeds_had_no_memory_is_told_apart():
@@ -103,9 +101,8 @@ def test_arms_have_a_mark_each_and_the_title_says_whose_point_it_is():
     trials = [*points((32, 2.0, [30.0])), *points((32, 1.0, [10.0]), first=50, arm="lean")]
     figure = draw_pareto(judged(trials, study))
     assert marks(figure.axes[0], "s") == [(1.0, 10.0)]
-    assert "lean: 32/8/128 is soonest and needs the least memory: 10.0 s with 1.00 GB" in texts(figure).replace(
-        "\n", " "
-    )
+    words = texts(figure).replace("\n", " ")
+    assert "lean: 32/8/128 is soonest and needs the least memory: 10.0 s with 1.00 GB" in words
 
 
 def test_the_legend_numbers_eight_points_of_the_front_at_most():

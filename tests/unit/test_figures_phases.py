@@ -61,12 +61,11 @@ def test_each_series_has_a_row_and_each_arms_fastest_comes_first():
 
 
 def test_several_ranks_count_frames_of_all():
+    sizes = (256, 512, 1024)
     trials = [
         a_trial(n, number=i, gpus=2, device=GPU, fps=2 * n * 8 / sum(at(n).values()), phases_s=at(n))
-        for i, n in enumerate((256, 512, 1024))
+        for i, n in enumerate(sizes)
     ]
     figure = draw_phases(judged(trials, a_study(arms={"stock": {"gpus": 2}})))
-    assert bars(figure.axes[0])["learning"] == pytest.approx(
-        [1e6 * at(n)["learning"] / (2 * 8 * n) for n in (256, 512, 1024)]
-    )
+    assert bars(figure.axes[0])["learning"] == pytest.approx([1e6 * at(n)["learning"] / (2 * 8 * n) for n in sizes])
     assert "on each GPU" in texts(figure)

@@ -15,6 +15,7 @@ import torch
 from envknee.machine import environment, gpus
 from envknee.study.errors import UserError
 from programs import a_program
+from records import known
 
 UUIDS = ["GPU-a", "GPU-b", "GPU-c"]
 
@@ -35,8 +36,7 @@ def holder(count: int, folder: Path, seconds: float = 60.0) -> "subprocess.Popen
 
 
 def held_by(process: "subprocess.Popen[str]") -> list[str]:
-    assert process.stdout is not None
-    return process.stdout.readline().split()
+    return known(process.stdout).readline().split()
 
 
 def refusal(count: int, uuids: list[str], folder: Path | None = None) -> str:
@@ -143,7 +143,6 @@ def test_a_mig_instance_is_known_by_its_own_name(monkeypatch: pytest.MonkeyPatch
 
 def nvidia_smi(folder: Path, body: str) -> Path:
     """Write a program of that name, alone in a folder, and return the folder."""
-    folder.mkdir()
     a_program(folder, "nvidia-smi", body)
     return folder
 

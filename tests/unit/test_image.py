@@ -1,8 +1,6 @@
 """Which image fits, which Apptainer will do, and what a trial is told."""
 
 import json
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from envknee.machine import environment
 from envknee.record.schema import Image
 from envknee.run.container import apptainer
 from envknee.study.errors import UserError
-from programs import a_program
+from programs import a_program, python
 
 
 def an_image(lock: str) -> Image:
@@ -83,11 +81,8 @@ def test_apptainer_must_be_there_and_new_enough(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_bill_of_materials_lists_every_package_the_same_each_time() -> None:
-    words = [sys.executable, str(apptainer.ROOT / "containers/sbom.py"), "isaaclab"]
-    bills = [
-        subprocess.run(words, capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}).stdout
-        for seed in "12"
-    ]
+    program = apptainer.ROOT / "containers/sbom.py"
+    bills = [python(program, "isaaclab", env={"PYTHONHASHSEED": seed}).stdout for seed in "12"]
     assert bills[0] == bills[1]
     bill = json.loads(bills[0])
     assert (bill["bomFormat"], bill["specVersion"], bill["version"]) == ("CycloneDX", "1.5", 1)

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from envknee.after.isaaclab_export import bundle, run_status, write
+from envknee.after.isaaclab_export import bundle, main, run_status, write
 from envknee.record.schema import RankRow, Record, Row
 from envknee.record.status import Status
 from envknee.study.paths import StudyFolder, TrialFolder
 from isaaclab.benchmark import schema
 from isaaclab.benchmark.schema import TrainingBundle
 from isaaclab.benchmark.serialize import write_bundle_file
+from programs import run_main
 from pydantic import TypeAdapter
 from records import CPU, GPU, Trial, a_trial
 
@@ -29,7 +30,6 @@ def read(path: Path) -> TrainingBundle:
 def built(record: Record, rows: list[Row], folder: Path) -> tuple[TrainingBundle, dict[str, Any]]:
     """Return the bundle of a trial as its file has it, and its figures of envknee's own."""
     made = bundle(record, rows)
-    assert made is not None
     write_bundle_file(made, str(folder / "training.json"))
     as_read = read(folder / "training.json")
     assert as_read == made and as_read.extra is not None
@@ -42,10 +42,8 @@ def of(trial: Trial, folder: Path, **outcome: Any) -> tuple[TrainingBundle, dict
 
 def using(trial: Trial, gpu_percent: list[float], used_gb: list[float]) -> Trial:
     """Return the trial with these loads and this memory of its GPU, a row for each."""
-    rows = [
-        used_in(row, gb).model_copy(update={"gpu_percent": percent})
-        for row, percent, gb in zip(trial.rows, gpu_percent, used_gb, strict=False)
-    ]
+    loads = zip(trial.rows, gpu_percent, used_gb, strict=False)
+    rows = [used_in(row, gb).model_copy(update={"gpu_percent": percent}) for row, percent, gb in loads]
     return replace(trial, rows=rows)
 
 
@@ -54,26 +52,21 @@ def used_in(part: Part, used_gb: float) -> Part:
     return part.model_copy(update={"memory": part.memory.model_copy(update={"device_used_gb": used_gb})})
 
 
-def test_a_published_study_which_an_older_version_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+def test_a_published_study_which_an_older_version_measured(tmp_path: Path, capsys):
     study = StudyFolder(tmp_path / "study")
     shutil.copytree(PUBLISHED, study.root)
-    monkeypatch.setattr("sys.argv", ["bundle", str(study.root)])
-    from envknee.after.isaaclab_export import main
-
-    main()
+    run_main(main, study.root)
     assert capsys.readouterr().out == f"{study.trials}: bundles of 32 trials written; 3 measured no iteration\n"
     bundles = {path.parent.name: read(path) for path in sorted(study.trials.glob("*/training.json"))}
     assert len(bundles) == len({bundle.run.run_id for bundle in bundles.values()}) == 32
     assert {bundle.run.status for bundle in bundles.values()} == {"completed"}
     first = bundles["0000"]
-    assert first.run.run_id == (
-        "rsl_rl_newton_mjwarp_Isaac-Cartpole-Camera-Direct_20261121T120543-cartpole-one-gpu-0000_seed802432342"
-    )
+    started = "20261121T120543-cartpole-one-gpu-0000_seed802432342"
+    assert first.run.run_id == f"rsl_rl_newton_mjwarp_Isaac-Cartpole-Camera-Direct_{started}"
     assert first.run.config == schema.RunConfig("newton_mjwarp", "newton", [])
     assert (first.run.num_envs, first.run.max_iterations, first.run.framework) == (4096, 6, "rsl_rl")
-    assert first.hardware.gpu_devices == [
-        schema.GpuDeviceInfo("NVIDIA H100 80GB HBM3", 85.017493504e9 / GIB, "Unknown")
-    ]
+    h100 = schema.GpuDeviceInfo("NVIDIA H100 80GB HBM3", 85.017493504e9 / GIB, "Unknown")
+    assert first.hardware.gpu_devices == [h100]
     assert (first.runtime.steps_per_iteration, first.runtime.iterations_completed) == (4096 * 32, 6)  # warm-up, too
     assert first.resources.gpu_mem_gb.peak == 38.546505728e9 / GIB
     assert len(first.learning.reward.series_per_iter or []) == 5  # no episode ended in the first iteration

@@ -37,9 +37,7 @@ def test_the_kept_files_say_the_same_and_leave_the_rest_behind(folder: StudyFold
     assert "![throughput](throughput.svg)" in page
 
 
-def test_keeping_again_brings_what_was_measured_since_and_no_other_study_in_between(
-    folder: StudyFolder, tmp_path: Path
-):
+def test_keeping_again_brings_what_was_measured_since_and_no_other_study_in_between(folder: StudyFolder, tmp_path):
     whole = load_records(folder)
     last = folder.trial(8)
     hidden = last.root.rename(tmp_path / "hidden")

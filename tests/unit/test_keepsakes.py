@@ -81,6 +81,5 @@ def test_what_cannot_be_exported_is_told_and_takes_nothing_back(tmp_path, capsys
     request = a_trial(4, kind="learning").request
     leave(TrialFolder(tmp_path), request, "target_reached", {"policy": a_rollout()}, export)
     assert {path.name for path in tmp_path.iterdir()} == {"frames.png"}
-    assert capsys.readouterr().err == (
-        "policy.pt (the policy) was not written: NotImplementedError: no such layer in TorchScript\n"
-    )
+    said = "policy.pt (the policy) was not written: NotImplementedError: no such layer in TorchScript\n"
+    assert capsys.readouterr().err == said

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -18,13 +17,21 @@ from envknee.run import attempts, launch
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import StudyFolder, TrialFolder
-from records import GPU, a_study, a_trial, write_study, write_trial
+from programs import python
+from records import GPU, a_study, a_trial, known, write_study, write_trial
 
 
 def a_measured_trial(folder: TrialFolder, **changes) -> TrialFolder:
     """Write the files that a trial's process leaves; the record is still to be made."""
     write_trial(folder, a_trial(32, **changes))
     folder.record.unlink()
+    return folder
+
+
+def an_asked_trial(folder: TrialFolder, text: str) -> TrialFolder:
+    """Write a request alone."""
+    folder.root.mkdir()
+    write_atomically(folder.request, text)
     return folder
 
 
@@ -40,10 +47,8 @@ def test_a_measured_trial_gets_its_record_without_running_again(tmp_path):
 
 
 def test_a_refused_trial_gets_a_record_and_no_process(tmp_path):
-    trial = TrialFolder(tmp_path / "0000")
-    trial.root.mkdir()
-    request = a_trial(4096).request.model_copy(update={"refusal": "its rollout takes 116 GB, and the device has 85 GB"})
-    write_atomically(trial.request, canonical_json(request))
+    request = a_trial(4096).asked(refusal="its rollout takes 116 GB, and the device has 85 GB").request
+    trial = an_asked_trial(TrialFolder(tmp_path / "0000"), canonical_json(request))
     record = launch.launch(trial)
     assert record.outcome.status == "refused"
     assert record.outcome.reason == request.refusal
@@ -123,13 +128,11 @@ def test_a_copy_of_a_trial_is_not_counted(tmp_path, name):
 def test_a_trial_from_elsewhere_is_refused(tmp_path):
     folder = write_study(tmp_path / "demo", a_study(), [a_trial(16)])
     trials = [a_trial(16, number=number) for number in (1, 99)]
-    theirs = [replace(trial, request=trial.request.model_copy(update={"study": "other"})) for trial in trials]
-    other = write_study(tmp_path / "other", a_study(study="other"), theirs)
-    for number, where in ((1, 1), (99, 99)):
-        dropped = shutil.copytree(other.trial(number).root, folder.trial(where).root)
-        with pytest.raises(
-            UserError, match=rf"holds trial {number} of study 'other', and trial {number} of study 'demo'"
-        ):
+    other = write_study(tmp_path / "other", a_study(study="other"), [trial.asked(study="other") for trial in trials])
+    for number in (1, 99):
+        dropped = shutil.copytree(other.trial(number).root, folder.trial(number).root)
+        words = rf"holds trial {number} of study 'other', and trial {number} of study 'demo'"
+        with pytest.raises(UserError, match=words):
             load_records(folder)
         shutil.rmtree(dropped)
     shutil.copytree(folder.trial(0).root, folder.trial(1).root)
@@ -164,9 +167,7 @@ def test_a_trial_imports_nothing_from_where_results_lie(tmp_path):
     (tmp_path / "extras.py").write_text("print('ran')")
     variables = processes.environment_of(a_trial(16, gpus=0).request)
     for given, ran in ((variables, False), (variables | {"PYTHONSAFEPATH": ""}, True)):
-        printed = subprocess.run(
-            [sys.executable, "-m", "extras"], cwd=tmp_path, env=given, capture_output=True, text=True, check=False
-        )
+        printed = python("-m", "extras", cwd=tmp_path, env=given)
         assert (printed.stdout == "ran\n") is ran and ("No module named extras" in printed.stderr) is not ran
 
 
@@ -189,8 +190,7 @@ finally:
 def test_a_second_signal_leaves_no_process_behind():
     """One that has left its session and its parent, too, and ignores SIGTERM."""
     with subprocess.Popen([sys.executable, "-c", STOPPED_TWICE], stdout=subprocess.PIPE, text=True) as launcher:
-        assert launcher.stdout is not None
-        said = [launcher.stdout.readline() for _ in range(3)]  # the processes may be faster than the launcher
+        said = [known(launcher.stdout).readline() for _ in range(3)]  # the processes may be faster than the launcher
         assert sorted(said) == ["started\n", "started\n", "waiting\n"]
         for _ in range(3):
             launcher.send_signal(signal.SIGTERM)
@@ -204,19 +204,17 @@ def test_a_container_that_the_kernel_killed_for_memory_is_a_result(tmp_path, mon
     monkeypatch.setenv(gpus.OTHER_LOCKS, str(tmp_path))
     kills = count()
     said = {"cgroup": "0::/session\n", "memory.events": "oom_kill 0\n"}
-    monkeypatch.setattr(
-        control_group, "_read", lambda path: said.get(path.name) or f"oom_kill {next(kills)}\n"
-    )  # what is left is vmstat
+    # What is left is vmstat.
+    monkeypatch.setattr(control_group, "_read", lambda path: said.get(path.name) or f"oom_kill {next(kills)}\n")
     monkeypatch.setattr(launch, "entrance_for", lambda *_: None)
     monkeypatch.setattr(launch, "command_of", lambda *_: (["bash", "-c", "kill -KILL $$"], dict(os.environ)))
-    request = a_trial(4, gpus=0).request
-    for runtime in ("host", "docker"):
-        trial = TrialFolder(tmp_path / runtime)
-        trial.root.mkdir()
-        write_atomically(trial.request, canonical_json(request.model_copy(update={"runtime": runtime})))
+    host, docker = (
+        an_asked_trial(TrialFolder(tmp_path / name), canonical_json(a_trial(4, gpus=0).asked(runtime=name).request))
+        for name in ("host", "docker")
+    )
     with pytest.raises(UserError, match="ended without a result"):
-        launch.launch(TrialFolder(tmp_path / "host"))
-    assert launch.launch(TrialFolder(tmp_path / "docker")).outcome.status == "oom"
+        launch.launch(host)
+    assert launch.launch(docker).outcome.status == "oom"
 
 
 def test_a_launcher_stopped_before_it_wrote_the_cost_loses_no_lost_attempt(tmp_path):

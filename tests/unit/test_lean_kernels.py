@@ -1,6 +1,6 @@
 """Frames that stay uint8, without Isaac Lab: how stacks are laid out for a convolution, and what does not fit is named."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -34,24 +34,24 @@ def a_rollout(
     return {"frames": images, "sums": sums, "history": history, "places": places, "stacked": frames}
 
 
+@st.composite
+def rollouts(draw: st.DrawFn, devices: Sequence[str] = DEVICES) -> dict[str, Any]:
+    sides = st.integers(1, 20)
+    seed, device = draw(st.integers(0, 2**31)), draw(st.sampled_from(devices))
+    return a_rollout(5, 3, draw(st.integers(1, 8)), draw(st.integers(1, 5)), draw(sides), draw(sides), seed, device)
+
+
 @settings(deadline=None, max_examples=25)
-@given(
-    frames=st.integers(1, 8), channels=st.integers(1, 4), height=st.integers(1, 20), width=st.integers(1, 20),
-    seed=st.integers(0, 2**31), device=st.sampled_from(DEVICES),
-)  # fmt: skip
-def test_channels_last_is_another_order_of_the_same_bits(
-    frames: int, channels: int, height: int, width: int, seed: int, device: str
-) -> None:
-    rollout = a_rollout(3, 2, frames, channels, height, width, seed, device)
+@given(rollout=rollouts())
+def test_channels_last_is_another_order_of_the_same_bits(rollout: dict[str, Any]) -> None:
     laid = gather_normalized(**rollout, layout=Layout(channels_last=True))
     assert laid.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(laid, gather_normalized(**rollout))
 
 
 @settings(deadline=None, max_examples=15)
-@given(frames=st.integers(1, 8), height=st.integers(1, 9), width=st.integers(1, 9), seed=st.integers(0, 2**31))
-def test_frames_of_floats_are_gathered_alike(frames: int, height: int, width: int, seed: int) -> None:
-    rollout = a_rollout(5, 3, frames, 2, height, width, seed, "cpu")
+@given(rollout=rollouts(["cpu"]))
+def test_frames_of_floats_are_gathered_alike(rollout: dict[str, Any]) -> None:
     sums = rollout.pop("sums")
     stacks = gather(**rollout)
     assert stacks.dtype == torch.uint8
@@ -96,22 +96,16 @@ def test_words_give_what_pixels_give_to_the_bit(
         assert torch.equal(both(astray(images) if strays else images), expected)
         if step != frames:
             gone = torch.rand(envs, generator=random) < 0.3
+            both.reset(gone.to(device))  # Warp's frontend gives a mask
             for stack in (words, plain):
                 stack.reset(torch.nonzero(gone).flatten().to(device))
-            both.reset(gone.to(device))  # Warp's frontend gives a mask
-            if step % 2:
-                both.reset([0])
-                words.reset([0])
-                plain.reset([0])
+            for stack in (words, plain, both) if step % 2 else ():
+                stack.reset([0])
 
 
 @settings(deadline=None, max_examples=25)
-@given(
-    frames=st.integers(1, 8), channels=st.integers(1, 5), height=st.integers(1, 20), width=st.integers(1, 20),
-    seed=st.integers(0, 2**31), device=st.sampled_from(DEVICES),
-)  # fmt: skip
-def test_so_does_a_rollout(frames: int, channels: int, height: int, width: int, seed: int, device: str) -> None:
-    rollout = a_rollout(5, 3, frames, channels, height, width, seed, device)
+@given(rollout=rollouts())
+def test_so_does_a_rollout(rollout: dict[str, Any]) -> None:
     plain: dict[str, Any] = rollout | {"frames": astray(rollout["frames"])}
     sums = torch.empty_like(rollout["sums"])
     operations.plane_sums(plain["frames"].flatten(0, 2).flatten(1), sums.view(-1))
@@ -158,13 +152,9 @@ def test_every_byte_is_divided_as_ieee_754_says(height: int, width: int, device:
 
 
 def stack_after(first: torch.Tensor, then: torch.Tensor) -> torch.Tensor:
-    return stack_with(first)(then)
-
-
-def stack_with(first: torch.Tensor) -> LeanFrameStack:
     stack = LeanFrameStack(4, 2, "cpu")
     stack(first)
-    return stack
+    return stack(then)
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])

@@ -54,7 +54,6 @@ def test_the_law_recovers_what_made_the_data():
     assert law.e_min_frames == pytest.approx(E_MIN, rel=1e-3)
     assert law.s_min == pytest.approx(E_MIN / B_NOISE, rel=1e-3)
     # McCandlish et al., equation 2.11: (S / S_min - 1) (E / E_min - 1) = 1 at every batch size.
-    assert law.s_min is not None and law.e_min_frames is not None
     for point in law.points:
         steps, frames = point.steps_to_target, point.frames_to_target.value
         assert (steps / law.s_min - 1.0) * (frames / law.e_min_frames - 1.0) == pytest.approx(1.0, rel=0.01)
@@ -66,12 +65,9 @@ def test_batches_from_a_replay_buffer_have_no_law():
 
 def test_seeds_give_an_interval_and_one_seed_gives_none():
     law = analyse(trials_of(three()))
-    assert law.b_noise_lower is not None and law.b_noise_upper is not None
     assert law.b_noise_lower < B_NOISE < law.b_noise_upper
-    assert (
-        f"B_noise {law.b_noise:,.0f} transitions ({law.b_noise_lower:,.0f} to {law.b_noise_upper:,.0f})"
-        in law.statement
-    )
+    interval = f"{law.b_noise_lower:,.0f} to {law.b_noise_upper:,.0f}"
+    assert f"B_noise {law.b_noise:,.0f} transitions ({interval})" in law.statement
     assert "5 batch sizes, 3 seeds or more each; 256 environments, horizon 16" in law.statement
     single = analyse(trials_of({size: [needed(size)] for size in SIZES}))
     assert single.b_noise == pytest.approx(B_NOISE, rel=1e-3)
@@ -82,7 +78,6 @@ def test_seeds_give_an_interval_and_one_seed_gives_none():
 def test_fewer_seeds_widen_the_interval():
     def width(trials: list[Trial]) -> float:
         law = analyse(trials)
-        assert law.b_noise_lower is not None and law.b_noise_upper is not None
         return math.log(law.b_noise_upper / law.b_noise_lower)
 
     factors = (0.9, 1.1, 0.95, 1.05, 0.9, 1.1)
@@ -106,9 +101,8 @@ def test_the_statement_speaks_of_the_batch_sizes_that_were_fitted():
     level = {size: [30_000] * 3 for size in SIZES}
     law = analyse(trials_of({**level, 4096: [None] * 2}))
     assert law.used and law.b_noise is None
-    assert law.statement.startswith(
-        "optimizer steps fall in proportion to the batch up to 2,048: B_noise lies beyond it"
-    )
+    said = "optimizer steps fall in proportion to the batch up to 2,048: B_noise lies beyond it"
+    assert law.statement.startswith(said)
     assert "(5 batch sizes, 3 seeds or more each" in law.statement
     bent = analyse(trials_of({**three(), 4096: [None] * 2}))
     assert "at batch 2,048 frames are" in bent.statement and "(5 batch sizes, 3 seeds or more each" in bent.statement
@@ -142,9 +136,8 @@ def test_two_batch_sizes_say_what_to_measure():
         " each that reach the target"
     )
     nothing = analyse(trials_of({256: [None], 512: [None]}))
-    assert nothing.statement.startswith(
-        "no batch size at which every seed reached the target: for B_noise measure 3 more"
-    )
+    said = "no batch size at which every seed reached the target: for B_noise measure 3 more"
+    assert nothing.statement.startswith(said)
 
 
 def test_batch_sizes_are_compared_at_the_same_num_envs_and_horizon_where_that_is_possible():
@@ -211,6 +204,5 @@ def test_intervals_of_b_noise_cover(seeds: int, noise: float):
         }
         line = batch.fit(frames, 0.95)
         lower, upper = batch.affine.interval(line.ratio_draws, 0.95)
-        assert lower is not None
         covered += lower <= B_NOISE <= (math.inf if upper is None else upper)
     assert covered >= 0.93 * STUDIES

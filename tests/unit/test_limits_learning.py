@@ -9,16 +9,13 @@ from envknee.verdict import learning
 from envknee.verdict.learning import best_of
 from envknee.verdict.learning_cost import Seeds, cost, interquartile_mean
 from envknee.verdict.schema.learning import LearningLimit
-from records import GPU, Trial, a_trial, learning_trials, records_of
+from records import GPU, Trial, a_trial, known, learning_trials, records_of
 from scipy.stats import trim_mean
 
 
 def analyse(trials: list[Trial], **settings: Any) -> LearningLimit:
     (limit,) = learning.analyse(records_of(trials), Decide(**settings))
     return limit
-
-
-# --- Interquartile mean
 
 
 def test_interquartile_mean_is_the_published_one_for_multiples_of_four():
@@ -36,12 +33,8 @@ def test_interquartile_mean_of_three_by_hand():
 def test_cost_of_one_seed_has_no_interval_and_of_more_has():
     assert (cost(Seeds((7.0,)), 0.95).interval_lower, cost(Seeds((7.0,)), 0.95).value) == (None, 7.0)
     three = cost(Seeds((9.0, 10.0, 11.0)), 0.95)
-    assert three.interval_lower is not None and three.interval_upper is not None
     assert three.interval_lower < 10.0 < three.interval_upper
     assert not three.lower_bound
-
-
-# --- Points
 
 
 def test_a_point_counts_its_seeds_by_how_they_ended():
@@ -56,10 +49,9 @@ def test_a_point_counts_its_seeds_by_how_they_ended():
     (point,) = analyse(trials).points
     assert (point.seeds, point.reached, point.timeout, point.failed, point.oom, point.refused) == (4, 2, 1, 1, 1, 1)
     assert (point.share_reached, point.without_memory, point.trials) == (2 / 6, 2, 6)
-    assert point.seconds_to_target is not None
     # Four seeds: the middle two of 10, 14, 60 (budget spent), 60 (NaN, the whole budget at least).
-    assert point.seconds_to_target.value == pytest.approx((14 + 60) / 2)
-    assert point.seconds_to_target.lower_bound
+    assert known(point.seconds_to_target).value == pytest.approx((14 + 60) / 2)
+    assert known(point.seconds_to_target).lower_bound
 
 
 def test_a_censored_seed_is_never_zero_nor_left_out():
@@ -81,9 +73,8 @@ def test_a_run_that_broke_early_costs_the_whole_budget_at_least():
 
 def test_frames_and_gpu_seconds():
     (point,) = analyse(learning_trials({32: [10.0, 10.0, 10.0]}, device=GPU)).points
-    assert point.gpu_seconds_to_target is not None and point.frames_to_target is not None
-    assert point.gpu_seconds_to_target.value == pytest.approx(10.0)
-    assert point.frames_to_target.value == 24 * 32 * 8  # the factory's 24 iterations
+    assert known(point.gpu_seconds_to_target).value == pytest.approx(10.0)
+    assert known(point.frames_to_target).value == 24 * 32 * 8  # the factory's 24 iterations
     (on_cpu,) = analyse(learning_trials({32: [10.0]})).points
     assert on_cpu.gpu_seconds_to_target is None
 
@@ -92,16 +83,12 @@ def test_seconds_of_several_gpus_are_paid_for_each():
     trials = learning_trials({32: [10.0, 10.0, None]}, device=GPU, gpus=2, budget_s=30.0)
     limit = analyse(trials)
     (point,) = limit.points
-    assert point.seconds_to_target is not None and point.gpu_seconds_to_target is not None
     # The budget of the third counts twice as well.
-    assert point.gpu_seconds_to_target.value == pytest.approx(2 * point.seconds_to_target.value)
-    assert point.gpu_seconds_to_target.lower_bound
+    assert known(point.gpu_seconds_to_target).value == pytest.approx(2 * known(point.seconds_to_target).value)
+    assert known(point.gpu_seconds_to_target).lower_bound
     assert "undecided up to 32 environments per GPU" in limit.statement
     (ranks_of_a_cpu,) = analyse(learning_trials({32: [10.0]}, gpus=0, cpu_ranks=2)).points
     assert ranks_of_a_cpu.gpu_seconds_to_target is None
-
-
-# --- Decisions
 
 
 def test_reached_by_hand():
@@ -169,21 +156,16 @@ def test_expected_running_time_pays_for_what_failed():
 
 def test_empty_and_all_out_of_memory():
     assert learning.analyse([], Decide()) == []
-    limit = analyse(
-        [a_trial(16, kind="learning", status="oom"), a_trial(32, kind="learning", status="refused", number=1)]
-    )
+    refused = a_trial(32, kind="learning", status="refused", number=1)
+    limit = analyse([a_trial(16, kind="learning", status="oom"), refused])
     assert (limit.state, limit.best, limit.savings) == ("no data", None, [])
     assert limit.points[0].seconds_to_target is None
     assert limit.notes == ["infeasible (out of memory or refused): 16, 32 environments"]
 
 
 def test_best_point_over_all_series():
-    limits = learning.analyse(
-        records_of(
-            [*learning_trials({16: [20.0], 32: [15.0]}), *learning_trials({16: [9.0], 32: [None]}, horizon=16, first=9)]
-        ),
-        Decide(),
-    )
+    longer = learning_trials({16: [9.0], 32: [None]}, horizon=16, first=9)
+    limits = learning.analyse(records_of([*learning_trials({16: [20.0], 32: [15.0]}), *longer]), Decide())
     best = best_of(limits)
     assert best is not None and (best.num_envs, best.horizon, best.seconds_to_target.value) == (16, 16, 9.0)
     assert best_of([]) is None

@@ -81,10 +81,7 @@ def test_more_gpus_rest_on_the_scaling_of_either_partner():
 
 
 def test_one_sentence_says_what_is_supported_and_what_is_not():
-    trials = [
-        *fps_trials({64: [100, 101, 102]}, horizon=8),
-        *fps_trials({64: [120, 121, 122]}, horizon=16, first=10),
-    ]
+    trials = [*fps_trials({64: [100, 101, 102]}, horizon=8), *fps_trials({64: [120, 121, 122]}, horizon=16, first=10)]
     words = levers.in_words(list(analyse(trials).values()))
     assert words.startswith("The data support longer horizon (8 to 16 at 64 environments: +20% FPS, ")
     assert words.endswith("; not measured: larger batch and more GPUs.")

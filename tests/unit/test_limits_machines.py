@@ -30,16 +30,8 @@ def elsewhere(trials: Sequence[Trial], **environment: Any) -> list[Trial]:
 
 def on_two_gpus(fps: Mapping[int, Sequence[float]], uuids: Sequence[str], first: int = 0) -> list[Trial]:
     """Return trials of two ranks whose GPUs have these identities."""
-
-    def with_uuids(trial: Trial) -> Trial:
-        ranks = [
-            rank.model_copy(update={"device": GPU.model_copy(update={"uuid": uuid})})
-            for rank, uuid in zip(trial.outcome.ranks or [], uuids, strict=True)
-        ]
-        return trial.ended(ranks=ranks)
-
-    device = GPU.model_copy(update={"uuid": uuids[0]})
-    return [with_uuids(trial) for trial in fps_trials(fps, first=first, gpus=2, device=device)]
+    gpus = [GPU.model_copy(update={"uuid": uuid}) for uuid in uuids]
+    return [trial.on_gpus(*gpus) for trial in fps_trials(fps, first=first, gpus=2, device=gpus[0])]
 
 
 def test_one_machine_says_nothing():
@@ -64,12 +56,8 @@ def test_a_block_is_what_all_ranks_ran_on():
 
 def test_the_gpus_of_one_host_are_one_block_where_none_has_both_ends():
     def spread(size: int, first: int) -> list[Trial]:
-        gpus = [GPU.model_copy(update={"uuid": f"GPU-{first + place}"}) for place in range(3)]
-        return [
-            trial
-            for place, gpu in enumerate(gpus)
-            for trial in fps_trials({size: [100.0]}, first=first + place, device=gpu)
-        ]
+        gpus = [(n, GPU.model_copy(update={"uuid": f"GPU-{n}"})) for n in range(first, first + 3)]
+        return [trial for n, gpu in gpus for trial in fps_trials({size: [100.0]}, first=n, device=gpu)]
 
     assert len({block for own in blocks([*spread(16, 0), *spread(32, 10)]).values() for block in own}) == 1
     own_gpu = [*fps_trials(SMALL, device=GPU), *fps_trials(LARGE, first=9, device=OTHER)]
@@ -78,16 +66,12 @@ def test_the_gpus_of_one_host_are_one_block_where_none_has_both_ends():
 
 def in_processes(orders: Sequence[Sequence[int]]) -> list[Record]:
     """Return records of processes that measured these sizes one after the other."""
-    trials = [
-        (block, trial)
+    return records_of(
+        trial.asked(block=block)
         for block, order in enumerate(orders)
         for place, size in enumerate(order)
         for trial in fps_trials({size: [100.0 + size]}, first=100 * block + place, device=GPU)
-    ]
-    return [
-        record.model_copy(update={"request": record.request.model_copy(update={"block": block})})
-        for (block, _), record in zip(trials, records_of([trial for _, trial in trials]), strict=True)
-    ]
+    )
 
 
 def test_a_process_that_measured_several_sizes_is_a_block_on_its_machine():

@@ -11,7 +11,7 @@ from envknee.study.space import Point, batch_transitions
 from envknee.verdict import memory_limit, memory_model, memory_sample
 from envknee.verdict.memory_sample import Room, Sample
 from envknee.verdict.schema.memory import MemoryLimit
-from records import CPU, GPU, Trial, a_trial, records_of
+from records import CPU, GPU, Trial, a_trial, known, records_of
 
 from benchmarks.prove import BASE_GB, PER_BATCH_GB, PER_ENV_GB, PER_TRANSITION_GB, peak_gb
 
@@ -45,9 +45,7 @@ def grid(
 
 
 def analyse(trials: list[Trial], **settings: Any) -> MemoryLimit:
-    limit = memory_limit.analyse(records_of(trials), Decide(**settings))
-    assert limit is not None
-    return limit
+    return known(memory_limit.analyse(records_of(trials), Decide(**settings)))
 
 
 def terms(limit: MemoryLimit) -> dict[str, float]:
@@ -100,25 +98,21 @@ def test_one_horizon_cannot_tell_the_rollout_apart_but_still_predicts():
 def test_a_replay_buffer_is_no_part_of_what_grows():
     # 40 GB of replay and 10 MB per environment; noise that goes with the horizon would pass for a rollout's part.
     trials = [
-        a_trial(
-            n, number=i, horizon=t, device=GPU, memory_gb=40.0 + 0.01 * n + 0.002 * t, trainer="skrl_sac"
-        )
+        a_trial(n, number=i, horizon=t, device=GPU, memory_gb=40.0 + 0.01 * n + 0.002 * t, trainer="skrl_sac")
         for i, (n, t) in enumerate((n, t) for n in (64, 128, 256) for t in (8, 16))
     ]  # fmt: skip
     limit = analyse(trials)
     assert set(terms(limit)) == {"base", "per_environment"}
     assert terms(limit)["base"] == pytest.approx(40.0, abs=0.05)
     assert "the replay buffer is within base: it is as large whatever num_envs and horizon are" in limit.notes
-    wall = limit.wall(16, 128)
-    assert wall is not None and wall.largest_num_envs == pytest.approx((0.95 * 85.0 - 40.0) / 0.01, rel=0.01)
+    assert known(limit.wall(16, 128)).largest_num_envs == pytest.approx((0.95 * 85.0 - 40.0) / 0.01, rel=0.01)
     as_rollouts = [trial.asked(trainer="skrl") for trial in trials]
     assert "per_transition" in terms(analyse(as_rollouts))
 
 
 def test_a_replay_buffer_is_not_taken_for_a_rollout_that_would_not_fit():
-    (record,) = records_of([a_trial(64, horizon=8, device=GPU, memory_gb=45.0, trainer="skrl_sac")])
-    record = record.model_copy(update={"rollout_gb": 40.0})
-    as_rollout = record.model_copy(update={"request": record.request.model_copy(update={"trainer": "skrl"})})
+    trial = a_trial(64, horizon=8, device=GPU, memory_gb=45.0, trainer="skrl_sac").ended(rollout_gb=40.0)
+    record, as_rollout = trial.record, trial.asked(trainer="skrl").record
     large = Point(1024, 8, 128)
     assert KnownMemory.of("stock", [record]).refusal(large) is None
     assert "one rollout of 1024 x 8 take 640 GB" in str(KnownMemory.of("stock", [as_rollout]).refusal(large))
@@ -155,14 +149,10 @@ def test_what_the_model_misses_widens_the_interval_though_repeats_agree():
             ]
         )
         (wall,) = limit.walls
-        assert wall.largest_num_envs_lower is not None and wall.largest_num_envs_upper is not None
         widths.append(wall.largest_num_envs_upper - wall.largest_num_envs_lower)
         # Beyond what was measured each environment takes 1/64 GB, beside 2 GB or, bent, 4.
-        assert (
-            wall.largest_num_envs_lower
-            <= (0.95 * 85.0 - 2.0 - 2.0 * (peaks is bent)) / (8 / 512)
-            <= wall.largest_num_envs_upper
-        )
+        fits = (0.95 * 85.0 - 2.0 - 2.0 * (peaks is bent)) / (8 / 512)
+        assert wall.largest_num_envs_lower <= fits <= wall.largest_num_envs_upper
     assert widths[1] <= 2 < 1000 < widths[0]
 
 
@@ -175,8 +165,6 @@ def test_noise_of_repeats_widens_the_interval_though_their_means_fit():
         ]
         walls += analyse(trials).walls
     exact, noisy = walls
-    assert exact.largest_num_envs_upper is not None and noisy.largest_num_envs_upper is not None
-    assert exact.largest_num_envs_lower is not None and noisy.largest_num_envs_lower is not None
     # One more trial may be 0.5 GB off by itself, which 32 environments take.
     assert exact.largest_num_envs_upper - exact.largest_num_envs_lower <= 2
     assert noisy.largest_num_envs_upper - noisy.largest_num_envs_lower > 64
@@ -190,10 +178,8 @@ def test_what_learned_in_parts_is_no_evidence_of_what_whole_trials_take():
     assert (both.terms, both.trials, both.cards) == (alone.terms, alone.trials, alone.cards)
     assert "2 trials learned in parts, to fit what there was: not in the model" in both.notes
     assert (alone.walls[0].largest_fitted, both.walls[0].largest_fitted) == (256, 1024)
-    assert (
-        memory_model.predict([memory_sample.sample_of(trial.record) for trial in parts], Point(64, 8, None), 85.0, 1)
-        is None
-    )
+    samples = [memory_sample.sample_of(trial.record) for trial in parts]
+    assert memory_model.predict(samples, Point(64, 8, None), 85.0, 1) is None
 
 
 def test_what_a_point_takes_the_second_time_in_a_process_does_not_count():
@@ -216,9 +202,8 @@ def test_two_sizes_refuse_nothing_by_themselves_and_what_one_trial_showed():
 
 
 def test_nothing_shrinks_with_more_environments():
-    trials = [
-        a_trial(n, number=i, memory_gb=gb) for i, (n, gb) in enumerate([(16, 1.2), (32, 1.1), (64, 1.0), (128, 1.1)])
-    ]
+    peaks = [(16, 1.2), (32, 1.1), (64, 1.0), (128, 1.1)]
+    trials = [a_trial(n, number=i, memory_gb=gb) for i, (n, gb) in enumerate(peaks)]
     limit = analyse(trials)
     assert terms(limit)["per_environment"] == 0.0
     assert limit.walls[0].largest_num_envs is None
@@ -282,8 +267,7 @@ def test_ranks_on_a_cpu_share_its_memory():
     trials = [a_trial(n, number=n, memory_gb=1.0 + 0.05 * n, gpus=0, cpu_ranks=2) for n in (16, 32, 64)]
     limit = analyse(trials, memory_margin=0.0)
     assert limit.device_memory_gb == pytest.approx(25.3 / 2)
-    wall = limit.wall(8, 128)
-    assert wall is not None and wall.largest_num_envs == pytest.approx((25.3 / 2 - 1.0) / 0.05, abs=1)
+    assert known(limit.wall(8, 128)).largest_num_envs == pytest.approx((25.3 / 2 - 1.0) / 0.05, abs=1)
     assert "2 ranks share the host's memory: 12.7 GB for each" in limit.notes
     assert "environments per rank fit 100% of each rank's 12.7 GB" in limit.statement
 
@@ -292,8 +276,7 @@ def test_prediction_interval_covers():
     truth = int((0.95 * 85.0 - BASE_GB - 128 * PER_BATCH_GB) / (PER_ENV_GB + 16 * PER_TRANSITION_GB))
     covered = 0
     for seed in range(60):
-        wall = analyse(grid(batches=(128,), noise_gb=0.05, repeats=3, seed=seed)).wall(16, 128)
-        assert wall is not None and wall.largest_num_envs_lower is not None and wall.largest_num_envs_upper is not None
+        wall = known(analyse(grid(batches=(128,), noise_gb=0.05, repeats=3, seed=seed)).wall(16, 128))
         covered += wall.largest_num_envs_lower <= truth <= wall.largest_num_envs_upper
     assert covered >= 52  # 95% of 60 is 57, and three standard errors below it 52
 
@@ -311,7 +294,6 @@ def test_intervals_span_both_kinds_of_errors_where_few_points_leave_open_which_i
             for n in (1024, 2048, 4096, 8192, 16384)
         ]
         met = (0.95 * room_gb / (1.0 + 0.02 * generator.standard_normal()) - 1.0) / per_env
-        wall = memory_limit.limit_of("simulated", samples, Room(room_gb), Decide()).wall(32, None)
-        assert wall is not None and wall.largest_num_envs_lower is not None and wall.largest_num_envs_upper is not None
+        wall = known(memory_limit.limit_of("simulated", samples, Room(room_gb), Decide()).wall(32, None))
         covered += wall.largest_num_envs_lower <= met <= wall.largest_num_envs_upper + 1
     assert covered >= least * studies

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from envknee.verdict.noise import assumed_cv, gain_interval, measured_cv
 from envknee.verdict.power import enough_repeats, of_study, power
-from records import a_study
+from records import a_study, known
 from scipy.stats import ttest_ind, ttest_rel
 
 
@@ -27,8 +27,7 @@ def test_two_repeats_decide_nothing_and_enough_is_the_first_number_that_does():
     assert power(2, 0.05, 0.15, 0.95) == 0.0
     twice = of_study(a_study(throughput={"num_envs": [16, 32], "horizon": [8], "batch_size": 128, "repeats": 2}), False)
     assert twice is not None and "2 repeats decide nothing, 3 are the least. 22 repeats would show it in 80%." in twice
-    enough = enough_repeats(0.05, 0.15, 0.95)
-    assert enough is not None
+    enough = known(enough_repeats(0.05, 0.15, 0.95))
     assert power(enough - 1, 0.05, 0.15, 0.95) < 0.8 <= power(enough, 0.05, 0.15, 0.95)
     assert enough_repeats(0.5, 0.10, 0.95) is None
 
@@ -52,8 +51,7 @@ def test_a_study_is_told_its_power_for_the_noise_of_its_device():
     cpu, gpu = (of_study(a_study(), on_gpu) for on_gpu in (False, True))
     assert cpu is not None and "11.0%, from published CPU studies" in cpu
     assert gpu is not None and "from published GPU studies" in gpu
-    seen = of_study(a_study(), True, 0.02)
-    assert seen is not None and "2.0%, from earlier studies of this machine" in seen
+    assert "2.0%, from earlier studies of this machine" in known(of_study(a_study(), True, 0.02))
 
 
 def test_the_documented_power_is_what_the_program_computes():

@@ -1,7 +1,6 @@
 """The proof in small: promises are kept over all scenarios, and a broken rule is found out."""
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,8 @@ import pytest
 from envknee.study.errors import UserError
 from envknee.verdict import memory_fit
 from envknee.verdict.rule import affine, doublings, union
+from programs import run_main
+from records import known
 from scipy.stats import binom
 
 from benchmarks import prove
@@ -68,21 +69,16 @@ def test_throughput_limits_keep_their_promises():
     assert_promises(rows, ("gain", "threshold", "half_saturation", "asymptote"))
     assert pooled(rows, "false_reached") <= prove.LARGEST_FALSE_SHARE
     by_name = {(row.scenario, row.repeats): row for row in rows}
-    clear = by_name["clear plateau", 5].found
-    assert clear is not None and clear.share >= 0.90, "a rule that never decides would keep every promise"
+    assert known(by_name["clear plateau", 5].found).share >= 0.90, "a rule that never decides would keep every promise"
     alone = by_name["one repeat", 1]
-    assert alone.found is not None and alone.false_reached is not None
-    assert (alone.found.hits, alone.false_reached.hits, alone.gain) == (0, 0, None)
-    top = by_name["out of memory at the top", 5].false_reached
-    assert top is not None and top.hits == 0, "memory is no plateau"
+    assert (known(alone.found).hits, known(alone.false_reached).hits, alone.gain) == (0, 0, None)
+    assert known(by_name["out of memory at the top", 5].false_reached).hits == 0, "memory is no plateau"
 
 
 def test_estimates_from_tables_without_repeats_keep_their_promises():
     rows = [prove.prove_table(name, 200, seed=1) for name in prove.TABLES]
     assert_promises([row for row in rows if row.in_scope], ("gain", "threshold"))
-    assert all(row.false_reached is not None and row.false_reached.hits == 0 for row in rows), (
-        "an estimate is no verdict"
-    )
+    assert {known(row.false_reached).hits for row in rows} == {0}, "an estimate is no verdict"
     assert "gain" in rows[-1].missed, "noise above what is assumed is found out"
 
 
@@ -99,9 +95,6 @@ def test_learning_limits_keep_their_promises():
 def test_memory_walls_keep_their_promise():
     rows = memory_rows(20)
     assert_promises(rows, ("wall",))
-
-
-# --- The proof can fail
 
 
 def test_a_rule_without_the_correction_is_found_out(monkeypatch: pytest.MonkeyPatch):
@@ -124,16 +117,13 @@ def test_intervals_that_are_too_narrow_are_found_out(monkeypatch: pytest.MonkeyP
 
 def test_sizes_in_ascending_order_within_processes_are_found_out_and_a_williams_design_is_not():
     by_name = {scenario.name: scenario for scenario in THROUGHPUT}
-    false = {
-        order: prove.prove_throughput(
-            by_name[f"process blocks, at delta, each size costs 1%, {order} order"], 8, 60, 1
-        ).false_reached
+    blocks = "process blocks, at delta, each size costs 1%"
+    ascending, williams = (
+        known(prove.prove_throughput(by_name[f"{blocks}, {order} order"], 8, 60, 1).false_reached)
         for order in ("ascending", "Williams")
-    }
-    assert false["ascending"] is not None and false["ascending"].share > 0.15
-    assert false["Williams"] is not None and false["Williams"].hits <= binom.ppf(
-        1.0 - CHANCE, 60, prove.LARGEST_FALSE_SHARE
     )
+    assert ascending.share > 0.15
+    assert williams.hits <= binom.ppf(1.0 - CHANCE, 60, prove.LARGEST_FALSE_SHARE)
 
 
 @pytest.mark.parametrize("sizes", [4, 7])
@@ -151,9 +141,6 @@ def test_an_adaptive_number_of_tests_lets_chance_through():
     scenario = next(candidate for candidate in LEARNING if candidate.name.startswith("at delta, every fourth"))
     row = prove.prove_learning(scenario, 10, 1000, seed=3)
     assert row.false_reached is not None and row.false_reached.share <= 0.04
-
-
-# --- The table
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
@@ -200,19 +187,16 @@ def test_a_miss_is_marked_and_named_and_the_command_fails(monkeypatch: pytest.Mo
     assert "Missed in 1 of 2 rows: missed (5): false_reached, gain." in said
     assert "Where an assumption is broken on purpose: elsewhere (1): wall." in said
     monkeypatch.setattr(prove, "prove", lambda *given: proof)
-    monkeypatch.setattr(sys, "argv", ["prove"])
-    assert prove.main() == 1
-    monkeypatch.setattr(
-        prove, "prove", lambda *given: proof.model_copy(update={"rows": [proof.rows[0], proof.rows[2]]})
-    )
-    assert prove.main() == 0
+    assert run_main(prove.main) == 1
+    without_miss = proof.model_copy(update={"rows": [proof.rows[0], proof.rows[2]]})
+    monkeypatch.setattr(prove, "prove", lambda *given: without_miss)
+    assert run_main(prove.main) == 0
 
 
 def test_output_as_json_and_as_markdown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(prove, "prove", lambda *given: a_proof())
     for name in ("proof.json", "proof.md"):
-        monkeypatch.setattr(sys, "argv", ["prove", "--studies", "100", "--output", str(tmp_path / name)])
-        prove.main()
+        run_main(prove.main, "--studies", "100", "--output", tmp_path / name)
     assert Proof.model_validate(json.loads((tmp_path / "proof.json").read_text())) == a_proof()
     rows = [line for line in (tmp_path / "proof.md").read_text().splitlines() if line.startswith("| ")]
     assert [row.count("|") for row in rows] == [len(prove.HEADINGS) + 1] * (2 + 3)
@@ -228,22 +212,17 @@ def test_the_documented_table_has_the_program_s_columns_and_rows():
     """docs/verdicts.md, written by `python -m envknee prove --output docs/verdicts.md`: no promise is missed without a reason."""
     page = (Path(__file__).parents[2] / "docs/verdicts.md").read_text(encoding="utf-8")
     table = page.partition(prove.BEGIN)[2].partition(prove.END)[0]
-    header, _, *rows = (
-        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")
-    )
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    header, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
     assert header == [heading.strip() for heading in prove.HEADINGS]
-    assert [row[:3] for row in rows] == [
-        [simulation.limit, simulation.scenario, str(simulation.repeats)] for simulation in prove.wanted()
-    ]
+    assert [row[:3] for row in rows] == [[of.limit, of.scenario, str(of.repeats)] for of in prove.wanted()]
     missed = {(row[1], row[2]) for row in rows if any("!" in cell for cell in row) and not row[-1]}
     assert not missed, "in scope and missed"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
-    [(["--studies", "0"], "--studies is 0"), (["--output", "proof.txt"], "ends in .md or .json")],
+    ("arguments", "said"), [(["--studies", "0"], "--studies is 0"), (["--output", "proof.txt"], "ends in .md or .json")]
 )
-def test_bad_arguments_are_explained(arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sys, "argv", ["prove", *arguments])
+def test_bad_arguments_are_explained(arguments: list[str], said: str):
     with pytest.raises(UserError, match=said):
-        prove.main()
+        run_main(prove.main, *arguments)

@@ -6,6 +6,7 @@ import pytest
 from envknee.after.csv.command import read_table
 from envknee.after.csv.verdict import SeriesVerdict, TableVerdict, decide
 from envknee.study.model import Decide
+from records import known
 
 PUBLISHED = Path(__file__).parents[1] / "fixtures/published"
 
@@ -27,9 +28,7 @@ def gains(name: str) -> list[float]:
 
 
 def law_error(name: str) -> float:
-    law = only_series(name).throughput.law
-    assert law is not None
-    return law.largest_relative_error
+    return known(only_series(name).throughput.law).largest_relative_error
 
 
 def test_there_are_eight_and_each_names_its_source():
@@ -65,14 +64,12 @@ def test_one_figure_per_point_is_never_reached(path: Path):
     ],
 )
 def test_a_table_without_repeats_gets_its_best_estimate(name: str, said: str):
-    estimate = only_series(name).estimate
-    assert estimate is not None and estimate.statement == said
+    assert known(only_series(name).estimate).statement == said
 
 
 def test_a_jump_that_should_not_be_and_memory_that_is_no_line_are_named():
     said = verdict("h100_anymal")
-    estimate = said.series[0].estimate
-    assert estimate is not None and estimate.jumps == [32768]
+    assert known(said.series[0].estimate).jumps == [32768]
     assert said.memory is not None and any(note.startswith("not linear in num_envs") for note in said.memory.notes)
     assert not any(note.startswith("not linear") for note in (verdict("genesis_4090l").memory or said.memory).notes)
 
@@ -81,9 +78,8 @@ def test_isaac_lab_still_gains_at_the_end():
     # 22325 / 13870, 33922 / 22325 and 40591 / 33922
     assert gains("isaac-lab-rtx-4090") == [61.0, 51.9, 19.7]
     assert law_error("isaac-lab-rtx-4090") < 0.10
-    assert (only_series("isaac-lab-rtx-4090").measure_next or "").startswith(
-        "Measure 1,024 and 2,048 environments, 3 times each"
-    )
+    advice = known(only_series("isaac-lab-rtx-4090").measure_next)
+    assert advice.startswith("Measure 1,024 and 2,048 environments, 3 times each")
 
 
 def test_the_fall_of_madrona_is_seen():
@@ -102,7 +98,6 @@ def test_the_h100_table_with_its_memory():
     assert gains("h100-stock") == [86.9, 53.1, 39.7, 26.7, 14.8, 6.9]
     assert law_error("h100-stock") < 0.10
     assert said.series[0].label == "horizon 32"
-    assert said.memory is not None
-    wall = said.memory.wall(32, None)
+    wall = known(said.memory).wall(32, None)
     # 8,192 took 71.0 GB of 85, and 16,384 do not fit (README).
     assert wall is not None and wall.largest_num_envs is not None and 8192 < wall.largest_num_envs < 16_384

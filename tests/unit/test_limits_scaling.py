@@ -34,9 +34,6 @@ def scaling_of(trials: list[Trial], arms: Arms = ARMS, **decision: float) -> Sca
     return scaling
 
 
-# --- Points
-
-
 def test_efficiency_by_hand():
     scaling = scaling_of([*fps_trials({64: [100.0] * 3}, **ONE), *fps_trials({64: [190.0] * 3}, **TWO)])
     (point,) = scaling.points
@@ -46,13 +43,8 @@ def test_efficiency_by_hand():
     # Repeats without noise: the estimate is all there is.
     assert (point.efficiency_lower, point.efficiency_upper) == (pytest.approx(0.95), pytest.approx(0.95))
     assert (point.repeats_one_rank, point.repeats_all_ranks) == (3, 3)
-    assert (
-        scaling.statement
-        == point.statement
-        == (
-            "2 GPUs give 1.90 times one GPU's FPS at 64 environments each, horizon 8, batch 128 (efficiency 95%, 95% to 95%)"
-        )
-    )
+    said = "2 GPUs give 1.90 times one GPU's FPS at 64 environments each, horizon 8, batch 128 (efficiency 95%, 95% to 95%)"
+    assert scaling.statement == point.statement == said
 
 
 def test_interval_is_welch_s_on_the_logarithm():
@@ -72,9 +64,8 @@ def test_measurements_of_one_process_are_one_repeat():
     together = in_blocks(fps_trials({64: [180.0, 200.0, 185.0, 195.0]}, **TWO), 100)
     (point,) = scaling_of([*alone, *together]).points
     assert (point.repeats_one_rank, point.repeats_all_ranks) == (3, 2)
-    means = [
-        [math.sqrt(a * b) for a, b in pairs] for pairs in ([(90, 110), (95, 105), (98, 102)], [(180, 200), (185, 195)])
-    ]
+    pairs_of = [(90, 110), (95, 105), (98, 102)], [(180, 200), (185, 195)]
+    means = [[math.sqrt(a * b) for a, b in pairs] for pairs in pairs_of]
     averaged = efficiency(means[0], means[1], 2, 0.95)
     assert (point.efficiency, point.efficiency_lower) == (pytest.approx(averaged.value), pytest.approx(averaged.lower))
 
@@ -83,20 +74,13 @@ def on_machine(fps: Sequence[float], side: Mapping[str, Any], machine: str, firs
     """Return trials on the GPUs of a machine: the second alone, or both together."""
     gpus = [GPU.model_copy(update={"uuid": f"{machine}-{place}"}) for place in range(2)]
     trials = fps_trials({64: fps}, **side | {"first": first, "device": gpus[1]})
-    if side["gpus"] == 1:
-        return trials
-    both = [
-        [rank.model_copy(update={"device": gpu}) for rank, gpu in zip(trial.outcome.ranks or [], gpus, strict=True)]
-        for trial in trials
-    ]
-    return [trial.ended(ranks=ranks) for trial, ranks in zip(trials, both, strict=True)]
+    return trials if side["gpus"] == 1 else [trial.on_gpus(*gpus) for trial in trials]
 
 
 def test_machines_that_differ_do_not_widen_the_interval():
     slow = [*on_machine([50.0, 51.0], ONE, "a", 0), *on_machine([98.0, 99.0], TWO, "a", 10)]
     fast = [*on_machine([100.0, 102.0], ONE, "b", 20), *on_machine([197.0, 198.0], TWO, "b", 30)]
     (point,) = scaling_of([*slow, *fast]).points
-    assert point.efficiency_lower is not None and point.efficiency_upper is not None
     assert 0.95 < point.efficiency_lower < point.efficiency < point.efficiency_upper < 1.01
     # A side that only one machine measured says nothing about the other machine.
     (half,) = scaling_of([*slow, *on_machine([100.0, 102.0], ONE, "b", 20)]).points
@@ -109,7 +93,6 @@ def test_machines_that_differ_do_not_widen_the_interval():
 def test_confidence_of_the_study_counts():
     trials = [*fps_trials({64: [99.0, 100.0, 101.0]}, **ONE), *fps_trials({64: [188.0, 190.0, 192.0]}, **TWO)]
     wide, narrow = (scaling_of(trials, confidence=share).points[0] for share in (0.99, 0.80))
-    assert wide.efficiency_lower is not None and narrow.efficiency_lower is not None
     assert wide.efficiency_lower < narrow.efficiency_lower < narrow.efficiency
 
 
@@ -147,10 +130,7 @@ def test_points_are_paired_by_num_envs_of_each_rank_horizon_and_batch():
 
 
 def test_all_out_of_memory_is_no_efficiency():
-    trials = [
-        *fps_trials({64: [100.0]}, **ONE),
-        a_trial(64, number=200, arm="two", gpus=2, device=GPU, status="oom"),
-    ]
+    trials = [*fps_trials({64: [100.0]}, **ONE), a_trial(64, number=200, arm="two", gpus=2, device=GPU, status="oom")]
     scaling = scaling_of(trials)
     assert (scaling.points, scaling.slowest_rank_share) == ([], None)
     assert scaling.statement == "no efficiency: no point is timed on 2 GPUs and on one GPU (arm one)"
@@ -166,9 +146,6 @@ def test_trials_of_learning_do_not_count():
     assert scaling_of(trials).points[0].repeats_all_ranks == 1
 
 
-# --- Stragglers
-
-
 def test_slowest_rank_is_the_median_over_trials():
     slowdowns = [(1.0, 1.0), (1.0, 1.25), (1.0, 2.0)]
     trials = [a_trial(64, number=i, arm="two", gpus=2, device=GPU, slowdown=s) for i, s in enumerate(slowdowns)]
@@ -180,9 +157,6 @@ def test_slowest_rank_is_the_median_over_trials():
 def test_slowest_of_more_than_two_ranks():
     trial = a_trial(64, arm="four", gpus=4, device=GPU, slowdown=(1.0, 1.6, 1.2, 1.0))
     assert scaling_of([trial], {"four": {"gpus": 4}}).slowest_rank_share == pytest.approx(1 / 1.6)
-
-
-# --- Partners
 
 
 def arms(**sections: dict[str, object]) -> dict[str, Arm]:
@@ -241,12 +215,8 @@ def test_ranks_on_a_cpu_are_called_ranks():
         *fps_trials({64: [100.0]}, arm="one", gpus=0),
         *fps_trials({64: [120.0]}, arm="two", gpus=0, cpu_ranks=2, first=10),
     ]
-    assert scaling_of(trials, ranked).statement.startswith(
-        "2 ranks give 1.20 times one rank's FPS at 64 environments each"
-    )
-
-
-# --- Simulated studies with known truth
+    said = "2 ranks give 1.20 times one rank's FPS at 64 environments each"
+    assert scaling_of(trials, ranked).statement.startswith(said)
 
 
 def coverage(truth: float, noise: tuple[float, float], repeats: tuple[int, int]) -> float:
@@ -263,7 +233,6 @@ def coverage(truth: float, noise: tuple[float, float], repeats: tuple[int, int])
         alone = 1000.0 * np.exp(noise[0] * generator.standard_normal(repeats[0]))
         four = 4 * truth * 1000.0 * np.exp(noise[1] * generator.standard_normal(repeats[1]))
         ratio = efficiency(alone.tolist(), four.tolist(), 4, 0.95)
-        assert ratio.lower is not None and ratio.upper is not None
         covered += ratio.lower <= truth <= ratio.upper
     return covered / STUDIES
 

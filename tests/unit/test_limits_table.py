@@ -1,8 +1,8 @@
 """A person's own table: what is read, every way to be wrong, the verdict over it, and the command."""
 
 import json
+import re
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from envknee.study.model import Decide
 from envknee.verdict import learning, memory_limit, throughput
 from hypothesis import given
 from hypothesis import strategies as st
-from records import GPU, fps_trials, learning_trials, records_of
+from programs import python, run_main
+from records import GPU, fps_trials, known, learning_trials, records_of
 
 REACHED = {16: [100.0, 101.0, 102.0], 32: [200.0, 201.0, 202.0], 64: [202.0, 203.0, 204.0]}
 
@@ -123,12 +124,10 @@ def test_tables_of_seven_projects_as_they_wrote_them(
 
 def test_two_repeats_get_an_estimate_and_three_a_verdict():
     two = decide(table("num_envs,fps,repeat", "16,100,0", "16,101,1", "32,102,0", "32,103,1"), "t", Decide()).series[0]
-    assert two.estimate is not None and two.estimate.statement == "estimate: 16 environments (a doubling gains 2.0%)"
+    assert known(two.estimate).statement == "estimate: 16 environments (a doubling gains 2.0%)"
     single = decide(table("num_envs,fps", "16,100.5", "32,102.5"), "t", Decide()).series[0]
-    assert single.estimate is not None
-    wide, narrow = (
-        estimate.steps[0].gain_upper - estimate.steps[0].gain_lower for estimate in (single.estimate, two.estimate)
-    )
+    steps = [known(series.estimate).steps[0] for series in (single, two)]
+    wide, narrow = (step.gain_upper - step.gain_lower for step in steps)
     assert narrow < wide, "a mean of two is less noisy than one"
     three = verdict(repeats({16: [100.0, 100.1, 100.2], 32: [100.0, 100.1, 100.2]})).series[0]
     assert (three.estimate, three.throughput.state) == (None, "reached")
@@ -240,13 +239,12 @@ def test_learning_and_memory_are_those_of_the_same_records():
         for trial in learning_trials({n: [s]}, memory_gb=1 + n / 10 + i / 100, device=GPU, first=10 * n + i)
     ]
     (learned,) = learning.analyse(records_of(trials), Decide())
-    limit = memory_limit.analyse(records_of(trials), Decide())
-    ours = said.series[0].learning
-    assert ours is not None and said.memory is not None and limit is not None
+    limit = known(memory_limit.analyse(records_of(trials), Decide()))
+    ours, memory = known(said.series[0].learning), known(said.memory)
     assert (ours.state, ours.threshold_num_envs, ours.savings) == (learned.state, None, learned.savings)
     assert ours.statement == learned.statement
     assert [point.timeout for point in ours.points] == [1, 0, 0]
-    assert (said.memory.terms, said.memory.walls, said.memory.statement) == (limit.terms, limit.walls, limit.statement)
+    assert (memory.terms, memory.walls, memory.statement) == (limit.terms, limit.walls, limit.statement)
 
 
 def test_one_point_only():
@@ -356,8 +354,7 @@ def test_without_a_horizon_only_the_seconds_of_the_law_differ():
     fps = {n: [8 * n / (0.1 + 0.001 * n)] for n in (16, 32, 64, 128)}
     (plain,) = verdict(["num_envs,fps", *(f"{n},{value[0]}" for n, value in fps.items())]).series
     (given_one,) = verdict(["num_envs,fps,horizon", *(f"{n},{value[0]},8" for n, value in fps.items())]).series
-    plain_law, given_law = plain.throughput.law, given_one.throughput.law
-    assert plain_law is not None and given_law is not None
+    plain_law, given_law = known(plain.throughput.law), known(given_one.throughput.law)
     assert plain_law.asymptote_fps == pytest.approx(given_law.asymptote_fps) == pytest.approx(8000)
     assert plain_law.half_saturation_num_envs == pytest.approx(given_law.half_saturation_num_envs)
     assert given_law.t0_s == pytest.approx(8 * plain_law.t0_s)
@@ -365,8 +362,7 @@ def test_without_a_horizon_only_the_seconds_of_the_law_differ():
 
 def test_an_empty_time_without_a_budget_is_not_measured_and_said():
     said = verdict(["num_envs,fps,seconds_to_target", "16,1,5", "32,2,"])
-    learned = said.series[0].learning
-    assert learned is not None and [point.num_envs for point in learned.points] == [16]
+    assert [point.num_envs for point in known(said.series[0].learning).points] == [16]
     assert "1 row (at 32 environments) without seconds_to_target and budget_s: taken as not measured" in said.notes[0]
 
 
@@ -382,13 +378,8 @@ def test_memory_without_a_device_and_without_a_column():
 
 
 def command(*arguments: str | Path, columns: int = 120) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "envknee.limits", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(Path(memory_limit.__file__).parents[2]), "COLUMNS": str(columns)},
-    )
+    variables = {"PYTHONPATH": str(Path(memory_limit.__file__).parents[2]), "COLUMNS": str(columns)}
+    return python("-m", "envknee.limits", *arguments, env=variables)
 
 
 @pytest.fixture
@@ -449,14 +440,10 @@ def test_the_command_prints_json(file: Path):
         (["fps.csv", "--device-gb", "nan"], "--device-gb is nan: expected GB above 0"),
     ],
 )
-def test_the_command_explains_what_is_wrong(
-    arguments: list[str], said: str, file: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_command_explains_what_is_wrong(arguments: list[str], said: str, file: Path, monkeypatch):
     monkeypatch.chdir(file.parent)
-    monkeypatch.setattr(sys, "argv", ["limits", *arguments])
-    with pytest.raises(UserError) as raised:
-        main()
-    assert said in str(raised.value)
+    with pytest.raises(UserError, match=re.escape(said)):
+        run_main(main, *arguments)
 
 
 def test_an_error_is_a_line_and_an_exit_status(tmp_path: Path):

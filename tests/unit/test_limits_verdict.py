@@ -18,6 +18,7 @@ from envknee.verdict.csv import records_csv
 from envknee.verdict.decide import decide
 from envknee.verdict.read import load_study
 from envknee.verdict.schema.study import ArmVerdict, Headline
+from programs import run_main
 from records import (
     CPU,
     GPU,
@@ -25,6 +26,7 @@ from records import (
     a_study,
     a_trial,
     fps_trials,
+    known,
     learning_trials,
     phase_trials,
     records_of,
@@ -43,9 +45,7 @@ def the_arm(trials: list[Trial], study: Study | None = None) -> ArmVerdict:
 
 
 def the_headline(trials: list[Trial], study: Study | None = None) -> Headline:
-    headline = the_arm(trials, study).headline
-    assert headline is not None
-    return headline
+    return known(the_arm(trials, study).headline)
 
 
 def test_reached_recommends_the_threshold_of_the_fastest_series():
@@ -56,10 +56,8 @@ def test_reached_recommends_the_threshold_of_the_fastest_series():
     assert headline.fps == pytest.approx(191.0, rel=1e-4)
     assert headline.fps_share_of_best == pytest.approx(191 / 194, rel=1e-4)
     assert (headline.memory_peak_gb, headline.memory_share) == (2.53, pytest.approx(0.1))
-    assert (
-        headline.statement
-        == "run 32 environments, horizon 16, batch 128: 191 FPS, 98% of the best seen; 2.53 GB, 10% of the memory"
-    )
+    said = "run 32 environments, horizon 16, batch 128: 191 FPS, 98% of the best seen; 2.53 GB, 10% of the memory"
+    assert headline.statement == said
 
 
 def test_what_still_pays_recommends_the_largest_and_asks_for_more():
@@ -101,10 +99,7 @@ def test_a_point_whose_simulation_was_wrong_carries_no_verdict_and_is_named():
     fast = fps_trials({128: [9000.0, 9001.0, 9002.0]}, first=9, status="invalid")
     failure = Failure(iteration=None, tensor="simulation", env_indices=[], dump=None)
     reason = "MuJoCo-Warp dropped contacts or constraints"
-    wrong = [
-        Trial(trial.request, trial.rows, trial.outcome.model_copy(update={"failure": failure, "reason": reason}))
-        for trial in fast
-    ]
+    wrong = [trial.ended(failure=failure, reason=reason) for trial in fast]
     verdict = decide(records_of([*fps_trials(PLATEAU), *wrong]), a_study())
     (arm,) = verdict.arms
     assert arm.headline is not None and arm.headline.num_envs == 32
@@ -252,13 +247,13 @@ def test_several_gpus_are_told_per_gpu_and_their_fps_together():
     assert (two.world_size, two.rank_word, ranks.world_size, ranks.rank_word) == (2, "GPU", 4, "rank")
     assert two.hardware == ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"]
     assert ranks.hardware == ["AMD EPYC (2 cores, 25.3 GB; 4 ranks)"]
-    assert two.headline is not None and ranks.headline is not None
-    assert two.headline.statement == (
+    on_gpus, on_cpu = known(two.headline), known(ranks.headline)
+    assert on_gpus.statement == (
         "run 32 environments per GPU, horizon 8, batch 128: 191 FPS on 2 GPUs, 98% of the best seen;"
         " 8.50 GB, 10% of the memory per GPU"
     )
-    assert ranks.headline.statement.startswith("run 64 environments per rank, horizon 8, batch 128: 381 FPS on 4 ranks")
-    assert ranks.headline.what_would_move_it.startswith("Measure 128 environments per rank: ")
+    assert on_cpu.statement.startswith("run 64 environments per rank, horizon 8, batch 128: 381 FPS on 4 ranks")
+    assert on_cpu.what_would_move_it.startswith("Measure 128 environments per rank: ")
 
 
 def test_what_would_move_several_gpus():
@@ -267,22 +262,18 @@ def test_what_would_move_several_gpus():
         n: [2 * 8 * n / (0.1 + 0.001 * n) * noise for noise in (0.999, 1.0, 1.001)] for n in (64, 128, 256, 512, 1024)
     }
     headline = the_headline(fps_trials(fps, gpus=2, device=GPU), a_study(arms={"stock": {"gpus": 2}}))
-    assert headline.what_would_move_it.startswith(
+    said = headline.what_would_move_it
+    assert said.startswith(
         "An iteration costs 1 ms per environment of each GPU, so no number of them exceeds about 16,0"
     )
-    assert " FPS on 2 GPUs: make each one cheaper" in headline.what_would_move_it
+    assert " FPS on 2 GPUs: make each one cheaper" in said
 
 
 def test_gpus_of_several_kinds_are_all_named_and_one_rank_that_broke_stands_for_all():
-    pair = a_trial(16, gpus=2, device=GPU)
-    assert pair.outcome.ranks is not None
-    other = pair.outcome.ranks[1].model_copy(update={"device": GPU.model_copy(update={"name": "NVIDIA H200"})})
-    mixed = pair.outcome.model_copy(update={"ranks": [pair.outcome.ranks[0], other]})
-    record = Trial(pair.request, pair.rows, mixed).record
-    assert hardware.hardware([record]) == ["NVIDIA H100 80GB HBM3 (85.0 GB) + NVIDIA H200 (85.0 GB)"]
-    assert hardware.hardware([a_trial(16, gpus=2, device=GPU, status="oom").record]) == [
-        "2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"
-    ]
+    mixed = a_trial(16, gpus=2, device=GPU).on_gpus(GPU, GPU.model_copy(update={"name": "NVIDIA H200"})).record
+    assert hardware.hardware([mixed]) == ["NVIDIA H100 80GB HBM3 (85.0 GB) + NVIDIA H200 (85.0 GB)"]
+    broke = a_trial(16, gpus=2, device=GPU, status="oom").record
+    assert hardware.hardware([broke]) == ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"]
 
 
 def test_the_gpus_of_a_pipeline_are_told_apart_where_they_differ():
@@ -291,15 +282,14 @@ def test_the_gpus_of_a_pipeline_are_told_apart_where_they_differ():
         GPU.name: ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"],
         "NVIDIA H200": ["NVIDIA H100 80GB HBM3 (85.0 GB) simulating + NVIDIA H200 (85.0 GB) learning"],
     }.items():
-        outcome = simulating.outcome.model_copy(update={"learner_device": GPU.model_copy(update={"name": name})})
-        assert hardware.hardware([Trial(simulating.request, simulating.rows, outcome).record]) == words
+        pipeline = simulating.ended(learner_device=GPU.model_copy(update={"name": name}))
+        assert hardware.hardware([pipeline.record]) == words
 
 
 @pytest.mark.parametrize("text", ["=HYPERLINK(1)", "+1", "-1", "@SUM(1)", "\t=1", "\r=1"])
 def test_csv_holds_no_formula(text):
-    record = a_trial(16).record
-    outcome = record.outcome.model_copy(update={"reason": text})
-    odd = record.model_copy(update={"outcome": outcome, "metrics": {text: record.fps_total}})
+    record = a_trial(16).ended(reason=text).record
+    odd = record.model_copy(update={"metrics": {text: record.fps_total}})
     (row,) = csv.DictReader(io.StringIO(records_csv([odd]), newline=""))
     safe = "'" + text.replace("\r", " ")
     assert row["reason"] == safe and safe in row and row["number"] == "0"
@@ -325,26 +315,21 @@ def test_csv_tells_ranks_apart():
 # --- The command
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> None:
-    monkeypatch.setattr("sys.argv", ["verdict", *map(str, arguments)])
-    verdict.main()
-
-
-def test_command_writes_both_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_command_writes_both_files(tmp_path: Path):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
-    run(monkeypatch, folder.root)
+    run_main(verdict.main, folder.root)
     assert json.loads(folder.verdict.read_text())["arms"][0]["headline"]["threshold_num_envs"] == 32
     assert len(folder.records_csv.read_text().splitlines()) == 1 + 9
     before = folder.verdict.read_bytes(), folder.records_csv.read_bytes()
-    run(monkeypatch, folder.root)
+    run_main(verdict.main, folder.root)
     assert (folder.verdict.read_bytes(), folder.records_csv.read_bytes()) == before
 
 
-def test_command_decides_by_another_files_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_command_decides_by_another_files_section(tmp_path: Path):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
     strict = tmp_path / "strict.yaml"
     strict.write_text(canonical_json(a_study(decide={"delta": 0.01})))
-    run(monkeypatch, folder.root, "--config", strict)
+    run_main(verdict.main, folder.root, "--config", strict)
     written = json.loads(folder.verdict.read_text())
     assert (written["delta"], written["arms"][0]["headline"]["state"]) == (0.01, "undecided")
 
@@ -380,9 +365,7 @@ COSTLY: dict[Phase, tuple[float, float]] = {phase: (0.02 * t0, c) for phase, (t0
 def test_the_phase_that_sets_the_knee_is_named_with_its_cure():
     headline = the_headline(knee_trials())
     assert headline.binds == "throughput"
-    assert headline.phases is not None and headline.phases.startswith(
-        "learning takes 50% of each added environment's time"
-    )
+    assert known(headline.phases).startswith("learning takes 50% of each added environment's time")
     assert "learning takes 50% of what each one adds. Try fewer epochs or mini-batches" in headline.what_would_move_it
     assert "no number of them exceeds about 66," in headline.what_would_move_it
 
@@ -411,9 +394,8 @@ def test_an_iteration_that_waits_says_for_what():
     waiting: dict[Phase, tuple[float, float]] = {**LAWS, "physics": (0.5, 1e-6)}
     headline = the_headline(phase_trials({n: [at(n, waiting)] * 3 for n in (16, 32, 64)}))
     assert headline.binds == "none yet: measure more environments"
-    assert "At 64 environments 99% of an iteration does not grow with their number, 76% of that in physics" in (
-        headline.what_would_move_it
-    )
+    said = "At 64 environments 99% of an iteration does not grow with their number, 76% of that in physics"
+    assert said in headline.what_would_move_it
     learning: dict[Phase, tuple[float, float]] = {**LAWS, "learning": (0.5, 1e-6)}
     headline = the_headline(phase_trials({n: [at(n, learning)] * 3 for n in (16, 32, 64)}))
     assert headline.what_would_move_it.endswith("more environments, or a longer horizon, spread it.")
@@ -436,15 +418,11 @@ def test_the_recommended_points_hours_or_else_the_soonest_ones():
         trials = learning_trials(seconds, horizon=horizon, first=20, device=GPU, gpus=gpus)
         return the_headline([*fps_trials(PLATEAU, device=GPU), *trials]).saves
 
-    assert saves({32: [36.0] * 3, 64: [72.0] * 3, 128: [90.0] * 3}) == (
-        "32 environments spend 0.01 GPU-hours to the target, 50% less than 64 with 0.02"
-    )
-    assert saves({16: [36.0] * 2, 64: [72.0] * 2}, horizon=4) == (
-        "16 environments spend 0.01 GPU-hours to the target, 50% less than 64 with 0.02"
-    )
-    assert saves({32: [90.0] * 2, 64: [60.0] * 2}) == (
-        "32 environments spend 0.025 GPU-hours to the target, 50% more than 64 with 0.0167"
-    )
+    less = "environments spend 0.01 GPU-hours to the target, 50% less than 64 with 0.02"
+    assert saves({32: [36.0] * 3, 64: [72.0] * 3, 128: [90.0] * 3}) == f"32 {less}"
+    assert saves({16: [36.0] * 2, 64: [72.0] * 2}, horizon=4) == f"16 {less}"
+    more = "32 environments spend 0.025 GPU-hours to the target, 50% more than 64 with 0.0167"
+    assert saves({32: [90.0] * 2, 64: [60.0] * 2}) == more
     assert "spend 0.04 GPU-hours" in (saves({32: [36.0], 64: [72.0]}, gpus=4) or "")
     # The budget of the seed that did not arrive is 60 s: a lower bound.
     assert saves({32: [36.0] * 2, 64: [50.0, None]}) == (

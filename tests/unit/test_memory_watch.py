@@ -5,6 +5,7 @@ import mmap
 import pytest
 import torch
 from envknee.measure.memory import MemoryWatch
+from records import known
 
 CPU = torch.device("cpu")
 
@@ -30,8 +31,7 @@ def test_the_parts_of_the_map_are_what_was_taken_when():
         watch.learning_begins()
         take(megabytes).close()
         watch.learning_ended()
-    memory_map = watch.map()
-    assert memory_map is not None
+    memory_map = known(watch.map())
     assert memory_map.static_gb == pytest.approx(before_gb + 0.1, abs=0.01)
     assert (memory_map.rollout_gb, memory_map.model_gb) == (0.06, 0.01)
     assert memory_map.collecting_gb == pytest.approx(0.03, abs=0.01)
@@ -50,6 +50,5 @@ def test_memory_that_ran_out_in_the_middle_of_learning_is_the_learners():
     watch.environment_made()
     watch.learning_begins()
     held = take(50)
-    memory_map = watch.map()
-    assert memory_map is not None and memory_map.learner_gb == pytest.approx(0.05, abs=0.01)
+    assert known(watch.map()).learner_gb == pytest.approx(0.05, abs=0.01)
     held.close()

@@ -19,7 +19,7 @@ from envknee.record.read import read_rows
 from envknee.record.schema import PHASES, Load, MemoryUse, Pipeline, RankRow, Record, Row, Spread
 from envknee.study.paths import TrialFolder
 from envknee.verdict.csv import records_csv
-from records import a_trial
+from records import a_trial, known
 
 NUM_ENVS, HORIZON = 4, 3
 
@@ -191,8 +191,7 @@ def test_a_row_holds_the_three_kinds_of_fps(tmp_path):
     assert row.fps_total == pytest.approx(12 / (row.collect_s + row.learn_s))
     # Three steps of 2 ms, as much inference, and 2 ms of learning: sleeping takes longer, never less.
     assert row.env_step_s >= 0.006 and row.collect_s >= row.env_step_s + 0.006 and row.learn_s >= 0.002
-    assert row.phases_s is not None and row.iteration_s is not None
-    assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
+    assert sum(known(row.phases_s).values()) == pytest.approx(row.iteration_s, rel=0.03)
     assert row.memory.peak_rss_gb >= row.memory.rss_gb * 0.9 > 0.05
     assert read_rows(meter.trial) == [row]  # flushed as it happened
 
@@ -205,8 +204,7 @@ def test_a_slow_driver_between_two_iterations_is_in_one_of_them_by_both_clocks(t
         a_rollout(meter)
         end_iteration(meter)
     for row in meter.rows:
-        assert row.phases_s is not None and row.iteration_s is not None
-        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.01)
+        assert sum(known(row.phases_s).values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.01)
 
 
 def test_what_collectors_tell_and_what_the_learner_waits_for_add_up_to_a_row(tmp_path):
@@ -291,10 +289,8 @@ def test_a_bad_reward_names_its_environment_at_the_end_of_the_rollout(tmp_path, 
             step(meter, rewards=[1.0, 1.0, bad if now == at else 1.0, 1.0], observation=float(now))
     assert meter._steps == HORIZON
     assert done.value.status == "nan"
-    failure = done.value.failure
-    assert failure is not None
+    failure = known(done.value.failure)
     assert (failure.tensor, failure.env_indices, failure.iteration) == ("rewards", [2], 0)
-    assert failure.dump is not None
     with numpy.load(tmp_path / failure.dump) as dump:
         assert dump["env_indices"].tolist() == [2]
         numpy.testing.assert_equal(dump["observations/policy"], numpy.full((1, 2, 2), float(at)))
@@ -329,8 +325,7 @@ def test_a_bad_loss_ends_the_trial(tmp_path, loss, status):
     with pytest.raises(TrialDone) as done:
         end_iteration(meter, value=loss)
     assert done.value.status == status
-    assert done.value.failure is not None
-    assert done.value.failure.tensor == "losses/value"
+    assert known(done.value.failure).tensor == "losses/value"
     assert meter.rows == []  # a row of NaN would not be JSON
 
 
@@ -362,9 +357,8 @@ def test_a_row_of_two_ranks_is_made_as_its_figures_are_declared():
     assert (row.losses, row.learning_rate, row.action_std) == ({"value": 1.5}, 0.1, 1.0)
     assert (row.episodes, row.reward_mean, row.episode_length_mean) == (1, 5.0, 7.0)
     learner = MemoryUse(rss_gb=0.5, peak_rss_gb=0.5, device_used_gb=30.0)
-    pipelined = [
-        part.model_copy(update={"pipeline": Pipeline(staleness=1, learner_s=1.0, memory=learner)}) for part in parts
-    ]
+    pipeline = Pipeline(staleness=1, learner_s=1.0, memory=learner)
+    pipelined = [part.model_copy(update={"pipeline": pipeline}) for part in parts]
     fuller = whole_row(pipelined, 0, 12, 6, request, 100).memory
     assert (fuller.rss_gb, fuller.device_used_gb) == (2.0, 30.0)
 

@@ -5,11 +5,10 @@ A trainer, a task and a memory remedy are added by tests/workflow/test_extending
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from programs import python, succeeded
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "workflow/envknee"
@@ -66,12 +65,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def in_copy(copy: Path, program: str) -> dict:
     """Run a program against the copy; return what it prints, as JSON."""
-    ran = subprocess.run(
-        [sys.executable, "-c", program, str(ROOT)], cwd=copy, env={"PYTHONPATH": str(copy / "workflow")},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout.splitlines()[-1])
+    printed = succeeded(python("-c", program, ROOT, cwd=copy, env={"PYTHONPATH": str(copy / "workflow")}))
+    return json.loads(printed.splitlines()[-1])
 
 
 def test_a_metric_of_a_row_is_recorded_and_shown_once_it_is_declared(copy: Path):

@@ -1,6 +1,7 @@
 """Every moment belongs to one phase; what is resolved in some steps stands for all."""
 
 import time
+from typing import Literal
 
 import pytest
 import torch
@@ -8,9 +9,16 @@ from envknee.measure.phases import ENV_STEP, SAMPLED_STEPS, Timeline, iteration_
 from envknee.record.schema import PHASES
 from hypothesis import given
 from hypothesis import strategies as st
+from records import known
 
 CPU = torch.device("cpu")
 HORIZON = 2 * SAMPLED_STEPS
+
+
+def started(phases: Literal["sampled", "off"] = "sampled", horizon: int = HORIZON) -> Timeline:
+    timeline = Timeline(CPU, phases, horizon)
+    timeline.start()
+    return timeline
 
 
 def test_an_iteration_is_cut_at_its_marks():
@@ -45,21 +53,14 @@ def test_what_is_learned_between_steps_is_not_collecting():
 def test_a_sampled_step_stands_for_the_others():
     marks = [(ENV_STEP, False), (ENV_STEP, True), ("physics", True), ("other", False)]
     times = iteration_times(marks, [30.0, 1.0, 9.0])
-    assert times.phases_s is not None
-    assert (times.env_step_s, times.phases_s["physics"], times.phases_s["other"]) == (40.0, 36.0, 4.0)
+    assert (times.env_step_s, known(times.phases_s)["physics"], known(times.phases_s)["other"]) == (40.0, 36.0, 4.0)
 
 
 def test_so_does_what_lies_before_it():
     marks = [("other", False), ("inference", False), ("other", False), (ENV_STEP, False), ("other", True)]
-    marks += [
-        ("storage", True),
-        ("other", True),
-        ("inference", True),
-        ("other", True),
-        (ENV_STEP, True),
-        ("learning", False),
-    ]
-    times = iteration_times([*marks, ("other", False)], [7.0, 3.0, 1.0, 10.0, 1.0, 2.0, 0.5, 4.0, 0.5, 10.0, 100.0])
+    marks += [("storage", True), ("other", True), ("inference", True), ("other", True), (ENV_STEP, True)]
+    marks += [("learning", False), ("other", False)]
+    times = iteration_times(marks, [7.0, 3.0, 1.0, 10.0, 1.0, 2.0, 0.5, 4.0, 0.5, 10.0, 100.0])
     between_s = 3 + 1 + 1 + 2 + 0.5 + 4 + 0.5
     assert times.collect_s == 20 + between_s
     scale = between_s / 8.0  # of what lies before the sampled step
@@ -70,8 +71,7 @@ def test_so_does_what_lies_before_it():
 
 
 def test_a_mark_costs_time_so_few_steps_have_many():
-    timeline = Timeline(CPU, "sampled", HORIZON)
-    timeline.start()
+    timeline = started()
     for iteration in range(3):
         for _ in range(HORIZON):
             with timeline.phase("inference"):
@@ -88,8 +88,7 @@ def test_a_mark_costs_time_so_few_steps_have_many():
 
 
 def test_each_step_of_a_short_rollout_is_resolved():
-    timeline = Timeline(CPU, "sampled", SAMPLED_STEPS - 1)
-    timeline.start()
+    timeline = started(horizon=SAMPLED_STEPS - 1)
     for _ in range(SAMPLED_STEPS - 1):
         with timeline.env_step(), timeline.phase("physics"):
             pass
@@ -130,13 +129,11 @@ def test_wrapped_calls_are_timed_in_some_steps_of_every_iteration():
             with timeline.env_step():
                 assert simulation.step(0.002) == iteration * HORIZON + step + 1
         times = timeline.end_iteration()
-        assert times.phases_s is not None
-        assert 0.8 * times.env_step_s < times.phases_s["physics"] <= times.env_step_s
+        assert 0.8 * times.env_step_s < known(times.phases_s)["physics"] <= times.env_step_s
 
 
 def test_with_phases_off_no_iteration_is_resolved():
-    timeline = Timeline(CPU, "off", HORIZON)
-    timeline.start()
+    timeline = started("off")
     for _ in range(2):
         for _ in range(HORIZON):
             with timeline.env_step(), timeline.phase("physics"):
@@ -146,8 +143,7 @@ def test_with_phases_off_no_iteration_is_resolved():
 
 
 def test_an_error_closes_the_phase_it_came_from():
-    timeline = Timeline(CPU, "sampled", HORIZON)
-    timeline.start()
+    timeline = started()
     with pytest.raises(RuntimeError, match="of the simulation"), timeline.phase("learning"):
         raise RuntimeError("of the simulation")
     with timeline.phase("storage"):
@@ -158,8 +154,7 @@ def test_an_error_closes_the_phase_it_came_from():
 
 
 def test_outside_environment_steps_nothing_fine_is_marked():
-    timeline = Timeline(CPU, "sampled", HORIZON)
-    timeline.start()
+    timeline = started()
     with timeline.phase("render"):  # as when an environment is reset
         time.sleep(0.002)
     assert timeline.end_iteration().env_step_s == 0.0

@@ -18,9 +18,8 @@ def a_plan(on_cpu: bool = False, **changes) -> list[str]:
 def test_trials_points_and_power_are_told():
     first, throughput, power = a_plan()
     assert first == "Study x: 12 trials at most, 1 arm (stock)"
-    assert throughput.startswith(
-        "throughput: 12 trials = 4 points × 3 repeats × 1 arm (stock) (sampler grid); num_envs 512, 1,024"
-    )
+    points = "throughput: 12 trials = 4 points × 3 repeats × 1 arm (stock) (sampler grid)"
+    assert throughput.startswith(f"{points}; num_envs 512, 1,024")
     assert power.startswith("Power: with 3 repeats a plateau is shown in ") and "from published GPU studies" in power
 
 
@@ -54,9 +53,8 @@ def test_blocks_that_hold_the_last_doubling_have_fewer_degrees_of_freedom():
     assert halves == alone == whole == small, "4 = 2 + 2 points: the two largest share a process"
     assert large == fresh
     blocks = a_plan(sweep={"repeats": 5, "num_envs": [512, 1024, 2048, 4096], "block": "all"})[1]
-    assert blocks.startswith(
-        "throughput: 25 trials = 4 points × 5 repeats × 1 arm (stock) (sampler grid) + 5 first points once more"
-    )
+    points = "throughput: 25 trials = 4 points × 5 repeats × 1 arm (stock) (sampler grid)"
+    assert blocks.startswith(f"{points} + 5 first points once more")
 
 
 def test_one_size_is_no_doubling_and_points_that_are_left_out_are_named():

@@ -49,10 +49,8 @@ def test_what_is_not_needed_any_more_takes_no_time():
 
 def test_trials_that_are_skipped_for_one_reason_share_a_line():
     skipped = a_trial(64, repeat=3, status="skipped").record
-    line = progress.line(skipped, 20, 40, 20.0, alike=5)
-    assert (
-        line == f"[20/40] throughput stock · repeat 4 · 5 trials → skipped: {skipped.outcome.reason}; about 20 s left"
-    )
+    said = f"[20/40] throughput stock · repeat 4 · 5 trials → skipped: {skipped.outcome.reason}; about 20 s left"
+    assert progress.line(skipped, 20, 40, 20.0, alike=5) == said
 
 
 def test_what_jobs_have_done_is_said_once_each_as_it_appears(tmp_path):

@@ -8,7 +8,7 @@ from envknee.run.hang_watch import HangWatch, Pulse, hanging
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.paths import TrialFolder
-from records import a_trial
+from records import a_trial, known
 
 
 def outcome(status: Status = "ok", **changes: object) -> Outcome:
@@ -21,8 +21,7 @@ def outcome(status: Status = "ok", **changes: object) -> Outcome:
 
 
 def test_all_well_is_well_and_rank_0_speaks():
-    whole = one_outcome({0: outcome(total_s=5.0), 1: outcome(total_s=6.0, micro_batches=2)}, 2, "sha")
-    assert whole is not None
+    whole = known(one_outcome({0: outcome(total_s=5.0), 1: outcome(total_s=6.0, micro_batches=2)}, 2, "sha"))
     assert (whole.status, whole.reason, whole.total_s, whole.metrics_sha256) == ("ok", None, 6.0, "sha")
     assert whole.micro_batches == 2
     assert whole.ranks is not None and [(rank.rank, rank.status) for rank in whole.ranks] == [(0, "ok"), (1, "ok")]

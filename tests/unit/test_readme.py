@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from envknee.study.load import read_study
 from envknee.verdict.learning import best_of
 from envknee.verdict.power import enough_repeats
 from envknee.verdict.schema.study import ArmVerdict
+from programs import python
 from published import (
     PUBLISHED,
     ROOT,
@@ -27,6 +27,7 @@ from published import (
     verdict_of,
     words_of,
 )
+from records import known
 
 HEADLINE = "cartpole-stock-lean-h200"
 README, TUTORIAL, FAQ = ROOT / "README.md", ROOT / "docs/tutorial.md", ROOT / "docs/faq.md"
@@ -40,12 +41,10 @@ def arm_of(study: str, name: str) -> ArmVerdict:
 def phrases() -> dict[str, list[str]]:
     """Return by page what it has to say of the published studies, computed from their records."""
     stock, decided = arm_of("cartpole-stock-lean", "stock"), until_fps_flatten()
-    assert stock.memory is not None
 
     learning = verdict_of("cartpole-one-gpu-learning").arms[0].learning
     (limit,) = [candidate for candidate in learning if candidate.state == "reached" and candidate.horizon == 32]
     (saving,) = [candidate for candidate in limit.savings if candidate.num_envs == limit.threshold_num_envs]
-    assert saving.saving is not None and saving.saving_upper_one_sided is not None
     best = best_of(learning)
     assert best is not None and (best.num_envs, best.horizon) == (limit.threshold_num_envs, 32)
     at_64_s = next(
@@ -65,7 +64,7 @@ def phrases() -> dict[str, list[str]]:
         for num_envs in (1024, 2048)
     ]
 
-    fits = fits_by_card(stock.memory, 32)
+    fits = fits_by_card(known(stock.memory), 32)
     few, small, large = (fits[card].partition(" ")[0] for card in ("24 GB", "8 GB", "80 GB"))
     by_arm = {scaling.arm: scaling.statement for scaling in verdict_of("cartpole-two-gpus-lean").scaling}
     pattern = r"^2 GPUs give (\S+) times one GPU's FPS at 4,096"
@@ -130,7 +129,6 @@ def until_fps_flatten() -> dict[str, list[str]]:
         assert limit.threshold_num_envs == head.num_envs == 8192 and limit.delta == 0.1
         gain = limit.gains[-1]
         assert (gain.num_envs, gain.repeats) == (8192, {"five": 5, "three": 3}[repeats])
-        assert gain.gain_upper_one_sided is not None
         bound = f"Doubling gains {gain.gain:.1%} (at most {gain.gain_upper_one_sided:.1%}, {repeats} repeats"
         said[arm.arm] = (
             head,
@@ -147,8 +145,7 @@ def until_fps_flatten() -> dict[str, list[str]]:
     assert stock.phases[0].points[-1].num_envs == warp.phases[0].points[-1].num_envs == 16384
     assert of_warp.phases is not None and of_stock.phases is not None and "learning takes 80%" in of_stock.phases
     assert of_warp.phases.startswith("learning takes 55% (53% to 56%) of each added environment's time, render 35%")
-    assert warp.memory is not None
-    fits = fits_by_card(warp.memory, 32)["24 GB"]
+    fits = fits_by_card(known(warp.memory), 32)["24 GB"]
     return {
         "README.md": [
             f"FPS flatten at {of_stock.num_envs:,} environments with Isaac Lab's frames, "
@@ -231,16 +228,15 @@ def on_an_h100() -> list[str]:
     stock, warp = (arm_of("cartpole-stock-lean-decided", name) for name in ("stock", "lean-warp"))
     (of_stock,) = stock.throughput
     assert warp.hardware == stock.hardware == ["NVIDIA H100 80GB HBM3 (85.0 GB)"]
-    assert stock.headline is not None
     # Memory ends stock's series: the next size did not fit, and the last doubling is undecided.
-    assert (of_stock.state, of_stock.largest_num_envs, stock.headline.binds) == ("undecided", 8192, "memory")
+    assert (of_stock.state, of_stock.largest_num_envs, known(stock.headline).binds) == ("undecided", 8192, "memory")
     assert [point.num_envs for point in of_stock.infeasible] == [16384]
     last = of_stock.gains[-1]
     assert last.gain_lower is not None and last.gain_upper is not None and last.gain_lower < 0.1 < last.gain_upper
     return [
         "And on an 80 GB H100? | It does not fit 16,384. "
         f"[Doubling {last.num_envs:,}](results-published/cartpole-stock-lean-decided) gains {last.gain:.1%} "
-        f"({last.gain_lower:.1%} to {last.gain_upper:.1%}), too near the cut-off to decide",
+        f"({last.gain_lower:.1%} to {last.gain_upper:.1%}), too near the cut-off to decide"
     ]
 
 
@@ -330,8 +326,7 @@ def test_output_on_a_page_is_what_is_printed(page: Path, before: str, study: str
         "folder = StudyFolder(Path(sys.argv[1]))\n"
         "print_answer(decide(load_records(folder), read_study(folder.study)), folder, Console(width=100))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, tmp_path / study], capture_output=True, text=True, check=True)
-    printed = [line.rstrip() for line in done.stdout.strip().splitlines()]
+    printed = [line.rstrip() for line in python("-c", code, tmp_path / study).stdout.strip().splitlines()]
     shown = block.rstrip().splitlines()
     assert len(shown) >= 6 and shown == printed[: len(shown)]
 
@@ -422,10 +417,8 @@ def test_what_takes_seconds_is_run_here(command: str, tmp_path: Path):
         str(ROOT / word) if "/" in word and not word.startswith("{") else word.replace("{python}", sys.executable)
         for word in command.split()
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "envknee", *words], cwd=tmp_path, capture_output=True, text=True,
-        env={"PYTHONPATH": str(ROOT / "workflow"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-    )  # fmt: skip
+    variables = {"PYTHONPATH": str(ROOT / "workflow"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = python("-m", "envknee", *words, cwd=tmp_path, env=variables)
     assert done.returncode == 0 and done.stdout, done.stderr
 
 

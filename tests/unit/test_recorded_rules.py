@@ -8,15 +8,14 @@ from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.rules import RuleLimit, RulePoint, Rules
 from envknee.verdict.words.learning import saving_evidence
 from published import ROOT, records_of, uuid_of, verdict_of, words_of
+from records import known
 
 STUDY = "cartpole-learning-rules"
 BASE = 1024
 
 
 def rules() -> Rules:
-    found = verdict_of(STUDY).rules
-    assert found is not None
-    return found
+    return known(verdict_of(STUDY).rules)
 
 
 def cost(given: Cost | None, unit: float, decimals: int) -> str:
@@ -24,7 +23,6 @@ def cost(given: Cost | None, unit: float, decimals: int) -> str:
     assert given is not None
     if given.lower_bound:
         return f"over {given.value / unit:.{decimals}f}"
-    assert given.interval_lower is not None and given.interval_upper is not None
     return f"{given.value / unit:.{decimals}f} ({given.interval_lower / unit:.{decimals}f} to {given.interval_upper / unit:.{decimals}f})"
 
 
@@ -48,7 +46,6 @@ def cost_rows() -> Iterator[str]:
     """Return the rows of the table of costs."""
     for rule in rules().rules:
         for point in rule.points:
-            assert point.learning_rate is not None and point.batch_size is not None
             values = f"{point.horizon} | {point.batch_size:,} | {point.learning_rate * 1e4:.2g}"
             costs = f"{seconds(point)} | {frames(point)} | {point.seconds_per_million_frames:.1f}"
             yield f"| `{rule.arm}` | {point.num_envs:,} | {values} | {costs} | {point.reached} of {point.seeds} |"
@@ -79,9 +76,8 @@ def losses() -> dict[tuple[str, int], tuple[float, float, str]]:
     found = {}
     for rule in rules().rules:
         for first, then in pairwise(rule.points):
-            assert first.frames_to_target is not None and then.frames_to_target is not None
             assert first.seconds_per_million_frames and then.seconds_per_million_frames
-            more = then.frames_to_target.value / first.frames_to_target.value
+            more = known(then.frames_to_target).value / known(first.frames_to_target).value
             slower = then.seconds_per_million_frames / first.seconds_per_million_frames
             ideal = first.num_envs / then.num_envs
             name = "PPO" if more > slower / ideal else "simulator"
@@ -116,9 +112,6 @@ def apart(one: Cost | None, other: Cost | None) -> bool:
     )
 
 
-# --- The page
-
-
 def test_the_tables_hold_what_was_measured():
     docs = (ROOT / "docs/learning-rules.md").read_text()
     for row in (*cost_rows(), *limit_rows(), *loss_rows()):
@@ -145,21 +138,14 @@ def test_the_page_says_what_the_rules_show():
     assert found.has_moved is False
     soonest = {rule.arm: rule.soonest_num_envs for rule in found.rules}
     assert soonest == {"fixed_batch": 1024, "fixed_frames": 1024, "library": 256, "sqrt_lr": 1024}
-    times = [
-        point_at(rule, rule.soonest_num_envs or 0).seconds_to_target for rule in found.rules if rule.soonest_num_envs
-    ]
-    values = [time.value for time in times if time is not None]
+    values = [known(point_at(rule, soonest[rule.arm] or 0).seconds_to_target).value for rule in found.rules]
     assert len({uuid_of(record) for record in records_of(STUDY)} - {None}) == 5
     assert "GPUs: five H100" in docs
-    assert (
-        "`library` learns soonest with 256 environments, the other rules with 1,024, in"
-        f" {min(values):.1f} to {max(values):.1f} s" in docs
-    )
-    shared = (
-        max(rule.soonest_lowest or 0 for rule in found.rules),
-        min(rule.soonest_highest or 0 for rule in found.rules),
-    )
-    assert f"Their ranges share {shared[0]:,} to {shared[1]:,}" in docs
+    soon = f"{min(values):.1f} to {max(values):.1f} s"
+    assert f"`library` learns soonest with 256 environments, the other rules with 1,024, in {soon}" in docs
+    lowest = max(rule.soonest_lowest or 0 for rule in found.rules)
+    highest = min(rule.soonest_highest or 0 for rule in found.rules)
+    assert f"Their ranges share {lowest:,} to {highest:,}" in docs
     own = losses()
     for rule in found.rules:
         limit = own[rule.arm, rule.soonest_num_envs or 0][2]
@@ -172,11 +158,9 @@ def test_the_page_says_what_the_rules_show():
     rising = [of("library", size) for size in (256, 512, 1024)]
     assert {own["library", size][2] for size in (256, 512, 1024, 2048)} == {"PPO"} and own["library", 4096][2] == "rule"
     assert all(apart(one.frames_to_target, other.frames_to_target) for one, other in combinations(rising, 2))
-    in_millions = [f"{point.frames_to_target.value / 1e6:.2f}" for point in rising if point.frames_to_target]
-    assert (
-        f"Its frames rise from the smallest size on: {in_millions[0]}, {in_millions[1]} and {in_millions[2]} million"
-        " with 256, 512 and 1,024 (intervals do not meet)" in docs
-    )
+    few, some, many = (f"{known(point.frames_to_target).value / 1e6:.2f}" for point in rising)
+    said = f"{few}, {some} and {many} million with 256, 512 and 1,024 (intervals do not meet)"
+    assert f"Its frames rise from the smallest size on: {said}" in docs
     assert [own["sqrt_lr", size][2] for size in (256, 512)] == ["PPO", "both"]
     for size in (256, 512):
         by_arm = {rule.arm: of(rule.arm, size).frames_to_target for rule in found.rules}
@@ -201,15 +185,8 @@ def test_the_page_says_where_rules_differ():
         for size, one, other, what in cases
         if apart(getattr(of(one, size), what), getattr(of(other, size), what))
     }
-    both = [
-        (size, *arms, f"{what}_to_target")
-        for size, *arms in (
-            (4096, "fixed_batch", "library"),
-            (8192, "fixed_batch", "library"),
-            (8192, "library", "sqrt_lr"),
-        )
-        for what in ("seconds", "frames")
-    ]
+    pairs = (4096, "fixed_batch", "library"), (8192, "fixed_batch", "library"), (8192, "library", "sqrt_lr")
+    both = [(*pair, f"{what}_to_target") for pair in pairs for what in ("seconds", "frames")]
     few = [
         (256, arm, other, "frames_to_target")
         for arm in ("fixed_batch", "fixed_frames")
@@ -217,19 +194,15 @@ def test_the_page_says_where_rules_differ():
     ]
     assert found == {*both, *few}
     assert f"meet in {len(cases) - len(found)} of {len(cases)} cases" in docs
-    assert (
-        "`library` against `fixed_batch` with 4,096 and with 8,192 environments, and against `sqrt_lr` with 8,192, in seconds and in frames"
-        in docs
-    )
-    assert (
-        "`library` and `sqrt_lr` against `fixed_batch` and `fixed_frames` with 256 environments, in frames alone"
-        in docs
-    )
-    batch, library = of("fixed_batch", 4096), of("library", 4096)
-    assert f"With 4,096 environments `fixed_batch` takes {seconds(batch)} s, `library` {seconds(library)} s" in docs
-    batch, library = of("fixed_batch", 8192), of("library", 8192)
-    assert f"With 8,192 it takes {seconds(batch)} s, `library` {seconds(library)} s" in docs
-    root = of("sqrt_lr", 8192)
+    for said in (
+        "`library` against `fixed_batch` with 4,096 and with 8,192 environments, "
+        "and against `sqrt_lr` with 8,192, in seconds and in frames",
+        "`library` and `sqrt_lr` against `fixed_batch` and `fixed_frames` with 256 environments, in frames alone",
+    ):
+        assert said in docs
+    library, root = of("library", 8192), of("sqrt_lr", 8192)
+    for size, said in ((4096, "With 4,096 environments `fixed_batch` takes"), (8192, "With 8,192 it takes")):
+        assert f"{said} {seconds(of('fixed_batch', size))} s, `library` {seconds(of('library', size))} s" in docs
     assert f"There `sqrt_lr` takes {seconds(root)} s, which nearly meets the bound" in docs
     ends = root.seconds_to_target, library.seconds_to_target
     assert ends[0] and ends[1] and ends[0].interval_upper and ends[1].lower_bound
@@ -237,15 +210,13 @@ def test_the_page_says_where_rules_differ():
     few = [of(arm, 256) for arm in ("library", "sqrt_lr", "fixed_batch", "fixed_frames")]
     assert [point.batch_size for point in few] == [2048, 2048, 8192, 8192]
     assert "The first two have a quarter of the batch" in docs
-    assert (
-        f"`library` takes {frames(few[0])} million frames, `sqrt_lr` {frames(few[1])}, `fixed_batch` {frames(few[2])},"
-        f" `fixed_frames` {frames(few[3])}" in docs
-    )
+    own, root, batch, kept = map(frames, few)
+    said = f"`library` takes {own} million frames, `sqrt_lr` {root}, `fixed_batch` {batch}, `fixed_frames` {kept}"
+    assert said in docs
 
 
 def test_a_doubling_that_may_save_something_after_all_says_what_the_bound_is_of():
     """Not `takes 12.9% longer (at most 11.2%, ...)`: the bound is of a saving."""
     said = {arm.arm: saving_evidence(arm.learning[0])[0] for arm in verdict_of(STUDY).arms}
-    assert said["fixed_batch"].startswith(
-        "doubling 1,024 takes 12.9% longer (saves at most 11.2%, 5 seeds; pays from 25%"
-    )
+    longer = "doubling 1,024 takes 12.9% longer (saves at most 11.2%, 5 seeds; pays from 25%"
+    assert said["fixed_batch"].startswith(longer)

@@ -1,7 +1,6 @@
 """What two runs of the same trials differ in, from when on and by how much; and the settings of deterministic trials."""
 
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,23 +9,18 @@ import torch
 from envknee.after import repeats
 from envknee.ask import ask
 from envknee.machine import processes
-from envknee.record.schema import Row
 from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.trainers.common import determinism
-from records import Trial, a_study, a_trial, learning_trials, write_study
-
-
-def changed(trial: Trial, iteration: int, **fields: object) -> Trial:
-    rows: list[Row] = [row.model_copy(update=fields) if row.iteration >= iteration else row for row in trial.rows]
-    return replace(trial, rows=rows)
+from programs import run_main
+from records import a_study, a_trial, learning_trials, write_study
 
 
 def test_the_first_iteration_and_what_differs_most_are_named(tmp_path: Path):
     trials = learning_trials({16: [10.0, 11.0], 32: [12.0]})
-    louder = changed(trials[1], 5, losses={"value": 0.1001}, action_std=1.5)
-    others = [trials[0], louder, changed(trials[2], 9, reward_mean=2.0)]
+    louder = trials[1].with_rows(5, losses={"value": 0.1001}, action_std=1.5)
+    others = [trials[0], louder, trials[2].with_rows(9, reward_mean=2.0)]
     a, b = (write_study(tmp_path / name, a_study(), own) for name, own in (("a", trials), ("b", others)))
     compared = repeats.compare(a, b)
     found = [(repeat.first_different, repeat.quantity) for repeat in compared]
@@ -37,21 +31,16 @@ def test_the_first_iteration_and_what_differs_most_are_named(tmp_path: Path):
     assert "in iteration 5 of trial 0001: action_std by 3.3e-01 of its size; rewards end up to 50.0% apart" in line
 
 
-def test_wall_clocks_are_left_out_and_parameters_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+def test_wall_clocks_are_left_out_and_parameters_decide(tmp_path: Path, capsys):
     trial = a_trial(16)
-    slower = replace(
-        trial, rows=[row.model_copy(update={"wall_s": row.wall_s * 2, "fps_total": 1.0}) for row in trial.rows]
-    )
+    slower = trial.with_rows(wall_s=1e3, fps_total=1.0)
     folders = [
         write_study(tmp_path / name, a_study(), [measured.ended(parameters_sha256=digest)])
         for name, measured, digest in (("a", trial, "x"), ("b", slower, "x"), ("c", trial, "y"))
     ]
-    for other, status, words in (
-        (1, 0, "1 of 1 trials"),
-        (2, 1, "all rows are the same, and parameters in the end are not"),
-    ):
-        monkeypatch.setattr(sys, "argv", ["repeats", str(folders[0].root), str(folders[other].root)])
-        assert repeats.main() == status
+    differ = "all rows are the same, and parameters in the end are not"
+    for other, status, words in ((1, 0, "1 of 1 trials"), (2, 1, differ)):
+        assert run_main(repeats.main, folders[0].root, folders[other].root) == status
         assert words in capsys.readouterr().out
     # One that was ended by the clock earlier: what both have is the same, and parameters say nothing.
     late = replace(trial.ended(status="timeout", parameters_sha256="z"), rows=trial.rows[:3])

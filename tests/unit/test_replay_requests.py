@@ -15,7 +15,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study, read_study
 from envknee.study.paths import StudyFolder
-from envknee.verdict.decide import decide
+from programs import run_main
 from records import GPU, Trial, a_study, a_trial, write_study
 from test_ask import measured
 
@@ -51,8 +51,7 @@ def test_the_recorded_requests_are_run_again_whatever_a_sampler_would_choose_her
         for path in made.trial(number).root.iterdir():
             shutil.copyfile(path, folder.trial(number).root / path.name)
     assert replay.verify(folder) == (35, [])
-    folder.verdict.write_text(canonical_json(decide(load_records(folder), study)))
-    assert replay.verify(keep.keep(folder, tmp_path / "kept"))[1] == []
+    assert replay.verify(keep.keep(with_verdict(folder), tmp_path / "kept"))[1] == []
 
 
 def test_a_sweep_that_was_killed_while_it_measured_is_kept_with_all_that_it_asked(tmp_path: Path):
@@ -109,9 +108,8 @@ def test_a_replay_that_was_archived_can_be_measured_elsewhere(tmp_path: Path, mo
     packed = archive.write(made, tmp_path / "again.zip")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    monkeypatch.setattr("sys.argv", ["archive", "--unpack", str(packed)])
     for _ in range(2):
-        archive.main()
+        run_main(archive.main, "--unpack", packed)
         assert len(replayed.read(study, claim.folder_of(study))) == 35
 
 
@@ -134,9 +132,8 @@ def test_what_cannot_be_replayed_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(UserError, match="image 'other.sif' is for runtime: apptainer or docker"):
         replay.prepare(GOLDEN, None, "other.sif")
     monkeypatch.setattr(replay.gpus, "visible_uuids", list)
-    with pytest.raises(
-        UserError, match=r"arms.stock: gpus: 1 was asked for, and no GPU is visible here.*nothing was run"
-    ):
+    words = r"arms.stock: gpus: 1 was asked for, and no GPU is visible here.*nothing was run"
+    with pytest.raises(UserError, match=words):
         replay.check_gpus(read_study(GOLDEN.study))
     monkeypatch.setattr(replay.gpus, "visible_uuids", lambda: ["GPU-1"])
     replay.check_gpus(read_study(GOLDEN.study))
@@ -154,8 +151,7 @@ def test_a_replay_whose_requests_are_gone_or_changed_says_where_they_come_from()
 
 def test_a_verdict_that_does_not_follow_from_the_records_is_found(tmp_path: Path):
     shutil.copytree(GOLDEN.root, tmp_path / "x")
-    folder = StudyFolder(tmp_path / "x")
-    folder.verdict.write_text(canonical_json(decide(load_records(folder), read_study(folder.study))))
+    folder = with_verdict(StudyFolder(tmp_path / "x"))
     assert replay.verify(folder) == (35, [])
     verdict = json.loads(folder.verdict.read_text())
     verdict["arms"][0]["headline"]["num_envs"] = 16384

@@ -14,13 +14,12 @@ from envknee.study.paths import StudyFolder
 from envknee.verdict.decide import decide
 from envknee.verdict.schema.study import Broken
 from published import verdict_of
-from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
+from records import GPU, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> StudyFolder:
-    odd = a_trial(1024, number=15, status="oom", device=GPU)
-    odd = Trial(odd.request, [], odd.outcome.model_copy(update={"reason": "<script>alert(1)</script> & more"}))
+    odd = a_trial(1024, number=15, status="oom", device=GPU).ended(reason="<script>alert(1)</script> & more")
     trials = [*fps_trials({16: [1.0, 2.0], 32: [2.0, 3.0]}, device=GPU), odd]
     made = write_study(tmp_path / "demo", a_study(), trials)
     made.trial(0).log.write_text("words")
@@ -54,9 +53,8 @@ def test_it_stands_alone_and_says_what_was_found(folder: StudyFolder):
     assert '<td class="s" data-head="status">out of memory</td><td class="n" data-head="FPS total"></td>' in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in page
     anchors, targets = set(re.findall(r'href="#([^"]+)"', page)), set(re.findall(r'id="([^"]+)"', page))
-    assert (
-        anchors == {"answer", "details", "thresholds", "trials"} <= targets
-    )  # a study without learning trials has no such section
+    # A study without learning trials has no section for them.
+    assert anchors == {"answer", "details", "thresholds", "trials"} <= targets
     assert 'name="viewport"' in page and "@media print" in page
     assert "System Message" not in page  # what docutils writes where a caption is not well formed
 
@@ -163,10 +161,8 @@ ATTACKS = (
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_nothing_that_files_say_becomes_part_of_the_page(attack: str):
-    records = [a_trial(16).record, a_trial(32, number=1, status="nan").record]
+    records = records_of([a_trial(16), a_trial(32, number=1, status="nan").ended(reason=attack)])
     verdict = decide(records, a_study())
-    outcome = records[-1].outcome.model_copy(update={"reason": attack})
-    records[-1] = records[-1].model_copy(update={"outcome": outcome})
     broken = Broken(arm=attack, tensor="x", trials=[0], reason=attack, dump=attack, hints=[attack])
     arms = [arm.model_copy(update={"arm": attack, "hardware": [attack]}) for arm in verdict.arms]
     changed = {"study": attack, "task_id": attack, "drill": attack, "arms": arms, "broken": [broken]}

@@ -28,7 +28,7 @@ from envknee.study.scaling_rule import Scaled, Scaling, scaled
 from envknee.study.space import Point
 from envknee.verdict.decide import decide
 from envknee.verdict.learning_cost import Seeds, cost
-from records import GPU, Trial, a_trial, write_study
+from records import GPU, Trial, a_trial, known, write_study
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -46,9 +46,6 @@ def a_study(rules: dict[str, Any], **learning: Any) -> Study:
     points = {"num_envs": [32, 64, 128, 256], "horizon": 16, "batch_size": 256, "repeats": 4}
     target = {"target_reward": 100, "target_episodes": 10, "budget_s": 50}
     return parse_study({"study": "rules", "arms": arms, "learning": points | target | learning})
-
-
-# --- Values
 
 
 @pytest.mark.parametrize(
@@ -98,9 +95,6 @@ def test_a_batch_of_several_ranks_comes_in_equal_parts() -> None:
         scaled(a_rule("library", 4), 6, 6, 5, world_size=2)
 
 
-# --- Bad input
-
-
 @pytest.mark.parametrize(
     ("rule", "num_envs", "horizon", "batch_size", "message"),
     [
@@ -118,9 +112,8 @@ def test_what_is_not_legal_is_told_with_the_nearest_that_is(rule, num_envs, hori
 
 def test_a_study_names_the_arm_before_anything_runs() -> None:
     study = a_study({"slow": "fixed_frames"}, num_envs=[48, 64])
-    with pytest.raises(
-        UserError, match=r"arms\.slow\.scaling: rule fixed_frames from 64 environments.*horizon would be"
-    ):
+    words = r"arms\.slow\.scaling: rule fixed_frames from 64 environments.*horizon would be"
+    with pytest.raises(UserError, match=words):
         space.plan(study)
 
 
@@ -147,9 +140,6 @@ def test_the_horizon_of_throughput_limits_is_not_changed_by_a_rule() -> None:
         parse_study({"study": "s", "arms": {"one": arm}, **sections})
 
 
-# --- Requests and plan
-
-
 def test_requests_hold_what_follows_and_where_it_came_from() -> None:
     study = a_study({"sqrt": "sqrt_lr", "frames": "fixed_frames"})
     requests: list[Request] = []
@@ -174,8 +164,8 @@ def test_a_request_without_a_rule_is_written_as_before() -> None:
 def test_a_rules_batch_may_be_larger_than_the_smallest_rollout_listed() -> None:
     # 32 x 16 = 512 transitions, and the base's batch is 1,024; at 32 environments the rule makes it 512.
     study = a_study({"library": "library"}, batch_size=1024)
-    assert study.learning is not None
-    assert [point.num_envs for point in space.legal_points(study.learning, study.world_sizes)] == [32, 64, 128, 256]
+    points = space.legal_points(known(study.learning), study.world_sizes)
+    assert [point.num_envs for point in points] == [32, 64, 128, 256]
 
 
 def test_the_plan_shows_derived_values() -> None:
@@ -200,9 +190,6 @@ def test_the_study_for_a_gpu_is_legal() -> None:
     rules = {arm.scaling.rule for arm in study.arms.values() if arm.scaling}
     assert len(rules) >= 4
     assert len(space.plan(study)) == len(study.arms) * 6 * 5
-
-
-# --- Verdict
 
 
 def measured(study: Study, seconds: Any) -> list[Trial]:
@@ -259,9 +246,8 @@ def test_report_figure_and_terminal_set_rules_side_by_side(tmp_path: Path) -> No
     folder = with_verdict(write_study(tmp_path / "rules", study, trials))
     draw.draw_all(folder)
     page = report.write(folder).read_text(encoding="utf-8")
-    assert (
-        "Rules side by side" in page and "<strong>sqrt</strong>: sqrt_lr from 64 environments: soonest at 256" in page
-    )
+    assert "Rules side by side" in page
+    assert "<strong>sqrt</strong>: sqrt_lr from 64 environments: soonest at 256" in page
     assert any("The limit moves with the rule" in said for _, said in terminal.sentences(evidence.verdict))
 
 
@@ -276,14 +262,11 @@ def test_limits_that_overlap_have_not_moved() -> None:
 def test_which_limit_is_named() -> None:
     study = a_study({"one": "library"})
     trials = measured(study, lambda r: {32: 20.0, 64: 10.0, 128: 20.0, 256: None}[r.num_envs])
-    rules = decide([trial.record for trial in trials], study).rules
-    assert rules is not None
-    (rule,) = rules.rules
+    (rule,) = known(decide([trial.record for trial in trials], study).rules).rules
     soonest, later = (next(p for p in rule.points if p.num_envs == size) for size in (64, 128))
     assert soonest.frames_to_target and later.frames_to_target
     assert rule.frames_ratio == pytest.approx(later.frames_to_target.value / soonest.frames_to_target.value)
     # The larger loss names the limit: frames against 1, seconds per frame against a half.
-    assert rule.seconds_per_frame_ratio is not None and rule.frames_ratio is not None
     expected = "PPO" if rule.frames_ratio > 2 * rule.seconds_per_frame_ratio else "simulator"
     assert rule.limit == expected
     lost = measured(study, lambda r: {32: 20.0, 64: 10.0, 128: None, 256: None}[r.num_envs])
@@ -298,9 +281,6 @@ def test_a_study_without_rules_says_nothing_of_them() -> None:
     assert verdict.rules is None
     assert "rules" not in json.loads(canonical_json(verdict))
     assert "rules" not in [entry.name for entry in registry.figures_of(study)]
-
-
-# --- Economy
 
 
 def test_sizes_that_are_shown_slower_get_no_more_seeds(tmp_path) -> None:
@@ -333,7 +313,6 @@ def test_equal_sizes_are_seldom_given_up() -> None:
     for _ in range(1000):
         first, second = np.exp(0.2 * generator.standard_normal((2, 3)))
         lower, upper = cost(Seeds(tuple(first)), 0.95).interval_lower, cost(Seeds(tuple(second)), 0.95).interval_upper
-        assert lower is not None and upper is not None
         apart += lower > upper
     assert apart < 50
 

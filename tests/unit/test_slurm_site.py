@@ -14,6 +14,7 @@ from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.space import plan
+from records import known
 
 PROFILE = Path(__file__).parents[2] / "workflow/profiles/slurm"
 
@@ -123,11 +124,9 @@ def test_a_node_that_does_not_show_what_slurm_gave_is_named(monkeypatch: pytest.
     monkeypatch.setenv(node.GIVEN, str(seen))
     assert node.missing_gpus() is None
     monkeypatch.setenv(node.GIVEN, str(seen + 2))
-    warning = node.missing_gpus()
-    assert warning is not None
-    assert (
-        warning.startswith(f"SLURM gave this job {seen + 2} GPUs on ") and f"CUDA shows {seen or 'none'}: " in warning
-    )
+    warning = known(node.missing_gpus())
+    assert warning.startswith(f"SLURM gave this job {seen + 2} GPUs on ")
+    assert f"CUDA shows {seen or 'none'}: " in warning
 
 
 def test_each_attempt_gets_more_time_up_to_the_partitions_limit():
@@ -152,9 +151,8 @@ def test_an_arm_of_several_nodes_is_one_job_that_starts_a_task_on_each():
     assert (asked["gres"], asked["nodes"], asked["tasks"], asked["mpi"]) == ("gpu:h100:4", 2, 2, "srun")
     assert jobs.prepare_job(study, mine).nodes == 1
     assert [str(shape) for shape in jobs.arms_by_shape(study)] == ["4 nodes' CPUs", "2 nodes of 4 GPUs"]
-    with pytest.raises(
-        UserError, match=r"arms\.wide: a trial asks for 2 nodes of 4 GPUs, and max_gpus of the site is 7"
-    ):
+    words = r"arms\.wide: a trial asks for 2 nodes of 4 GPUs, and max_gpus of the site is 7"
+    with pytest.raises(UserError, match=words):
         jobs.check_cap(study, Site(partition="gpu", max_gpus=7))
     jobs.check_cap(study, Site(partition="gpu", max_gpus=8))
     text = "\n".join(checks.problems(study, mine, a_cluster()))

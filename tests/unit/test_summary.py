@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from drawn import with_verdict
 from envknee.show import terminal
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.decide import decide
 from envknee.verdict.schema.study import Broken, Verdict
+from programs import run_main
 from published import PUBLISHED, verdict_of
 from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
 from rich.console import Console
@@ -50,9 +51,8 @@ def test_everything_that_a_verdict_says_stands_in_its_order():
     names = [line.split()[0] for line in lines if line.startswith("  ")]
     first = [names.index(name) for name in ("arm", "headline", "next", "throughput", "learning", "memory", "cost")]
     assert first == sorted(first)
-    assert any(
-        line.startswith("  throughput  reached at 32") and line.endswith("(horizon 8, batch 128)") for line in lines
-    )
+    (throughput,) = [line for line in lines if line.startswith("  throughput  reached at 32")]
+    assert throughput.endswith("(horizon 8, batch 128)")
     assert any(line.startswith("  note        of 4 trials 1 spent the budget first") for line in lines)
 
 
@@ -83,11 +83,7 @@ def test_an_arm_with_learning_trials_alone_has_its_learning_threshold_in_the_tab
 @pytest.mark.parametrize(
     ("seconds", "row", "line"),
     [
-        (
-            {16: [20.0], 32: [10.0]},
-            "32  target in 10.0 s  undecided (2 more seeds)",
-            "undecided up to 32 environments",
-        ),
+        ({16: [20.0], 32: [10.0]}, "32  target in 10.0 s  undecided (2 more seeds)", "undecided up to 32 environments"),
         (
             {16: [20.0, 21.0, 22.0]},
             "16  target in 21.0 s  undecided (no doubling measured)",
@@ -130,9 +126,8 @@ def test_nothing_that_files_say_can_steer_the_terminal():
     broken = Broken(arm=attack, tensor="x", trials=[0], reason=attack, dump=None, hints=[attack])
     changed = {"study": attack, "drill": attack, "arms": arms, "broken": [broken]}
     verdict = verdict.model_copy(update=changed)
-    text = "".join(
-        said_by(show, verdict, DEMO, 200, on_terminal=True) for show in (terminal.print_summary, terminal.print_answer)
-    )
+    shows = terminal.print_summary, terminal.print_answer
+    text = "".join(said_by(show, verdict, DEMO, 200, on_terminal=True) for show in shows)
     assert text.count("[red]x[/red]") > 8
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
 
@@ -181,43 +176,34 @@ def test_an_undecided_answer_says_what_would_decide_it():
     assert "undecided (1 more repeat)" in near
 
 
-def test_command_in_a_pipe_has_no_colours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_command_in_a_pipe_has_no_colours(tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]):
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
-    trials = fps_trials(PLATEAU)
-    folder = write_study(tmp_path / "demo", a_study(), trials)
-    folder.verdict.write_text(canonical_json(decide(records_of(trials), a_study())))
-    monkeypatch.setattr("sys.argv", ["summary", str(folder.root)])
-    terminal.main()
+    folder = with_verdict(write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU)))
+    run_main(terminal.main, folder.root)
     text = capsys.readouterr().out
     assert "\x1b" not in text
     assert text.endswith(f"report   {folder.report}  (not written yet)\nmore     envknee summary --all {folder.root}\n")
-    monkeypatch.setattr("sys.argv", ["summary", "--all", str(folder.root)])
-    terminal.main()
+    run_main(terminal.main, "--all", folder.root)
     text = capsys.readouterr().out
     assert "\x1b" not in text
     assert f"report   {folder.report}  (not written yet)\nverdict  {folder.verdict}\n" in text
 
 
-def test_where_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_where_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
-    monkeypatch.setattr("sys.argv", ["summary", "--where", str(folder.root)])
-    terminal.main()
-    assert capsys.readouterr().out == (
-        f"study demo: 9 of 15 trials measured; no report yet in {folder.root}, `make ui` shows every run\n"
-    )
+    run_main(terminal.main, "--where", folder.root)
+    said = f"study demo: 9 of 15 trials measured; no report yet in {folder.root}, `make ui` shows every run\n"
+    assert capsys.readouterr().out == said
     folder.report.write_text("")
     assert f"report {folder.report}, `make ui`" in terminal.where(folder)
     folder.study.unlink()  # a dry-run measured nothing
     assert terminal.where(folder) == f"nothing is measured yet; results will be in {folder.root}"
 
 
-def test_what_is_missing_is_named_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sys.argv", ["summary", str(tmp_path)])
+def test_what_is_missing_is_named_with_a_remedy(tmp_path: Path):
     with pytest.raises(UserError, match=r"envknee verdict"):
-        terminal.main()
+        run_main(terminal.main, tmp_path)
 
 
 def test_many_arms_of_several_gpus_leave_the_answer_in_twelve_lines():

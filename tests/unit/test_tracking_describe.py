@@ -7,7 +7,7 @@ from envknee.record.schema import Device
 from envknee.tracking.arms import best_trial, describe_study
 from envknee.tracking.system import system_metrics
 from envknee.tracking.view import view_of
-from records import CPU, a_study, a_trial, write_study
+from records import CPU, a_study, a_trial, known, write_study
 
 H100 = Device(type="cuda", name="NVIDIA H100 80GB HBM3", uuid=None, memory_gb=80.0)
 
@@ -21,13 +21,8 @@ def test_the_best_trial_is_the_soonest_at_the_target_then_the_best_then_the_fast
     censored = a_trial(16, number=3, kind="learning")
     late, soon = (a_trial(16, number=n, kind="learning", seconds=s) for n, s in ((4, 50.0), (5, 40.0)))
     broken = a_trial(16, number=6, status="oom")
-    for trials, number in (
-        ((fast, late, soon, censored), 5),
-        ((fast, censored, slow), 3),
-        ((slow, broken, fast), 1),
-    ):
-        best = best_trial(records_of(*trials))
-        assert best is not None and best.request.number == number
+    for trials, number in (((fast, late, soon, censored), 5), ((fast, censored, slow), 3), ((slow, broken, fast), 1)):
+        assert known(best_trial(records_of(*trials))).request.number == number
     assert best_trial(records_of(broken)) is None
 
 

@@ -55,11 +55,8 @@ def test_memory_that_settles_or_swings_is_no_leak(memory_gb):
 
 
 def test_episodes_of_one_step_are_noticed():
-    assert (
-        validity.at_once([1.0, None, 1.0]) is not None
-        and validity.at_once([1.0, 7.5]) is None
-        and validity.at_once([None]) is None
-    )
+    assert validity.at_once([1.0, None, 1.0]) is not None
+    assert validity.at_once([1.0, 7.5]) is None and validity.at_once([None]) is None
 
 
 def test_frames_are_frozen_only_where_no_pixel_of_any_environment_changes():
@@ -74,6 +71,5 @@ def test_frames_are_frozen_only_where_no_pixel_of_any_environment_changes():
 
 def test_ranks_that_learned_other_weights_did_not_train_together():
     assert validity.apart(["a", "a", "a"]) is None
-    assert validity.apart(["a", "b", "a", "c"]) == (
-        "rank 1, 3 of 4 learned other weights than rank 0: their gradients were not shared"
-    )
+    said = "rank 1, 3 of 4 learned other weights than rank 0: their gradients were not shared"
+    assert validity.apart(["a", "b", "a", "c"]) == said

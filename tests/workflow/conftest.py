@@ -23,6 +23,8 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.tracking.client import connect
 from envknee.tracking.store import locate_store
+from programs import succeeded
+from records import known
 from tracked import a_folder, a_study
 
 ROOT = Path(__file__).parents[2]
@@ -172,10 +174,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     workspace = Workspace(tmp_path_factory.mktemp("swept"))
     # As `.venv/bin/snakemake` is typed where no environment is activated.
     workspace.environment = ENVIRONMENT | {"PATH": os.defpath}
-    result = workspace.sweep(workspace.study())
-    assert result.returncode == 0, result.stdout
+    workspace.output = succeeded(workspace.sweep(workspace.study()))  # type: ignore[attr-defined]  # kept for the tests that look at it
     workspace.environment = ENVIRONMENT
-    workspace.output = result.stdout  # type: ignore[attr-defined]  # kept for the tests that look at it
     return workspace
 
 
@@ -215,8 +215,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = a_folder(tmp_path_factory.mktemp("store") / "demo", a_study())
     store = locate_store(a_study(), folder)
     connect(store)
-    assert store.database is not None
-    return store.database
+    return known(store.database)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ slurmd, slurm-client and munge, and no root. GPUs are links to /dev/null: jobs g
 """
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 import psutil
 from conftest import wait_for, wait_until_none
 from envknee.slurm.facts import fields_of
+from programs import a_program
 from tracking_server import free_port
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sinfo", "scontrol", "srun", "sbatch", "sstat")
@@ -118,12 +120,8 @@ class Cluster:
         key.chmod(0o600)
         # The executor plugin's job step drops every SLURM_ variable before what it starts: these put it back.
         for name in ("srun", "scontrol", "sstat"):
-            program = self.folder / "bin" / name
-            program.write_text(
-                f'#!/bin/sh\nSLURM_CONF={self.environment["SLURM_CONF"]} exec {shutil.which(name)} "$@"\n',
-                encoding="utf-8",
-            )
-            program.chmod(0o755)
+            body = f'SLURM_CONF={self.environment["SLURM_CONF"]} exec {shutil.which(name)} "$@"'
+            a_program(self.folder / "bin", name, body)
         self._daemon(
             "munged", f"--key-file={key}", f"--socket={self.folder}/run/munge.socket", "--force",
             f"--pid-file={self.folder}/run/munged.pid", f"--log-file={self.folder}/log/munged.log",
@@ -172,9 +170,8 @@ class Cluster:
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 title = " ".join(process.cmdline())  # as it names itself
-                is_step = (
-                    title.startswith("slurmstepd: [") and title.removeprefix("slurmstepd: [").partition(".")[0] in jobs
-                )
+                step = re.match(r"slurmstepd: \[([^.]*)", title)
+                is_step = step is not None and step[1] in jobs
                 if is_step or process.environ().get("SLURM_JOB_ID") in jobs:
                     process.suspend()
                     processes.append(process)
@@ -208,9 +205,8 @@ class Cluster:
 
     def ask(self, *command: str) -> str:
         """Run one of SLURM's commands and return what it prints; nothing where it fails."""
-        done = subprocess.run(
-            command, env=os.environ | self.environment, capture_output=True, text=True, timeout=60, check=False
-        )
+        environment = os.environ | self.environment
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
         return done.stdout.strip()
 
     def stop(self) -> None:
@@ -261,9 +257,8 @@ class Cluster:
     def _daemon(self, *command: str) -> None:
         """Start what goes to the background by itself."""
         with (self.folder / f"log/{command[0]}.err").open("a", encoding="utf-8") as errors:
-            subprocess.run(
-                command, env=os.environ | self.environment, stdout=errors, stderr=errors, timeout=30, check=True
-            )
+            environment = os.environ | self.environment
+            subprocess.run(command, env=environment, stdout=errors, stderr=errors, timeout=30, check=True)
 
     def _write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text, encoding="utf-8")

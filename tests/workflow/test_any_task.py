@@ -41,9 +41,8 @@ def test_a_task_without_cameras_has_no_rendering_and_no_pictures(tmp_path, task_
     assert record.phases_s["render"].median == 0 < record.phases_s["observation"].median
     assert not trial.frames.exists()
     # A figure of its study has no bars, and so no word, for what is never done.
-    study = parse_study(
-        {"study": "by-hand", "task": {"id": task_id}, "throughput": {"num_envs": 8, "horizon": 4, "batch_size": 16}}
-    )
+    sizes = {"num_envs": 8, "horizon": 4, "batch_size": 16}
+    study = parse_study({"study": "by-hand", "task": {"id": task_id}, "throughput": sizes})
     figure = draw_phases(Evidence(decide.decide([record], study), [record], lambda _: []))
     legends: list[Any] = figure.findobj(Legend)
     words = [text.get_text() for legend in legends for text in legend.get_texts()]

@@ -23,6 +23,7 @@ from envknee.trainers.common.metered import MeteredEnv
 from envknee.trainers.torchrl import async2
 from envknee.trainers.torchrl.learner import Learner
 from envknee.trainers.torchrl.rollouts import SampledActor
+from records import known
 from tensordict import TensorDict
 from tensordict.nn import AddStateIndependentNormalScale, InteractionType, TensorDictModule, set_interaction_type
 from torch import nn
@@ -67,8 +68,7 @@ def test_one_side_simulates_while_the_other_learns(tmp_path, monkeypatch):
     assert staleness(meter.rows) == [None, 0, 1, 1]
     for row in others:
         assert set(row.losses) == {"value", "surrogate", "entropy"}
-        assert row.pipeline is not None and row.pipeline.learner_s is not None
-        assert 0 < row.learn_s < row.pipeline.learner_s + 0.01  # what was waited for, of what was done
+        assert 0 < row.learn_s < known(row.pipeline).learner_s + 0.01  # what was waited for, of what was done
 
 
 def test_lean_frames_are_handed_over_as_bytes(tmp_path):
@@ -76,7 +76,6 @@ def test_lean_frames_are_handed_over_as_bytes(tmp_path):
     record, rows = quick.launch(trial), read_rows(trial)
     assert record.outcome.status == "ok" and staleness(rows) == [None, 0, 1]
     stock = quick.launch(a_pipeline(tmp_path / "stock", iterations=2))
-    assert record.rollout_gb is not None and stock.rollout_gb is not None
     assert record.rollout_gb < 0.26 * stock.rollout_gb
     assert [row.losses for row in rows] == [row.losses for row in read_rows(TrialFolder(tmp_path / "stock"))]
 
@@ -134,13 +133,10 @@ def test_a_trial_says_what_it_was_and_repeats(tmp_path):
     assert record.learner_s is not None and record.fps_total is not None
     rollout_gb = 8 * 8 * (6 * 24 * 24 + 4) * 4 / 1e9
     assert record.rollout_gb == pytest.approx(rollout_gb)
-    assert record.outcome.memory_map is not None
-    assert record.outcome.memory_map.rollout_gb == pytest.approx(
-        2 * rollout_gb, rel=0.02
-    )  # one to fill, one to learn from
+    # One to fill, one to learn from.
+    assert known(record.outcome.memory_map).rollout_gb == pytest.approx(2 * rollout_gb, rel=0.02)
     for row in rows:
-        assert row.phases_s is not None and row.iteration_s is not None
-        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.005)
+        assert sum(known(row.phases_s).values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.005)
         assert row.fps_total <= row.fps_env_step_inference < row.fps_env_step
     again, _ = trained_here(a_pipeline(tmp_path / "again", iterations=2))
     assert [(row.reward_mean, row.losses) for row in again.rows] == [(row.reward_mean, row.losses) for row in rows]

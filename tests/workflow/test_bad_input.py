@@ -15,6 +15,7 @@ from envknee.run import prepare
 from envknee.study.errors import UserError
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
+from programs import succeeded
 
 
 def assert_refused(result: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -26,11 +27,8 @@ def assert_refused(result: subprocess.CompletedProcess[str], *words: str) -> Non
 
 def test_a_study_that_is_not_legal_stops_before_anything_is_made(workspace: Workspace):
     study = workspace.study(throughput={"num_env": [4], "horizon": 0, "batch_size": 16})
-    assert_refused(
-        workspace.sweep(study),
-        "throughput.num_env: unknown key (did you mean 'num_envs'?)",
-        "throughput.horizon",
-    )
+    unknown = "throughput.num_env: unknown key (did you mean 'num_envs'?)"
+    assert_refused(workspace.sweep(study), unknown, "throughput.horizon")
     assert not (workspace.folder / "results").exists()
 
 
@@ -84,9 +82,8 @@ def test_rows_that_a_power_cut_took_are_told_and_only_their_trial_is_measured_ag
     path.write_bytes(torn)
     read = a_copy.module("limits.verdict", str(folder.root))
     assert_refused(read, "trials/0001/metrics.jsonl was changed after the measurement", "delete the folder")
-    result = a_copy.sweep(a_copy.study(), str(folder.trial(1).record.relative_to(a_copy.folder)))
-    assert result.returncode == 0, result.stdout
-    assert "trials/0001 is measured again: metrics.jsonl is not whole" in result.stdout
+    result = succeeded(a_copy.sweep(a_copy.study(), str(folder.trial(1).record.relative_to(a_copy.folder))))
+    assert "trials/0001 is measured again: metrics.jsonl is not whole" in result
     assert (folder.trial(1).root / "metrics.interrupted-1.jsonl").read_bytes() == torn
     assert {number: folder.trial(number).outcome.read_bytes() for number in (0, 2, 3)} == others
     assert len(load_records(folder)) == 4
@@ -103,9 +100,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Return a folder on a disk of its own of 32 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=32M", "tmpfs", str(disk)], check=False, capture_output=True
-    )
+    mount = ["mount", "-t", "tmpfs", "-o", "size=32M", "tmpfs", str(disk)]
+    mounted = subprocess.run(mount, check=False, capture_output=True)
     if mounted.returncode:
         pytest.skip("only root may mount a small disk")
     yield disk
@@ -142,8 +138,7 @@ def test_a_full_disk_loses_nothing(a_copy: Workspace, small_disk: Path):
     assert len(load_records(folder)) == 3
 
     filler.unlink()
-    result = a_copy.measure(a_copy.study())
-    assert result.returncode == 0, result.stdout
+    succeeded(a_copy.measure(a_copy.study()))
     assert len(load_records(folder)) == 4
     assert {number: folder.trial(number).outcome.read_bytes() for number in range(3)} == before
 

@@ -28,6 +28,8 @@ from envknee.run import launch, nodes
 from envknee.run.container import apptainer, enter
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
+from programs import succeeded
+from records import known
 
 CONTAINERS = ROOT / "containers"
 DEFINITION, DOCKERFILE = (CONTAINERS / name for name in ("isaaclab.def", "Dockerfile"))
@@ -95,6 +97,27 @@ def measured(trial: TrialFolder) -> Record:
     return read_model(trial.record, Record, "")
 
 
+def start_launcher(trial: TrialFolder, image: Path, scratch: Path) -> subprocess.Popen[bytes]:
+    """Start the launcher of a trial in an image, with temporary files in `scratch`."""
+    scratch.mkdir()
+    command = [sys.executable, "-m", "envknee.run.launch", str(trial.root), str(image)]
+    return subprocess.Popen(command, cwd=scratch.parent, env=ENVIRONMENT | {"TMPDIR": str(scratch)})
+
+
+def swept_in(workspace: Workspace, **sections: str) -> tuple[Path, Environment]:
+    """Sweep a trial in an image, and again; return the study and where the trial ran."""
+    sweep = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
+    study = workspace.study(learning=None, throughput=sweep, **sections)
+    workspace.prepared()
+    succeeded(workspace.measure(study))
+    record = measured(workspace.results().trial(0))
+    assert record.outcome.status == "ok" and record.request.runtime == sections["runtime"]
+    where = known(record.outcome.environment)
+    assert where.git_commit and "snakemake" not in where.packages  # the host has it, the image has not
+    assert "Nothing to be done" in succeeded(workspace.measure(study))
+    return study, where
+
+
 # --- For real ----------------------------------------------------------------------------------------------------------
 
 
@@ -102,10 +125,10 @@ def measured(trial: TrialFolder) -> Record:
 def test_the_image_holds_what_is_pinned_and_says_what_it_is(sif: Path) -> None:
     image = apptainer.describe(sif)
     apptainer.check_fits(sif, image)
-    assert image.sif_sha256 is not None
     assert image.labels["org.envknee.base"] == "debian:bookworm"
     assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", image.labels["org.envknee.git-commit"])
-    assert re.fullmatch(r"[0-9a-f]{64}", image.sif_sha256) and re.fullmatch(r"[0-9a-f]{64}", image.content_sha256)
+    for sha256 in (image.sif_sha256, image.content_sha256):
+        assert re.fullmatch(r"[0-9a-f]{64}", known(sha256))
     assert apptainer.describe(sif) == image  # as kept beside it
 
 
@@ -115,19 +138,8 @@ def test_a_sweep_runs_its_trials_in_the_image(sif: Path, workspace: Workspace) -
     in_place = workspace.folder / "containers/isaaclab.sif"
     link_or_copy(sif, in_place)
     os.utime(in_place)  # newer than what it is made of: not built again
-    sweep = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
-    study = workspace.study(runtime="apptainer", learning=None, throughput=sweep)
-    workspace.prepared()  # newer than the image: prepared in it below
-    done = workspace.measure(study)
-    assert done.returncode == 0, done.stdout
-    record = measured(workspace.results().trial(0))
-    where = record.outcome.environment
-    assert where is not None and where.image == apptainer.describe(sif)
-    assert record.outcome.status == "ok" and record.request.runtime == "apptainer"
-    assert "snakemake" not in where.packages  # the host has it, the image has not
-    assert where.git_commit
-    again = workspace.measure(study)
-    assert again.returncode == 0 and "Nothing to be done" in again.stdout
+    study, where = swept_in(workspace, runtime="apptainer")  # what was prepared is newer than the image
+    assert where.image == apptainer.describe(sif)
     os.utime(in_place)  # another time, the same content: asked for again, and not measured again
     before = workspace.results().trial(0).outcome.stat().st_mtime_ns
     assert workspace.measure(study).returncode == 0
@@ -146,12 +158,8 @@ def test_kernels_for_gpus_were_compiled_without_one(sif: Path) -> None:
     kernels = json.loads(done.stdout)
     assert len(kernels) > 50 and all(path.endswith(".sm90.cubin") for path, _ in kernels)
     assert {head[:8] + head[36:] for _, head in kernels} == {"7f454c46be00"}  # ELF for EM_CUDA, 190
-    for name in (
-        "render_megakernel",
-        "eval_articulation_fk_tile",
-        "newton._src.solvers.mujoco.kernels",
-        "envknee.lean",
-    ):
+    tiles = ("render_megakernel", "eval_articulation_fk_tile", "newton._src.solvers.mujoco.kernels", "envknee.lean")
+    for name in tiles:
         assert any(name in path for path, _ in kernels), name
 
 
@@ -201,8 +209,7 @@ def test_two_nodes_train_together_in_the_image_on_paths_with_commas_and_spaces(s
 @pytest.mark.timeout(1800)
 def test_what_runs_too_long_is_ended_in_the_image_too(sif: Path, tmp_path: Path) -> None:
     trial = a_trial(tmp_path / "0000", runtime="apptainer", iterations=100_000, limit_s=12.0)
-    done = Workspace(tmp_path).module("launch", str(trial.root), str(sif))
-    assert done.returncode == 0, done.stdout
+    succeeded(Workspace(tmp_path).module("launch", str(trial.root), str(sif)))
     assert measured(trial).outcome.status == "timeout"
     assert trial_processes(tmp_path) == []
 
@@ -213,13 +220,8 @@ def test_every_kernel_came_with_the_image_and_a_launcher_that_ends_leaves_no_tri
     sif: Path, workspace: Workspace, number: signal.Signals, observations: str
 ) -> None:
     scratch = workspace.folder / "scratch"
-    scratch.mkdir()
     trial = a_trial(workspace.folder / "0000", runtime="apptainer", iterations=100_000, observations=observations)
-    launcher = subprocess.Popen(
-        [sys.executable, "-m", "envknee.run.launch", str(trial.root), str(sif)],
-        cwd=workspace.folder,
-        env=ENVIRONMENT | {"TMPDIR": str(scratch)},
-    )
+    launcher = start_launcher(trial, sif, scratch)
     wait_for(lambda: trial.metrics.exists() and trial.metrics.stat().st_size > 0)
     assert trial_processes(workspace.folder)
     files = [path for path in scratch.glob("envknee-ranks-*/kernels/**/*") if path.is_symlink() or path.is_file()]
@@ -233,9 +235,7 @@ def test_every_kernel_came_with_the_image_and_a_launcher_that_ends_leaves_no_tri
 
 
 @pytest.mark.timeout(1800)
-def test_nothing_of_the_host_comes_in_but_what_is_named(
-    sif: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_of_the_host_comes_in_but_what_is_named(sif: Path, tmp_path: Path, monkeypatch) -> None:
     readable, writable = tmp_path / "readable", tmp_path / "writable"
     for folder in (readable, writable):
         folder.mkdir()
@@ -255,18 +255,10 @@ def test_nothing_of_the_host_comes_in_but_what_is_named(
         " 'root': tries(pathlib.Path('/opt/envknee/file')), 'home': os.listdir(os.path.expanduser('~')),"
         " 'capabilities': status.split('CapEff:')[1].split()[0], 'more': status.split('NoNewPrivs:')[1].split()[0]}))"
     )
-    words = apptainer.command_in(
-        sif,
-        ["python", "-c", code, str(tmp_path)],
-        writable=[writable],
-        readable=[readable],
-        folder=writable,
-        gpus=False,
-    )
+    inside = ["python", "-c", code, str(tmp_path)]
+    words = apptainer.command_in(sif, inside, writable=[writable], readable=[readable], folder=writable, gpus=False)
     variables = apptainer.variables_for(os.environ | {"OMP_NUM_THREADS": "3"}, {"SAID": 'a,b="$HOME" c'})
-    done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    printed = json.loads(done.stdout)
+    printed = json.loads(succeeded(subprocess.run(words, env=variables, capture_output=True, text=True, check=False)))
     assert "secret" not in str(printed["variables"])
     assert printed["variables"]["OMP_NUM_THREADS"] == "3" and printed["variables"]["SAID"] == 'a,b="$HOME" c'
     assert printed["seen"] == ["readable", "writable"]
@@ -346,8 +338,7 @@ def test_an_ordinary_user_builds_where_the_kernel_lets_them(tmp_path_factory: py
         assert done.returncode == 0, done.stderr[-3000:]
         assert (folder / "sandbox/usr/bin/apt-get").exists()
         (folder / "nothing.def").write_text("Bootstrap: scratch\n")
-        options = re.search(r"--mksquashfs-args=\"(.*)\"", (CONTAINERS / "build.sh").read_text())
-        assert options is not None
+        options = known(re.search(r"--mksquashfs-args=\"(.*)\"", (CONTAINERS / "build.sh").read_text()))
         pack = ["apptainer", "build", f"--mksquashfs-args={options[1].replace('$time', '1700000000')}"]
         done = subprocess.run(
             [*as_builder, *pack, f"{name}/nothing.sif", f"{name}/nothing.def"],
@@ -401,43 +392,24 @@ def podman(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 
 @pytest.mark.timeout(1800)
 def test_a_sweep_runs_its_trials_with_podman(podman: str, workspace: Workspace) -> None:
-    sweep = {"num_envs": 4, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
-    study = workspace.study(runtime="docker", image=podman, learning=None, throughput=sweep)
-    workspace.prepared()
-    done = workspace.measure(study)
-    assert done.returncode == 0, done.stdout
-    record = measured(workspace.results().trial(0))
-    where = record.outcome.environment
-    assert where is not None and where.image is not None and record.outcome.status == "ok"
+    _, where = swept_in(workspace, runtime="docker", image=podman)
+    image = known(where.image)
     named = subprocess.run(
         ["podman", "image", "inspect", "--format", "{{.Id}}", podman], env=ENVIRONMENT, capture_output=True, text=True,
         check=True,
     ).stdout.strip()  # fmt: skip
-    assert (where.image.sif_sha256, where.image.content_sha256) == (None, named)
-    assert where.git_commit and "snakemake" not in where.packages
-    again = workspace.measure(study)
-    assert again.returncode == 0 and "Nothing to be done" in again.stdout
+    assert (image.sif_sha256, image.content_sha256) == (None, named)
     missing = workspace.sweep(workspace.study(study="other", runtime="docker", image="no-such-image"), "-n")
     assert missing.returncode != 0 and "image 'no-such-image' is not there" in missing.stdout
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_launcher_that_ends_leaves_no_container_behind(
-    podman: str, workspace: Workspace, number: signal.Signals
-) -> None:
-    scratch = workspace.folder / "scratch"
-    scratch.mkdir()
-    pinned, trial = (
-        workspace.folder / "image.json",
-        a_trial(workspace.folder / "0000", runtime="docker", iterations=100_000),
-    )
-    assert workspace.module("docker", podman, str(pinned)).returncode == 0
-    launcher = subprocess.Popen(
-        [sys.executable, "-m", "envknee.run.launch", str(trial.root), str(pinned)],
-        cwd=workspace.folder,
-        env=ENVIRONMENT | {"TMPDIR": str(scratch)},
-    )
+def test_a_launcher_that_ends_leaves_no_container_behind(podman: str, workspace: Workspace, number: signal.Signals):
+    scratch, pinned = (workspace.folder / name for name in ("scratch", "image.json"))
+    trial = a_trial(workspace.folder / "0000", runtime="docker", iterations=100_000)
+    succeeded(workspace.module("docker", podman, str(pinned)))
+    launcher = start_launcher(trial, pinned, scratch)
     wait_for(lambda: trial.metrics.exists())
     running = ["podman", "ps", "--quiet", "--all"]
     assert subprocess.run(running, env=ENVIRONMENT, capture_output=True, check=True).stdout
@@ -446,9 +418,6 @@ def test_a_launcher_that_ends_leaves_no_container_behind(
     wait_until_none(lambda: trial_processes(workspace.folder), timeout_s=15)
     wait_for(lambda: not subprocess.run(running, env=ENVIRONMENT, capture_output=True, check=True).stdout, timeout_s=15)
     wait_for(lambda: not list(scratch.glob("envknee-ranks-*")), timeout_s=15)
-
-
-# --- Twice -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.timeout(1800)
@@ -463,9 +432,8 @@ def test_two_builds_of_one_commit_have_the_same_content(sif: Path, tmp_path: Pat
 def test_a_result_of_another_image_is_not_taken_for_this_ones(sif: Path, tmp_path: Path) -> None:
     trial = a_trial(tmp_path / "0000", runtime="apptainer")
     this = apptainer.describe(sif)
-    outcome = Outcome.model_construct(
-        environment=Environment.model_construct(image=this.model_copy(update={"content_sha256": "0" * 64}))
-    )
+    other = this.model_copy(update={"content_sha256": "0" * 64})
+    outcome = Outcome.model_construct(environment=Environment.model_construct(image=other))
     with pytest.raises(launch.UserError, match=f"another image .content 000000000000, now {this.content_sha256[:12]}"):
         launch._check_measured_in(trial, outcome, this)
 
@@ -485,17 +453,13 @@ def test_a_trial_on_the_host_that_belongs_into_the_image_is_refused(tmp_path: Pa
 
 @needs_apptainer
 def test_without_an_image_the_workflow_would_build_one_first(workspace: Workspace) -> None:
-    done = workspace.sweep(workspace.study(runtime="apptainer"), "-n")
-    assert done.returncode == 0, done.stdout
-    generated = re.search(r"output files have to be generated:\n\s*(.*)", done.stdout)
-    assert generated is not None and "image" in generated[1].split(", ")
+    done = succeeded(workspace.sweep(workspace.study(runtime="apptainer"), "-n"))
+    assert "image" in known(re.search(r"output files have to be generated:\n\s*(.*)", done))[1].split(", ")
     done = workspace.sweep(workspace.study(), "-n")
     assert done.returncode == 0 and "image" not in done.stdout
 
 
-def test_without_apptainer_a_sweep_says_so_before_it_starts(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_apptainer_a_sweep_says_so_before_it_starts(workspace: Workspace, monkeypatch) -> None:
     monkeypatch.setitem(ENVIRONMENT, "PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
     if shutil.which("apptainer", path=ENVIRONMENT["PATH"]):
         pytest.skip("apptainer is where everything is")
@@ -530,9 +494,7 @@ def test_an_image_of_a_commit_with_other_packages_is_refused_before_anything_sta
 
 
 def digest(path: Path) -> str:
-    pinned = re.search(r"ubuntu:24\.04@sha256:[0-9a-f]{64}\b", path.read_text())
-    assert pinned is not None
-    return pinned[0]
+    return known(re.search(r"ubuntu:24\.04@sha256:[0-9a-f]{64}\b", path.read_text()))[0]
 
 
 def test_both_ways_to_the_cuda_image_start_from_one_digest() -> None:
@@ -541,8 +503,7 @@ def test_both_ways_to_the_cuda_image_start_from_one_digest() -> None:
 
 def test_every_argument_of_the_definition_has_a_default() -> None:
     text = DEFINITION.read_text()
-    arguments = re.search(r"^%arguments\n((?:    \w+=\S+\n)+)", text, re.MULTILINE)
-    assert arguments is not None
+    arguments = known(re.search(r"^%arguments\n((?:    \w+=\S+\n)+)", text, re.MULTILINE))
     assert set(re.findall(r"^    (\w+)=", arguments[1], re.MULTILINE)) == set(re.findall(r"{{ (\w+) }}", text))
 
 

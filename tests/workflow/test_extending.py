@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ENVIRONMENT, ROOT, Workspace
+from programs import a_program
 
 FILE = re.compile(r"^`(?P<path>[\w./-]+)`:\n\n```\w+\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -20,11 +21,8 @@ def checkout(tmp_path: Path) -> Path:
     """Return a copy of the project, as a person who extends it has it, with its Python where `make setup` puts that."""
     copy = tmp_path / "checkout"
     shutil.copytree(ROOT, copy, ignore=LEFT_OUT, symlinks=True)
-    (copy / ".venv/bin").mkdir(parents=True)
     # Not a link, behind which Python would not find its packages.
-    python = copy / ".venv/bin/python"
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="utf-8")
-    python.chmod(0o755)
+    a_program(copy / ".venv/bin", "python", f'exec "{sys.executable}" "$@"')
     return copy
 
 

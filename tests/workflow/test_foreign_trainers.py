@@ -20,6 +20,7 @@ from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.space import Point, Slot
 from envknee.trainers.command import program
+from programs import succeeded
 from test_command_trainer import measured
 from tracked import stored_runs
 
@@ -83,19 +84,13 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
     assert built.returncode == 0, built.stdout
     (wheel,) = (tmp_path / "wheel").glob("envknee-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    for name in (
-        "Snakefile",
-        "workflow/rules/sweep.smk",
-        "workflow/profiles/default/config.yaml",
-        "containers/requirements.lock",
-    ):
-        assert f"envknee/project/{name}" in names
+    project = "Snakefile", "workflow/rules/sweep.smk", "workflow/profiles/default/config.yaml"
+    assert {f"envknee/project/{name}" for name in (*project, "containers/requirements.lock")} <= names
     assert "envknee/trainers/command/presets/mjlab.yaml" in names
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True, timeout=120)
     python = tmp_path / "venv/bin/python"
-    subprocess.run(
-        [str(python), "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel)], check=True, timeout=120
-    )
+    install = [str(python), "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run(install, check=True, timeout=120)
     (site,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
     (own,) = Path(sys.prefix).glob("lib/python3*/site-packages")
     (site / "without.py").write_text(WITHOUT, encoding="utf-8")
@@ -103,10 +98,9 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
     (tmp_path / "fake.yaml").write_text(FAKE_PRESET, encoding="utf-8")
     command = ["--num-envs", "8..64", "--preset", "fake.yaml", "--repeats", "2", "--iterations", "3", "--name", "fake"]
     arguments = [*command, "--", sys.executable, str(ROOT / "tests/workflow/fake_trainer.py")]
-    result = knee(python, tmp_path, *arguments)
-    assert result.returncode == 0, result.stdout
+    result = succeeded(knee(python, tmp_path, *arguments))
     folder = StudyFolder(tmp_path / "results/fake")
-    assert_whole(folder, result.stdout, ["ok"] * 6 + ["oom"] * 2)
+    assert_whole(folder, result, ["ok"] * 6 + ["oom"] * 2)
     where = subprocess.run(
         [str(python), "-m", "envknee", "replay", "--verify", str(folder.root)], cwd=tmp_path, text=True, timeout=300,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, env={**os.environ, "PYTHONPATH": ""},
@@ -137,15 +131,12 @@ def test_isaac_labs_own_commands_are_measured_unchanged(preset: str, command: li
     assert record.outcome.status == "ok" and record.outcome.environment is not None
     assert record.outcome.environment.packages["isaaclab"] == "3.0.0"
     assert record.fps_total is not None and record.fps_total.iterations == 2
-    assert all(row.collect_s and row.learn_s for row in read_rows(trial)), (
-        "RSL-RL tells how long it collected and learned"
-    )
+    # RSL-RL tells how long it collected and learned.
+    assert all(row.collect_s and row.learn_s for row in read_rows(trial))
 
 
 @pytest.mark.parametrize("library", ["rl_games", "skrl", "sb3"])
-def test_isaac_lab_with_its_other_libraries_is_measured_unchanged(
-    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_isaac_lab_with_its_other_libraries_is_measured_unchanged(library: str, tmp_path: Path, monkeypatch):
     """One trial each. Episodes are so short that each rollout ends some."""
     monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")  # RL-Games would compile its network for a minute
     command = [
@@ -196,11 +187,9 @@ def test_a_real_program_is_swept_to_a_verdict(name: str, command: list[str], opt
     runs = stored_runs(folder, name="real")
     fps = [run.data.metrics["fps_total"] for run in runs if "trial" in run.data.tags]
     assert len(runs) == 7 and len(fps) == 6 and min(fps) > 0
-    made = workspace.module("replay", str(folder.root), "--name", "again")
-    assert made.returncode == 0, made.stdout
+    succeeded(workspace.module("replay", str(folder.root), "--name", "again"))
     again = workspace.prepared("again")
-    replayed = workspace.sweep(again.study, str(again.trial(0).record.relative_to(tmp_path)))
-    assert replayed.returncode == 0, replayed.stdout
+    succeeded(workspace.sweep(again.study, str(again.trial(0).record.relative_to(tmp_path))))
     (record,) = load_records(again)
     assert record.outcome.status == "ok" and record.request.command == load_records(folder)[0].request.command
     verified = workspace.module("replay", "--verify", str(folder.root))

@@ -2,6 +2,7 @@
 
 import functools
 from pathlib import Path
+from typing import Literal
 
 import gymnasium
 import numpy
@@ -57,8 +58,8 @@ def test_frames_normalized_one_by_one_are_what_isaac_lab_gives(frames: int, chan
     assert all(torch.equal(now, then) for now, then in kept)  # what a trainer keeps is nobody else's
 
 
-def test_a_task_without_a_stack_of_frames_says_so():
-    with pytest.raises(
-        UserError, match=r"observations: per_frame is for tasks that stack camera frames.*CartPoleEnv has no"
-    ):
-        use("per_frame", gymnasium.make("CartPole-v1"))
+@pytest.mark.parametrize("observations", ["per_frame", "lean"])
+def test_a_task_without_a_stack_of_frames_says_so(observations: Literal["per_frame", "lean"]):
+    words = f"observations: {observations} is for tasks that stack camera frames.*CartPoleEnv has no"
+    with pytest.raises(UserError, match=words):
+        use(observations, gymnasium.make("CartPole-v1"))

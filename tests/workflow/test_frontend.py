@@ -48,9 +48,10 @@ def put(simulated: Any, state: dict[str, torch.Tensor], chosen: torch.Tensor) ->
         write(**{kind: state[kind][chosen.cpu()].to(simulated.device)}, env_ids=ids)
 
 
-def run(
-    folder: Path, frontend: str, device: str, observations: str, begun: list[dict], after: list[dict]
-) -> list[dict]:
+States = list[dict[str, Any]]
+
+
+def run(folder: Path, frontend: str, device: str, observations: str, begun: States, after: States) -> States:
     """Step from each state; return what each step gave, and the joints after it. `after`: joints for those that were reset."""
     trial = a_trial(folder, frontend=frontend, observations=observations, gpus=int(device != "cpu"), **SIZES)
     request = read_model(trial.request, Request, "")

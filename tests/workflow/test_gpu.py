@@ -22,11 +22,10 @@ from envknee.record.schema import Record
 from envknee.run import launch
 from envknee.study.errors import UserError
 from PIL import Image
+from programs import succeeded
+from records import known
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
 SIZE = {"env.scene.tiled_camera.width": 96, "env.scene.tiled_camera.height": 96}
 POINT: dict[str, Any] = {"gpus": 1, "num_envs": 256, "horizon": 16, "batch_size": 1024, "overrides": SIZE}
@@ -35,8 +34,7 @@ POINT: dict[str, Any] = {"gpus": 1, "num_envs": 256, "horizon": 16, "batch_size"
 @pytest.fixture
 def gpu() -> Iterator[Gpu]:
     """Return the GPU, and check that the test left it as it was: nothing of a trial stays behind."""
-    device = environment.gpu_of("cuda:0")
-    assert device is not None
+    device = known(environment.gpu_of("cuda:0"))
     before_gb = device.used_gb()
     yield device
     deadline = time.monotonic() + 10
@@ -55,8 +53,7 @@ def test_the_phases_by_cuda_events_add_up_to_the_hosts_clock(tmp_path, gpu):
     assert record.outcome.status == "ok" and record.phases_s is not None
     assert min(spread.median for spread in record.phases_s.values()) > 0
     for row in read_rows(trial)[2:]:
-        assert row.phases_s is not None and row.iteration_s is not None
-        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
+        assert sum(known(row.phases_s).values()) == pytest.approx(row.iteration_s, rel=0.03)
 
 
 def test_compare_catches_frames_normalized_one_by_one(workspace):
@@ -70,8 +67,7 @@ def test_compare_catches_frames_normalized_one_by_one(workspace):
     study = workspace.study(arms=arms, task={"overrides": overrides}, throughput=sweep, learning=None)
     # Only the trials: a GPU host without MLflow can measure them, too.
     trials = [workspace.results().trial(number).record for number in range(6)]
-    result = workspace.sweep(study, *(str(path.relative_to(workspace.folder)) for path in trials), timeout_s=580)
-    assert result.returncode == 0, result.stdout
+    succeeded(workspace.sweep(study, *(str(path.relative_to(workspace.folder)) for path in trials), timeout_s=580))
     folder = str(workspace.results().root)
     compared = workspace.module("compare", f"{folder}:stock", f"{folder}:per-frame")
     print(compared.stdout)  # seen with pytest -s
@@ -101,7 +97,6 @@ def test_the_cost_of_a_trial_is_what_a_gpu_can_take(tmp_path, gpu):
     trial = a_trial(tmp_path / "cost", **POINT, iterations=3)
     record = launch.launch(trial)
     assert record.gpu_hours is not None and record.gpu_hours * 3600 >= record.train_s > 0
-    assert record.energy_j is not None
     assert 10 < record.energy_j / (record.gpu_hours * 3600) < 1500  # watts: from idle to the largest cards
     powers_w = [row.gpu_power_w for row in read_rows(trial)]
     assert all(power_w is not None and 10 < power_w < 1500 for power_w in powers_w)
@@ -110,15 +105,13 @@ def test_the_cost_of_a_trial_is_what_a_gpu_can_take(tmp_path, gpu):
 
 def test_the_memory_map_adds_up_and_counts_the_rollout(tmp_path, gpu):
     record = run(tmp_path / "memory", iterations=3)
-    memory = record.outcome.memory_map
-    assert memory is not None
+    memory = known(record.outcome.memory_map)
     observations_gb = 256 * 16 * 2 * 3 * 96 * 96 * 4 / 1e9
     assert observations_gb < memory.rollout_gb < 1.01 * observations_gb
     assert memory.static_gb > 0.3 and memory.model_gb > 0 and memory.learner_gb > 0 and memory.slack_gb >= 0
     assert abs(memory.unattributed_gb) < 0.05 * memory.device_used_gb
     assert 0 < memory.libraries_gb < 1
     newest = read_rows(launch.TrialFolder(tmp_path / "memory"))[-1].memory
-    assert newest.torch_peak_allocated_gb is not None and newest.torch_peak_reserved_gb is not None
     assert memory.slack_gb == pytest.approx(newest.torch_peak_reserved_gb - newest.torch_peak_allocated_gb)
     parts_gb = memory.rollout_gb + memory.collecting_gb + memory.model_gb + memory.learner_gb
     assert parts_gb <= newest.torch_peak_allocated_gb < memory.static_gb + parts_gb + 0.05
@@ -139,9 +132,8 @@ def test_the_memory_map_adds_up_and_counts_the_rollout(tmp_path, gpu):
 def test_memory_runs_out_where_it_strikes_and_the_gpu_is_clean_afterwards(tmp_path, gpu, stage, changes):
     record = run(tmp_path / stage, **changes)
     assert record.outcome.status == "oom", record.outcome
-    assert record.outcome.failure is not None
-    assert (record.outcome.failure.tensor, record.outcome.failure.requested_gb is not None) == (stage, True)
-    assert record.outcome.memory_map is not None
+    failure = known(record.outcome.failure)
+    assert failure.tensor == stage and failure.requested_gb is not None and record.outcome.memory_map is not None
 
 
 def test_a_cleared_cache_gives_memory_back_and_hides_no_peak(tmp_path, gpu):
@@ -188,8 +180,7 @@ def test_what_does_not_fit_fits_in_smaller_parts(tmp_path, gpu):
 def test_a_gpu_is_found_under_the_name_that_a_scheduler_gives_it(tmp_path, gpu, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpu.uuid)
     record = run(tmp_path / "remapped")
-    assert record.outcome.environment is not None
-    assert gpu.uuid.endswith(record.outcome.environment.device.uuid or "?")
+    assert gpu.uuid.endswith(known(record.outcome.environment).device.uuid or "?")
 
 
 BALLAST = """
@@ -250,12 +241,9 @@ def test_two_gpus_train_together_and_tell_of_both(tmp_path):
     assert (record.outcome.status, record.world_size, record.num_envs_total) == ("ok", 2, 512)
     assert record.outcome.ranks is not None and len({rank.device.uuid for rank in record.outcome.ranks}) == 2
     for row in read_rows(trial)[2:]:
-        assert row.ranks is not None
-        for rank in row.ranks:
-            assert rank.phases_s is not None
-            assert sum(rank.phases_s.values()) == pytest.approx(rank.iteration_s, rel=0.03)
-    first, second = (result.memory_map for result in record.outcome.ranks)
-    assert first is not None and second is not None
+        for rank in known(row.ranks):
+            assert sum(known(rank.phases_s).values()) == pytest.approx(rank.iteration_s, rel=0.03)
+    first, second = (known(result.memory_map) for result in record.outcome.ranks)
     # No rank has a context on another's GPU: both use the same.
     assert first.device_used_gb == pytest.approx(second.device_used_gb, rel=0.05)
     assert first.other_processes_gb is not None and first.other_processes_gb < 0.1
@@ -268,8 +256,7 @@ def test_lean_ranks_side_by_side_on_two_gpus_learn_the_same_weights(tmp_path):
     assert (record.outcome.status, record.world_size) == ("ok", 2), record.outcome
     stock = run(tmp_path / "stock", gpus=2, num_envs=512, horizon=32, iterations=3)
     for lean_rank, stock_rank in zip(record.outcome.ranks or [], stock.outcome.ranks or [], strict=True):
-        assert lean_rank.memory_map is not None and stock_rank.memory_map is not None
-        assert lean_rank.memory_map.rollout_gb < 0.2 * stock_rank.memory_map.rollout_gb
+        assert known(lean_rank.memory_map).rollout_gb < 0.2 * known(stock_rank.memory_map).rollout_gb
 
 
 @two_gpus
@@ -296,8 +283,7 @@ def test_trials_side_by_side_are_on_different_gpus(tmp_path):
 def test_what_neighbours_cost_is_measured_on_a_gpu_for_each(workspace):
     study = workspace.study(learning=None, arms={"lean": {"gpus": 1, "observations": "lean"}})
     arguments = ["--num-envs", "64", "128", "--horizon", "8", "--rounds", "2", "--output", "beside"]
-    result = workspace.module("neighbours", str(study), *arguments, timeout_s=600)
-    assert result.returncode == 0, result.stdout
+    succeeded(workspace.module("neighbours", str(study), *arguments, timeout_s=600))
     kept = json.loads((workspace.folder / "beside/neighbours.json").read_text(encoding="utf-8"))
     assert {(point["num_envs"], point["blocks"]) for point in kept["measured"]} == {
         (n, b) for n in (64, 128) for b in (1, 2)
@@ -332,16 +318,13 @@ def test_a_pipeline_simulates_on_one_gpu_and_learns_on_the_other(tmp_path, obser
     trial = a_trial(tmp_path / "pipeline", **POINT | pipeline)
     record = launch.launch(trial)
     assert (record.outcome.status, record.outcome.warnings, record.devices) == ("ok", [], 2), record.outcome
-    assert record.outcome.environment is not None and record.outcome.learner_device is not None
-    assert record.outcome.environment.device.uuid != record.outcome.learner_device.uuid
+    assert known(record.outcome.environment).device.uuid != known(record.outcome.learner_device).uuid
     assert record.staleness is not None and record.staleness.median == 1
     for row in read_rows(trial)[2:]:
-        assert row.pipeline is not None and row.pipeline.learner_s is not None and row.pipeline.memory is not None
+        assert row.pipeline is not None and row.pipeline.memory is not None
         assert row.learn_s < row.pipeline.learner_s + 0.01  # what was waited for, of what was done
-        assert row.phases_s is not None and row.iteration_s is not None
-        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03)
-    simulating, learning = record.outcome.memory_map, record.outcome.learner_memory_map
-    assert simulating is not None and learning is not None and record.rollout_gb is not None
+        assert sum(known(row.phases_s).values()) == pytest.approx(row.iteration_s, rel=0.03)
+    simulating, learning = known(record.outcome.memory_map), known(record.outcome.learner_memory_map)
     assert simulating.rollout_gb < 0.01 < record.rollout_gb < learning.rollout_gb
     assert 0.3 < learning.static_gb < 0.8 and simulating.static_gb > 0.3  # a CUDA context, and one with a simulation
 

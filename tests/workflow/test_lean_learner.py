@@ -29,10 +29,7 @@ pytestmark = [pytest.mark.numerics, pytest.mark.usefixtures("one_thread")]
 
 
 def make(
-    steps: LearnerSteps | None,
-    device: str = "cpu",
-    actor_normalization: bool = False,
-    **settings: Any,
+    steps: LearnerSteps | None, device: str = "cpu", actor_normalization: bool = False, **settings: Any
 ) -> tuple[Any, LeanFrameStack]:
     """Return PPO as OnPolicyRunner makes it (stock for no steps), and the stack that gives its frames."""
     torch.manual_seed(0)
@@ -244,9 +241,8 @@ def test_an_adaptive_learning_rate_on_the_device_is_the_same_to_the_bit():
 
 def test_steps_that_are_not_for_it_say_so():
     if not torch.cuda.is_available():
-        with pytest.raises(
-            UserError, match="algorithm.fused: it needs an NVIDIA GPU, and this is cpu. Leave it out, or"
-        ):
+        words = "algorithm.fused: it needs an NVIDIA GPU, and this is cpu. Leave it out, or"
+        with pytest.raises(UserError, match=words):
             make(LearnerSteps(fused=True))
     with pytest.raises(UserError, match="torch_compile_mode: default is for stock PPO"):
         make(LearnerSteps())[0].compile("default")

@@ -55,9 +55,6 @@ def without_start(metrics: list[Any]) -> list[Any]:
     return [(key, (info[0], info[1], info[3]), *rest) for key, info, *rest in metrics]
 
 
-# While a trial runs
-
-
 def test_rows_are_delivered_as_they_come_and_half_a_line_waits(folder: StudyFolder) -> None:
     publisher, rows = live(folder), lines(4)
     publisher.look()
@@ -159,9 +156,7 @@ def test_sweep_that_ends_early_leaves_no_run_that_seems_to_go_on(folder: StudyFo
     assert steps(folder) == [0, 1]
 
 
-def test_what_live_publishing_cannot_read_is_told_once_and_the_others_go_on(
-    folder: StudyFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_live_publishing_cannot_read_is_told_once_and_the_others_go_on(folder: StudyFolder, capsys) -> None:
     start(folder, 1)
     publisher = live(folder)
     write(folder, lines(1)[0].replace('"iteration"', '"invented_later":1,"iteration"'))  # by a newer version
@@ -173,9 +168,7 @@ def test_what_live_publishing_cannot_read_is_told_once_and_the_others_go_on(
     assert steps(folder, trial="0001") == [0]
 
 
-def test_run_that_a_person_deleted_stays_deleted_until_the_end(
-    folder: StudyFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_that_a_person_deleted_stays_deleted_until_the_end(folder: StudyFolder, capsys) -> None:
     publisher = live(folder)
     write(folder, lines(1)[0])
     publisher.look()
@@ -186,9 +179,6 @@ def test_run_that_a_person_deleted_stays_deleted_until_the_end(
     finish_trial_0(folder)
     publish(a_study(), folder)
     assert stored_trial(folder, "0000").info.status == "FINISHED"
-
-
-# Killed
 
 
 @pytest.mark.parametrize("call", ["create_run:1", "create_run:2", "log_batch:2", "log_batch:3"])
@@ -243,9 +233,7 @@ def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFol
     assert len(stored_runs(folder)) == 2
 
 
-def test_second_publisher_waits_for_the_end_of_the_first(
-    folder: StudyFolder, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_second_publisher_waits_for_the_end_of_the_first(folder: StudyFolder, capfd) -> None:
     write(folder, lines(1)[0])
     first = follow_in_child(folder)
     wait_for(lambda: steps(folder) == [0], timeout_s=10)

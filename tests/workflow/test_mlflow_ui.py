@@ -187,9 +187,6 @@ def test_figure_is_shown(server: str, folder: StudyFolder, tmp_path: Path) -> No
     assert red_share(screenshot) == expected
 
 
-# The browser
-
-
 def browse(address: str, where: Path, screenshot: Path | None = None) -> str:
     """Return the document that Chromium makes of a page once its scripts have run, or take a picture of it."""
     if CHROMIUM is None:
@@ -242,9 +239,6 @@ def red_share(screenshot: Path) -> float:
 def run_page(server: str, folder: StudyFolder, key: str) -> str:
     """Return the address of a run's page."""
     return f"{server.partition('/runs')[0]}/runs/{run_ids(folder)[key]}"
-
-
-# The store and the server
 
 
 def run_ids(folder: StudyFolder) -> dict[str, str]:

@@ -13,6 +13,7 @@ from envknee.show.terminal import print_summary
 from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder
 from envknee.verdict import decide
+from records import known
 from rich.console import Console
 
 
@@ -29,17 +30,13 @@ def drilled(folder, kind, **changes):
 def test_the_cause_is_found_with_its_place_and_the_state_before_it(tmp_path, kind, tensor):
     # The policy sees images alone: they never are NaN, and the robots are long gone when a loss is.
     trial, record = drilled(tmp_path / "drill", kind)
-    outcome = record.outcome
-    assert outcome.status == "nan" and outcome.failure is not None
-    assert (outcome.failure.tensor, outcome.failure.iteration, outcome.failure.step) == (tensor, 1, 1)
-    assert outcome.failure.env_indices == [0, 1]
-    assert outcome.reason is not None and outcome.reason.startswith(
-        f"DRILL, NO RESULT ({kind} at step 5 in 2 environments"
-    )
-    assert GUIDE in outcome.failure.hints
+    outcome, failure = record.outcome, known(record.outcome.failure)
+    assert outcome.status == "nan"
+    assert (failure.tensor, failure.iteration, failure.step, failure.env_indices) == (tensor, 1, 1, [0, 1])
+    assert known(outcome.reason).startswith(f"DRILL, NO RESULT ({kind} at step 5 in 2 environments")
+    assert GUIDE in failure.hints
     assert json.loads(trial.record.read_text(encoding="utf-8"))["request"]["inject"]["kind"] == kind
-    assert outcome.failure.dump is not None
-    with numpy.load(trial.root / outcome.failure.dump, allow_pickle=False) as dump:
+    with numpy.load(trial.root / failure.dump, allow_pickle=False) as dump:
         joints, poses = dump["last_good/joint_state/cartpole"], dump["last_good/body_pose/cartpole"]
         assert joints.shape == (2, 4) and poses.shape == (2, 3, 7)
         assert numpy.isfinite(joints).all() and numpy.isfinite(poses).all()
@@ -50,9 +47,8 @@ def test_the_cause_is_found_with_its_place_and_the_state_before_it(tmp_path, kin
 def test_a_study_that_is_a_drill_says_so_wherever_one_looks(tmp_path, capsys):
     _, record = drilled(tmp_path / "drill", "huge_actions", task_id="Isaac-Cartpole-Direct", overrides={})
     task = {"id": "Isaac-Cartpole-Direct", "inject": {"kind": "huge_actions", "at_step": 5, "envs": 2}}
-    study = parse_study(
-        {"study": "by-hand", "task": task, "throughput": {"num_envs": 4, "horizon": 4, "batch_size": 16}}
-    )
+    sizes = {"num_envs": 4, "horizon": 4, "batch_size": 16}
+    study = parse_study({"study": "by-hand", "task": task, "throughput": sizes})
     decided = decide.decide([record], study)
     (broken,) = decided.broken
     assert (broken.tensor, broken.trials, broken.dump) == ("joint_state/cartpole", [0], "trials/0000/nan_dump.npz")

@@ -3,13 +3,13 @@
 import json
 import os
 import re
-import sys
 
 import pytest
 from conftest import NO_GRADIENTS, Workspace
 from envknee.study.errors import run_command
 from envknee.study.load import read_study
 from envknee.study.space import Point
+from programs import run_main, succeeded
 
 from benchmarks import overhead
 
@@ -18,27 +18,15 @@ def test_all_sides_run_and_are_compared(workspace: Workspace):
     path = os.pathsep.join([NO_GRADIENTS, workspace.environment["PYTHONPATH"]])
     workspace.environment = workspace.environment | {"PYTHONPATH": path}
     study = workspace.study(learning=None)
-    result = workspace.module(
-        "overhead",
-        str(study),
-        "--pairs",
-        "1",
-        "--warmup",
-        "1",
-        "--iterations",
-        "2",
-        "--output",
-        "overhead",
-        timeout_s=480,
-    )
-    assert result.returncode == 0, result.stdout
+    options = "--pairs 1 --warmup 1 --iterations 2 --output overhead"
+    result = succeeded(workspace.module("overhead", str(study), *options.split(), timeout_s=480))
     (path,) = workspace.folder.glob("overhead/*/overhead.json")
     overhead_json = json.loads(path.read_text(encoding="utf-8"))
     (stock,), (trial,) = overhead_json["fps"]["isaaclab train"], overhead_json["fps"]["trial"]
     assert overhead_json["ratios"]["trial / isaaclab train"] == [trial / stock]
     (unresolved,) = overhead_json["fps"]["trial with phases: off"]
     assert overhead_json["ratios"]["phases: sampled / off"] == [trial / unresolved]
-    assert f"trial / isaaclab train: median {trial / stock:.3f}" in result.stdout
+    assert f"trial / isaaclab train: median {trial / stock:.3f}" in result
     # The same training: RSL-RL's own log of it names as many steps and optimizer passes as the trial's request.
     log = (path.parent / "isaaclab-train-0.log").read_text(encoding="utf-8")
     request = overhead_json["request"]
@@ -63,13 +51,8 @@ def test_an_arm_that_isaac_lab_has_not_runs_in_a_bare_loop(workspace: Workspace)
     ],
 )
 def test_what_cannot_be_compared_is_refused(
-    workspace: Workspace,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    words: str,
+    workspace: Workspace, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ):
-    monkeypatch.setattr(sys, "argv", ["overhead", str(workspace.study(learning=None)), *arguments])
     with pytest.raises(SystemExit) as end:
-        run_command(overhead.main)
+        run_main(lambda: run_command(overhead.main), workspace.study(learning=None), *arguments)
     assert end.value.code == 2 and words in capsys.readouterr().err

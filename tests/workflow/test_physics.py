@@ -2,8 +2,6 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,8 @@ from envknee.run.prepare import resolve_arms
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.tasks import assets, physics
+from programs import python
+from records import known
 
 ROOT = Path(__file__).parents[2]
 ANT = "Isaac/Robots/IsaacSim/Ant/ant_instanceable.usd"
@@ -21,9 +21,8 @@ SMALL = {"num_envs": 8, "horizon": 4, "batch_size": 16, "iterations": 2, "warmup
 
 
 def a_study(**task):
-    return parse_study(
-        {"study": "by-hand", "task": task, "throughput": {"num_envs": 8, "horizon": 4, "batch_size": 16}}
-    )
+    sizes = {"num_envs": 8, "horizon": 4, "batch_size": 16}
+    return parse_study({"study": "by-hand", "task": task, "throughput": sizes})
 
 
 def test_physx_without_isaac_sim_is_measured_with_phases(tmp_path):
@@ -31,10 +30,8 @@ def test_physx_without_isaac_sim_is_measured_with_phases(tmp_path):
     trial = a_trial(tmp_path / "trial", overrides=camera(24) | {"presets": "ovphysx"}, **SMALL)
     record = quick.launch(trial)
     assert record.outcome.status == "ok", record.outcome.reason
-    assert record.phases_s is not None
-    assert all(record.phases_s[phase].median > 0 for phase in ("physics", "render", "observation", "learning"))
-    assert record.outcome.environment is not None
-    assert "ovphysx" in record.outcome.environment.packages
+    assert all(known(record.phases_s)[phase].median > 0 for phase in ("physics", "render", "observation", "learning"))
+    assert "ovphysx" in known(record.outcome.environment).packages
 
 
 def test_missing_packages_and_libraries_are_a_sentence(monkeypatch):
@@ -83,11 +80,9 @@ def test_the_page_of_tasks_is_what_the_command_prints():
     rows = {line.split(" | ")[0]: line for line in (ROOT / "docs/tasks.md").read_text().splitlines() if " | " in line}
     names = [row.removeprefix("| ") for row in rows if re.match(r"\| (Isaac|Envknee)", row)]
     code = "import os; from envknee import tasks; print(*tasks.registered(), flush=True); os._exit(0)"
-    known = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert known.splitlines()[-1].split() == names
+    assert python("-c", code).stdout.splitlines()[-1].split() == names
     some = names[::12]  # all of them take a minute
-    command = [sys.executable, "-m", "envknee", "tasks", *some]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    said = python("-m", "envknee", "tasks", *some).stdout
     assert [line for line in said.splitlines() if line.startswith(("| Isaac", "| Envknee"))] == [
         rows[f"| {name}"] for name in some
     ]

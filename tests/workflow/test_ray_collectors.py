@@ -19,6 +19,7 @@ from envknee.study.errors import UserError
 from envknee.study.model import Arm
 from envknee.study.paths import TrialFolder
 from pydantic import ValidationError
+from records import known
 from trained import refusal
 from trained_here import HORIZON, NUM_ENVS, a_torchrl_trial
 
@@ -73,27 +74,26 @@ def test_rollouts_of_two_collectors_are_learned_from_together(tmp_path, mark):
     assert record.num_mini_batches == rollout // 32
     assert record.rollout_gb == pytest.approx(rollout * (6 * 24 * 24 + 4 * 4) / 1e9)  # of all collectors, as bytes
     for row in rows:
-        assert row.ranks is not None and row.iteration_s is not None and row.phases_s is not None
-        assert [rank.rank for rank in row.ranks] == [0, 1]
-        assert row.episodes == sum(rank.episodes for rank in row.ranks)
-        assert row.env_step_s == max(rank.env_step_s for rank in row.ranks)
-        for phases_s in (row.phases_s, *(rank.phases_s or {} for rank in row.ranks)):
+        ranks = known(row.ranks)
+        assert [rank.rank for rank in ranks] == [0, 1]
+        assert row.episodes == sum(rank.episodes for rank in ranks)
+        assert row.env_step_s == max(rank.env_step_s for rank in ranks)
+        for phases_s in (known(row.phases_s), *(rank.phases_s or {} for rank in ranks)):
             assert sum(phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.005)
             assert min(phases_s.values()) > 0  # none is missing
         assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
         assert {"value", "surrogate", "entropy"} <= set(row.losses)
         assert row.pipeline is not None and row.pipeline.memory is not None and row.pipeline.staleness == 0
-        assert row.memory.peak_rss_gb >= max(rank.memory.peak_rss_gb for rank in row.ranks)
+        assert row.memory.peak_rss_gb >= max(rank.memory.peak_rss_gb for rank in ranks)
     # Of six steps each, in 24 steps.
     assert sum(row.episodes or 0 for row in rows) >= 2 * NUM_ENVS
     assert {row.episode_length_mean for row in rows if row.episodes} == {6.0}
     # The collectors acted with what was learned: their own noise had not changed.
     assert rows[0].action_std == 1 and len({row.action_std for row in rows}) == 3
 
-    assert record.outcome.ranks is not None
-    for rank in record.outcome.ranks:
-        assert rank.startup_s is not None and rank.memory_map is not None and rank.host
-        assert rank.memory_map.rollout_gb * 2 == pytest.approx(record.rollout_gb, rel=0.02)
+    for rank in known(record.outcome.ranks):
+        assert rank.startup_s is not None and rank.host
+        assert known(rank.memory_map).rollout_gb * 2 == pytest.approx(record.rollout_gb, rel=0.02)
     assert record.ranks is not None and len(record.ranks) == 2
     assert trial.frames.exists()
 

@@ -8,6 +8,7 @@ import quick
 from conftest import Workspace, trial_processes, wait_for, wait_until_none
 from envknee.after import repeats
 from envknee.record.read import load_records, read_rows
+from programs import succeeded
 
 pytestmark = pytest.mark.workflow
 
@@ -23,8 +24,7 @@ def test_a_deterministic_study_run_again_is_the_same_bit_for_bit(workspace: Work
     first = workspace.prepared()
     quick.measure(study, first)
 
-    made = workspace.module("replay", str(first.root), "--name", "again")
-    assert made.returncode == 0, made.stdout
+    succeeded(workspace.module("replay", str(first.root), "--name", "again"))
     again = workspace.prepared("again")
     decided = str(again.verdict.relative_to(workspace.folder))
     sweep = workspace.start(again.study, decided)
@@ -34,8 +34,7 @@ def test_a_deterministic_study_run_again_is_the_same_bit_for_bit(workspace: Work
     wait_until_none(lambda: trial_processes(workspace.folder), timeout_s=10)
     measured = again.trial(0).outcome.read_bytes()
     assert not again.trial(1).record.exists()
-    resumed = workspace.sweep(again.study, decided)
-    assert resumed.returncode == 0, resumed.stdout
+    succeeded(workspace.sweep(again.study, decided))
     assert again.trial(0).outcome.read_bytes() == measured  # not measured again
     assert (again.trial(1).root / "trial.interrupted-1.log").exists()
     log = again.root / "logs/trial-0001.log"
@@ -54,11 +53,7 @@ def test_a_deterministic_study_run_again_is_the_same_bit_for_bit(workspace: Work
         assert record.outcome.environment is not None and record.outcome.environment.cpu_threads == 1
     # It could have come out different: another seed learns other parameters.
     assert records[0].outcome.parameters_sha256 != records[1].outcome.parameters_sha256
-    compared = workspace.module("repeats", str(first.root), str(again.root))
-    assert compared.returncode == 0, compared.stdout
-    assert (
-        "stock, learning: 2 of 2 trials the same bit for bit" in compared.stdout
-        and "in 2 also every parameter" in compared.stdout
-    )
+    compared = succeeded(workspace.module("repeats", str(first.root), str(again.root)))
+    assert "stock, learning: 2 of 2 trials the same bit for bit" in compared and "in 2 also every parameter" in compared
     assert all(repeat.is_same for repeat in repeats.compare(first, again))
     assert workspace.module("replay", "--verify", str(again.root)).returncode == 0

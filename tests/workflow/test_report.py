@@ -2,18 +2,16 @@
 
 import pytest
 from conftest import Workspace
+from programs import succeeded
 
 pytestmark = pytest.mark.workflow
 
 
 def test_figures_follow_from_the_study_alone(workspace: Workspace):
-    result = workspace.sweep(
-        workspace.study(arms={"one": {"gpus": 0}, "two": {"gpus": 0, "cpu_ranks": 2}}), "--summary"
-    )
-    assert result.returncode == 0, result.stdout
+    two_arms = {"one": {"gpus": 0}, "two": {"gpus": 0, "cpu_ranks": 2}}
+    result = succeeded(workspace.sweep(workspace.study(arms=two_arms), "--summary"))
     for name in ("throughput", "scaling", "pareto"):
-        assert f"figures/{name}.svg" in result.stdout and f"figures/png/{name}.png" in result.stdout
-    result = workspace.sweep(workspace.study(learning=None), "--summary")
-    assert result.returncode == 0, result.stdout
-    assert "figures/phases.svg" in result.stdout
-    assert "figures/scaling.svg" not in result.stdout and "figures/pareto.svg" not in result.stdout
+        assert f"figures/{name}.svg" in result and f"figures/png/{name}.png" in result
+    result = succeeded(workspace.sweep(workspace.study(learning=None), "--summary"))
+    assert "figures/phases.svg" in result
+    assert "figures/scaling.svg" not in result and "figures/pareto.svg" not in result

@@ -29,19 +29,9 @@ from envknee.tracking.server import main
 from envknee.tracking.sign_in import sign_in
 from envknee.tracking.store import Store, locate_store, parse_uri
 from forked import follow_in_child
+from programs import succeeded
 from records import CURVE
-from tracked import (
-    a_folder,
-    a_running_study,
-    a_study,
-    client_of,
-    finish,
-    history,
-    lines,
-    steps,
-    stored_runs,
-    write,
-)
+from tracked import a_folder, a_running_study, a_study, client_of, finish, history, lines, steps, stored_runs, write
 from tracking_server import PASSWORD, Postgres, Server, attack, postgres
 
 pytestmark = pytest.mark.workflow
@@ -68,12 +58,7 @@ def server(database: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iter
     assert PASSWORD not in server.log.read_text()
 
 
-# On PostgreSQL
-
-
-def test_server_and_publisher_killed_at_any_time_lose_and_double_nothing(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_and_publisher_killed_at_any_time_lose_and_double_nothing(server: Server, tmp_path, monkeypatch) -> None:
     """Rows are written all the while. The server's own API is the witness, after each death and at the end."""
     server.sign_in(monkeypatch)
     study = a_study("killed", uri=server.uri)
@@ -139,9 +124,7 @@ def test_server_whose_database_is_away_is_told_and_live_curves_wait_for_it(
     assert steps(folder, uri=server.uri) == [0, 1]
 
 
-def test_sweep_with_a_store_delivers_its_curves_and_hides_its_password(
-    server: Server, a_copy: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sweep_with_a_store_delivers_its_curves_and_hides_its_password(server: Server, a_copy: Workspace, monkeypatch):
     """One trial is measured anew, by Isaac Lab, with a password in the address of its store, and in the environment."""
     server.sign_in(monkeypatch)
     a_copy.environment = dict(os.environ) | a_copy.environment
@@ -149,8 +132,7 @@ def test_sweep_with_a_store_delivers_its_curves_and_hides_its_password(
     newest = sorted(folder.trials.iterdir())[-1]
     shutil.rmtree(newest)
     user, secret = server.user
-    result = a_copy.sweep(a_copy.study(tracking={"uri": server.uri.replace("//", f"//{user}:{secret}@")}))
-    assert result.returncode == 0, result.stdout
+    result = succeeded(a_copy.sweep(a_copy.study(tracking={"uri": server.uri.replace("//", f"//{user}:{secret}@")})))
     said = (folder.root / "logs/live.log").read_text()
     assert f"live curves of results/tiny go to {server.uri}" in said and "wait" not in said
     runs = {run.data.tags["trial"]: run for run in stored_runs(folder, server.uri, "tiny") if "trial" in run.data.tags}
@@ -161,7 +143,7 @@ def test_sweep_with_a_store_delivers_its_curves_and_hides_its_password(
     files = {path for path in a_copy.folder.rglob("*") if path.is_file()} - {a_copy.folder / "tiny.yaml", folder.study}
     assert folder.report in files
     leaks = [path for path in files if secret.encode() in path.read_bytes()]
-    assert not leaks and secret not in result.stdout + server.log.read_text()
+    assert not leaks and secret not in result + server.log.read_text()
     assert secret not in json.dumps([run.to_dictionary() for run in runs.values()])
 
 
@@ -184,9 +166,7 @@ def test_database_that_cannot_be_used_is_told_within_seconds(
     assert not re.search(f"{PASSWORD}|wrong", str(error.value))
 
 
-def test_database_of_another_schema_is_told_and_not_migrated(
-    server: Server, database: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_database_of_another_schema_is_told_and_not_migrated(server: Server, database: Postgres, monkeypatch) -> None:
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     uri = database.uri()
     check_database(backend_at(uri))
@@ -224,9 +204,6 @@ def sql(database: Postgres, statement: str, name: str = "mlflow") -> str:
     return done.stdout.strip()
 
 
-# For others
-
-
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server on all addresses of this machine: what others would reach, asked from here."""
@@ -258,9 +235,7 @@ def test_everyone_signs_in_with_a_password_that_was_made_up_and_stays_hidden(gro
     assert "cannot be listened on" in group.refused()
 
 
-def test_another_user_of_the_machine_gets_nothing(
-    group: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_user_of_the_machine_gets_nothing(group: Server, tmp_path: Path, monkeypatch) -> None:
     group.sign_in(monkeypatch)
     study = a_study("attacked", uri=group.uri)
     folder = a_folder(tmp_path / "results" / "attacked", study)
@@ -347,9 +322,6 @@ def test_studies_are_told_to_sign_in(group: Server, tmp_path: Path, monkeypatch:
     assert not [path for path in files if group.user[1].encode() in path.read_bytes()]
 
 
-# What is refused before anything starts
-
-
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -364,13 +336,7 @@ def test_studies_are_told_to_sign_in(group: Server, tmp_path: Path, monkeypatch:
         ({"port": "70000"}, "'70000' is no port"),
     ],
 )
-def test_bad_options_are_told(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: dict[str, str],
-    expected: str,
-) -> None:
+def test_bad_options_are_told(tmp_path: Path, monkeypatch, capsys, options: dict[str, str], expected: str) -> None:
     server = Server(tmp_path, None, **options)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", server.command[2:])

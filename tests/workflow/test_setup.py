@@ -23,6 +23,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from programs import a_program
+from records import known
 
 ROOT = Path(__file__).parents[2]
 SIMULATION_LIST = ROOT / "containers/requirements.in"
@@ -94,11 +96,8 @@ def test_both_builds_of_pytorch_are_one_version() -> None:
     """`===` keeps pip from taking the CPU build for the CUDA one."""
     pinned = dict(pins(CUDA_LIST))["torch"]
     assert f"\ntorch==={pinned} \\\n" in CUDA_LIST.with_suffix(".lock").read_text()
-    assert re.search(
-        rf"^torch=={re.escape(pinned)}\+cpu( \\\n    --hash=sha256:[0-9a-f]{{64}}){{2}}$",
-        CPU_LOCK.read_text(),
-        re.MULTILINE,
-    )
+    cpu_build = rf"^torch=={re.escape(pinned)}\+cpu( \\\n    --hash=sha256:[0-9a-f]{{64}}){{2}}$"
+    assert re.search(cpu_build, CPU_LOCK.read_text(), re.MULTILINE)
 
 
 def test_the_environment_holds_exactly_what_is_pinned() -> None:
@@ -202,12 +201,6 @@ def make_wheel(folder: Path, name: str, number: str, *declares: str, module: str
         wheel.writestr(f"{info}/RECORD", "")
 
 
-def write_program(folder: Path, name: str, body: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-    (folder / name).chmod(0o755)
-
-
 TORCH = "class cuda:\n    is_available = staticmethod(lambda: {gpu})\nclass version:\n    cuda = '13.0'\n"
 
 
@@ -227,14 +220,10 @@ class Project:
         make_wheel(self.wheels, "setuptools", "99.0")
         make_wheel(self.wheels, "torch", "2.13.0", "Requires-Dist: cudapart>=1", module=TORCH.format(gpu=True))
         make_wheel(self.wheels, "torch", "2.13.0+cpu", module=TORCH.format(gpu=False))
-        make_wheel(self.wheels, "cudapart", "1.5")
-        make_wheel(self.wheels, "cudapart", "1.7")
         # Declares what cannot be had, as Isaac Lab does.
         make_wheel(self.wheels, "tool", "1.0", "Requires-Dist: absent>=1", "Requires-Python: >=4")
-        make_wheel(self.wheels, "tool", "2.0")
-        make_wheel(self.wheels, "learner", "1.0")
-        make_wheel(self.wheels, "gatherer", "1.0")
-        make_wheel(self.wheels, "mover", "1.0")
+        for wheel in ("cudapart 1.5", "cudapart 1.7", "tool 2.0", "learner 1.0", "gatherer 1.0", "mover 1.0"):
+            make_wheel(self.wheels, *wheel.split())
         self.pin("containers/requirements", f"pip=={ensurepip.version()}", "setuptools==99.0")
         self.pin("containers/requirements-cpu", "torch==2.13.0+cpu")
         self.pin("containers/requirements-cuda", "torch===2.13.0", "cudapart==1.5")
@@ -242,7 +231,7 @@ class Project:
         self.pin("containers/requirements-ray", "gatherer==1.0")
         self.pin("containers/requirements-ovphysx", "mover==1.0")
         self.pin("workflow/requirements", "tool==1.0")
-        write_program(self.bin, "nvidia-smi", "exit 9")
+        a_program(self.bin, "nvidia-smi", "exit 9")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "MAKE"))}
         self.environment = kept | {
             "PATH": f"{self.bin}:{os.environ['PATH']}",
@@ -289,9 +278,7 @@ def quick_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("python")
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     copy = f"rm -rf .venv/* && mkdir -p .venv && cp -a '{folder}/venv/.' .venv && exit"
-    write_program(
-        folder, "python", f'case "$*" in "-m venv --clear .venv") {copy} ;; esac\nexec "{sys.executable}" "$@"'
-    )
+    a_program(folder, "python", f'case "$*" in "-m venv --clear .venv") {copy} ;; esac\nexec "{sys.executable}" "$@"')
     return str(folder / "python")
 
 
@@ -310,8 +297,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def test_set_up_installs_both_locks_and_the_package_itself(made: Project) -> None:
-    assert made.installed("torch") == "2.13.0+cpu"
-    assert made.installed("tool") == "1.0"
+    assert [made.installed(name) for name in ("torch", "tool", "cudapart")] == ["2.13.0+cpu", "1.0", "missing"]
     status, output = made.run(".venv/bin/python", "-c", "import envknee; print(envknee.__file__)")
     assert (status, output.strip()) == (0, str(made.root / "workflow/envknee/__init__.py"))
 
@@ -328,7 +314,7 @@ def test_the_command_runs_from_anywhere_and_an_older_environment_gets_it(made: P
 
 def test_the_second_set_up_needs_nothing_but_the_environment(made: Project) -> None:
     """No network, no Python but .venv's own, no name of an interpreter."""
-    write_program(made.bin / "no-python", "python3", "exit 127")
+    a_program(made.bin / "no-python", "python3", "exit 127")
     path = f"{made.bin / 'no-python'}:{made.environment['PATH']}"
     assert made.run(PATH=path, PYTHON=None, PIP_FIND_LINKS=None) == (0, "")
 
@@ -374,7 +360,7 @@ def test_physx_comes_when_asked_for_and_stays(project: Project) -> None:
 
 
 def test_an_environment_that_was_never_finished_is_made_anew(project: Project) -> None:
-    write_program(project.root / ".venv/bin", "python", "exit 0")  # as after kill -9 in the middle
+    a_program(project.root / ".venv/bin", "python", "exit 0")  # as after kill -9 in the middle
     status, output = project.run()
     assert status == 0, output
     assert project.installed("tool") == "1.0"
@@ -391,7 +377,7 @@ def test_two_set_ups_at_once_do_the_work_once(project: Project) -> None:
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_set_up_leaves_nothing_behind(project: Project, signal_number: int) -> None:
-    write_program(project.bin, "df", f"touch '{project.bin}/reached'; exec sleep 60")  # stops after .venv was made
+    a_program(project.bin, "df", f"touch '{project.bin}/reached'; exec sleep 60")  # stops after .venv was made
     process = project.start()
     deadline = time.monotonic() + 60
     while not (project.bin / "reached").exists() and time.monotonic() < deadline:
@@ -404,10 +390,9 @@ def test_an_interrupted_set_up_leaves_nothing_behind(project: Project, signal_nu
 
 
 def test_a_gpu_gets_the_cuda_build_with_its_pinned_libraries(project: Project) -> None:
-    write_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'")
+    a_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'")
     assert project.run()[0] == 0
-    assert project.installed("torch") == "2.13.0"
-    assert project.installed("cudapart") == "1.5"
+    assert (project.installed("torch"), project.installed("cudapart")) == ("2.13.0", "1.5")
     assert project.run(TORCH="cpu")[0] == 0
     assert project.installed("torch") == "2.13.0+cpu"
 
@@ -424,14 +409,8 @@ def test_an_index_without_the_cpu_build_gives_the_cuda_build_with_its_libraries(
     assert (project.installed("torch"), project.installed("cudapart")) == ("2.13.0", "1.5")
 
 
-def test_the_cpu_build_comes_without_cuda_libraries(made: Project) -> None:
-    assert (made.installed("torch"), made.installed("cudapart")) == ("2.13.0+cpu", "missing")
-
-
 @pytest.mark.parametrize("package", ["tool", "setuptools", "torch"])
-def test_a_file_that_an_index_serves_in_place_of_the_pinned_one_is_not_installed(
-    project: Project, package: str
-) -> None:
+def test_a_file_that_an_index_serves_in_place_of_the_pinned_one_is_not_installed(project: Project, package: str):
     version = {"tool": "1.0", "setuptools": "99.0", "torch": "2.13.0+cpu"}[package]
     make_wheel(project.wheels, package, version, module="import os; os.abort()")
     message = refused(project)
@@ -448,11 +427,8 @@ def test_a_pin_without_a_hash_is_not_installed(project: Project) -> None:
 def test_a_gpu_that_pytorch_cannot_use_is_reported(project: Project) -> None:
     make_wheel(project.wheels, "torch", "2.13.0", module=TORCH.format(gpu=False))
     project.pin("containers/requirements-cuda", "torch===2.13.0")
-    write_program(
-        project.bin,
-        "nvidia-smi",
-        'case "$1" in -L) echo "GPU 0: NVIDIA H100 (UUID: GPU-1)" ;; *) echo 470.82.01 ;; esac',
-    )
+    said = 'case "$1" in -L) echo "GPU 0: NVIDIA H100 (UUID: GPU-1)" ;; *) echo 470.82.01 ;; esac'
+    a_program(project.bin, "nvidia-smi", said)
     status, output = project.run()
     assert status == 2
     assert "CUDA 13.0" in output and "driver 470.82.01" in output and "TORCH=cpu" in output
@@ -474,7 +450,7 @@ def refused(project: Project, **environment: str | None) -> str:
 
 
 def test_without_the_venv_module_its_debian_package_is_named(project: Project) -> None:
-    write_program(project.bin, "fake", f'case "$*" in *ensurepip*) exit 1 ;; esac\nexec "{sys.executable}" "$@"')
+    a_program(project.bin, "fake", f'case "$*" in *ensurepip*) exit 1 ;; esac\nexec "{sys.executable}" "$@"')
     message = refused(project, PYTHON=str(project.bin / "fake"))
     assert "no venv module" in message
     assert f"apt-get install python3.{sys.version_info.minor}-venv" in message
@@ -485,32 +461,30 @@ def test_without_the_venv_module_its_debian_package_is_named(project: Project) -
     [("echo 3.13", "is Python 3.13, and only 3.11 and 3.12"), ("exit 127", "does not run"), ("exit 0", "does not run")],
 )
 def test_a_python_that_will_not_do_is_refused(project: Project, body: str, says: str) -> None:
-    write_program(project.bin, "fake", body)
+    a_program(project.bin, "fake", body)
     message = refused(project, PYTHON=str(project.bin / "fake"))
     assert says in message
     assert "PYTHON=python3.12" in message
 
 
 def test_the_first_python_that_will_do_is_taken(project: Project) -> None:
-    write_program(project.bin, "python3", "echo 3.13")
-    write_program(project.bin, "python3.12", "exit 127")
-    write_program(
-        project.bin, "python3.11", 'case "$*" in *version_info*) echo 3.11 ;; *) echo "ran $*" >&2; exit 3 ;; esac'
-    )
+    a_program(project.bin, "python3", "echo 3.13")
+    a_program(project.bin, "python3.12", "exit 127")
+    without_venv = 'case "$*" in *version_info*) echo 3.11 ;; *) echo "ran $*" >&2; exit 3 ;; esac'
+    a_program(project.bin, "python3.11", without_venv)
     message = refused(project, PYTHON=None)
     assert "python3.11 has no venv module" in message
-    write_program(project.bin, "python3.11", "exit 127")
+    a_program(project.bin, "python3.11", "exit 127")
     assert "no Python 3.11 or 3.12 was found (python3 is 3.13)" in refused(project, PYTHON=None)
-    write_program(project.bin, "python3", "exit 127")
+    a_program(project.bin, "python3", "exit 127")
     message = refused(project, PYTHON=None)
     assert "python3 is missing" in message and "apt-get install python3 python3-venv" in message
 
 
 def test_without_a_network_set_up_says_so_and_stops(project: Project) -> None:
     start = time.perf_counter()
-    message = refused(
-        project, PIP_NO_INDEX=None, PIP_FIND_LINKS=None, PIP_RETRIES="0", PIP_INDEX_URL="http://127.0.0.1:9"
-    )
+    nowhere = {"PIP_NO_INDEX": None, "PIP_FIND_LINKS": None, "PIP_INDEX_URL": "http://127.0.0.1:9"}
+    message = refused(project, **nowhere, PIP_RETRIES="0")
     assert "pip found no package index" in message and "network" in message
     assert time.perf_counter() - start < 30
 
@@ -529,19 +503,19 @@ def test_a_package_that_cannot_be_installed_is_named(project: Project) -> None:
 def test_too_little_disk_is_seen_before_anything_is_downloaded(
     project: Project, gpu: bool, gigabytes: int, enough: int
 ) -> None:
-    write_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'" if gpu else "exit 9")
-    write_program(project.bin, "df", f"echo Filesystem; echo /dev/sda 99000000 1 {gigabytes}900000 1% /")
+    a_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'" if gpu else "exit 9")
+    a_program(project.bin, "df", f"echo Filesystem; echo /dev/sda 99000000 1 {gigabytes}900000 1% /")
     message = refused(project)
     assert f"needs about {enough} GB" in message and f"has {gigabytes} GB free" in message
 
 
 def test_a_disk_that_fills_up_is_named(project: Project) -> None:
     body = f'case "$*" in *ensurepip*|*venv*|*version_info*|*sys.prefix*) exec "{sys.executable}" "$@" ;; esac'
-    write_program(project.bin, "python", body)
+    a_program(project.bin, "python", body)
     assert project.run()[0] == 0
     python = project.root / ".venv/bin/python"
     python.unlink()
-    write_program(
+    a_program(
         python.parent, "python",
         'case "$*" in *sys.prefix*) pwd; exit ;; esac\nwhile [ "$1" != --log ]; do shift; done\n'
         'echo "now ERROR: Could not install packages: [Errno 28] No space left on device" >>"$2"; exit 1',
@@ -575,9 +549,9 @@ def test_an_environment_elsewhere_is_not_emptied(project: Project) -> None:
 def make_calls(project: Project) -> Path:
     """A project whose commands write down how they were called, a line per argument."""
     calls = project.root / "calls"
-    write_program(project.root / "workflow", "setup.sh", "exit 0")
+    a_program(project.root / "workflow", "setup.sh", "exit 0")
     for name in ("python", "snakemake", "pytest"):
-        write_program(
+        a_program(
             project.root / ".venv/bin", name,
             f'for word in {name} "$@"; do printf "<%s>" "$word"; done >>"{calls}"; echo >>"{calls}"\n'
             + ('case "$*" in *check*) echo a-study ;; *gpus*) echo 2 ;; esac' if name == "python" else 'exit "${SNAKEMAKE_STATUS:-0}"'),
@@ -633,9 +607,7 @@ def test_a_config_in_the_environment_is_somebody_elses(project: Project, make_ca
         (("compare", "A=results/x"), "A='results/x' B='' was given"),
     ],
 )
-def test_what_a_target_does_not_take_is_told(
-    project: Project, make_calls: Path, command: tuple[str, ...], says: str
-) -> None:
+def test_what_a_target_does_not_take_is_told(project: Project, make_calls: Path, command: tuple[str, ...], says: str):
     status, output = project.run("make", *command)
     assert status != 0 and says in output
     assert not make_calls.exists()
@@ -648,24 +620,20 @@ def test_a_failed_sweep_fails_and_sums_nothing_up(project: Project, make_calls: 
 
 
 def test_publish_and_verify_find_the_folder_of_the_study(project: Project, make_calls: Path) -> None:
-    assert project.run("make", "publish")[0] == 0
-    assert make_calls.read_text().splitlines()[-1] == (
-        "<python><-m><envknee><publish><results/a-study><--config><config/config.yaml>"
-    )
-    # A study that is named goes where its own file says.
-    assert project.run("make", "publish", "STUDY=results/b c")[0] == 0
-    assert make_calls.read_text().splitlines()[-1] == (
-        "<python><-m><envknee><publish><results/b c><--config><results/b c/study.json>"
-    )
-    assert project.run("make", "publish", "STUDY=results/b c", "CONFIG=other.yaml")[0] == 0
-    assert make_calls.read_text().splitlines()[-1].endswith("<--config><other.yaml>")
-    assert project.run("make", "verify", "STUDY=results/b c")[0] == 0
-    assert make_calls.read_text().splitlines()[-1] == "<python><-m><envknee><replay><--verify><results/b c>"
+    named = "STUDY=results/b c"
+    for words, called in (
+        (["make", "publish"], "<publish><results/a-study><--config><config/config.yaml>"),
+        # A study that is named goes where its own file says.
+        (["make", "publish", named], "<publish><results/b c><--config><results/b c/study.json>"),
+        (["make", "publish", named, "CONFIG=other.yaml"], "<publish><results/b c><--config><other.yaml>"),
+        (["make", "verify", named], "<replay><--verify><results/b c>"),
+    ):
+        assert project.run(*words)[0] == 0
+        assert make_calls.read_text().splitlines()[-1] == f"<python><-m><envknee>{called}"
 
 
 def test_help_lists_every_target(project: Project) -> None:
     status, output = project.run("make")
     assert status == 0
-    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert phony is not None
+    phony = known(re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert re.findall(r"^  make ([\w-]+)", output, re.MULTILINE) == phony[1].split()

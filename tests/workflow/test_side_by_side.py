@@ -1,11 +1,10 @@
 """Tests side by side: what they share is made once, and one that is to be alone is."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import side_by_side
+from programs import python
 
 CONFTEST = """
 import os, time, pytest, side_by_side
@@ -45,7 +44,7 @@ def test_what_is_shared_is_made_once_and_what_is_alone_runs_without_others(tmp_p
     for name in ("a", "b"):
         (folder / f"test_{name}.py").write_text(TESTS.format(name))
     words = ["pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder"]
-    done = subprocess.run([sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = python("-m", *words, cwd=tmp_path)
     assert done.returncode == 0 and "8 passed" in done.stdout, done.stdout
     notes = (tmp_path / "notes").read_text().splitlines()
     assert notes.count("made") == 1

@@ -24,6 +24,8 @@ from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Record
 from envknee.study.paths import StudyFolder
+from programs import a_program, succeeded
+from records import known
 from slurm_cluster import Cluster
 from test_command_trainer import an_arm
 
@@ -88,10 +90,7 @@ class Site(Workspace):
         """Start a sweep with make. What set-up would install is here: this Python, and its Snakemake."""
         (self.folder / "workflow/setup.sh").write_text("exit 0\n", encoding="utf-8")
         for name, real in (("python", sys.executable), ("snakemake", self.folder / "bin/snakemake")):
-            program = self.folder / f".venv/bin/{name}"
-            program.parent.mkdir(parents=True, exist_ok=True)
-            program.write_text(f'#!/bin/sh\nPYTHONPATH={self.folder}/workflow exec {real} "$@"\n', encoding="utf-8")
-            program.chmod(0o755)
+            a_program(self.folder / ".venv/bin", name, f'PYTHONPATH={self.folder}/workflow exec {real} "$@"')
         sweep = subprocess.Popen(
             ["make", "sweep", f"PROFILE={self.profile}", f"CONFIG={study.name}"], cwd=self.folder, env=self.environment, text=True,
             start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -217,9 +216,7 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     assert len(logs) == 1  # those of jobs that ended well are removed, but by the Snakemake that was killed
     assert just_submitted.exists()
 
-    result = site.sweep(other)
-    assert result.returncode == 0
-    assert "Nothing to be done" in result.stdout
+    assert "Nothing to be done" in succeeded(site.sweep(other))
 
 
 def hang(site: Site, folder: StudyFolder, *numbers: int) -> list[int]:
@@ -309,13 +306,11 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
     arms = {"two": {"gpus": 0, "nodes": 2}}
     study = site.study(arms=arms, throughput=THROUGHPUT | {"num_envs": 4, "iterations": 40}, learning=None)
     folder = site.results()
-    prepared = site.sweep(study, "prepare")  # on two nodes, too
-    assert prepared.returncode == 0, prepared.stdout
+    succeeded(site.sweep(study, "prepare"))  # on two nodes, too
     sweep = site.start(study, site.verdict_of(study))
     rows = folder.trial(0).metrics
     wait_for(lambda: rows.exists() and rows.stat().st_size > 0, timeout_s=240)
-    job = job_of(cluster, 0)
-    assert job is not None and cluster.jobs()[job]["node"] == "n[1-2]"
+    assert cluster.jobs()[known(job_of(cluster, 0))]["node"] == "n[1-2]"
     ranks = ranks_among(trial_processes(site.folder))
     assert {ranks[rank].environ()["SLURM_NODEID"] for rank in ranks} == {"0", "1"}
     ranks[1].suspend()
@@ -369,8 +364,7 @@ def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: 
     assert sweep.returncode != 0
     assert re.search("a job of 'trial' failed: SLURM sbatch failed.*partition not available", output), output
     first = folder.trial(0).outcome.read_bytes()
-    again = site.measure(study)
-    assert again.returncode == 0, again.stdout
+    succeeded(site.measure(study))
     assert_whole(folder, 2, cluster, site)
     assert folder.trial(0).outcome.read_bytes() == first
 
@@ -397,8 +391,7 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
     assert not list(folder.trials.glob("*/record.json")), output
     cluster.ask("scancel", "--partition=urgent")
 
-    result = site.measure(study)
-    assert result.returncode == 0, result.stdout
+    succeeded(site.measure(study))
     assert_whole(folder, 2, cluster, site)
 
 
@@ -424,9 +417,8 @@ def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site
     wait_for(lambda: job not in cluster.jobs())
     said = (site.folder / "said.log").read_text(encoding="utf-8")
     assert "[2/6] throughput stock" in said, said
-    assert f"SLURM sent a signal (USR1): job {job} ends soon, and no further trial begins. Run this again in" in said, (
-        said
-    )
+    signalled = f"SLURM sent a signal (USR1): job {job} ends soon, and no further trial begins. Run this again in"
+    assert signalled in said, said
     assert "Error" not in said.replace("WorkflowError:\nAt least one job did not complete", ""), said
     measured = {path: path.stat().st_mtime_ns for path in folder.trial_files("outcome.json")}
     assert [int(path.parent.name) for path in measured] == [0, 3]
@@ -440,9 +432,8 @@ def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site
     site.environment |= {"SLURM_JOB_ID": other}
     result = site.sweep(study)
     assert result.returncode != 0
-    assert re.search(rf"job {other} ends in [34] minutes, and no trial begins in its last 5", result.stdout), (
-        result.stdout
-    )
+    too_short = rf"job {other} ends in [34] minutes, and no trial begins in its last 5"
+    assert re.search(too_short, result.stdout), result.stdout
     cluster.ask("scontrol", "update", f"JobId={other}", "TimeLimit=60")
     sweep = site.start(study)
     hung = hang(site, folder, 1, 4)
@@ -466,9 +457,7 @@ def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site
 
 def launcher_of(process: int) -> dict[str, str]:
     """Return the environment of the launcher that started a trial's process."""
-    parent = psutil.Process(process).parent()
-    assert parent is not None
-    return parent.environ()
+    return known(psutil.Process(process).parent()).environ()
 
 
 def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):
@@ -477,10 +466,8 @@ def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):
     result = site.sweep(site.study())
     assert result.returncode != 0 and "Traceback" not in result.stdout
     assert "slurm/site.yaml and this cluster do not fit" in result.stdout
-    assert (
-        "partition 'gpuu' does not exist on this cluster (did you mean 'gpu'?); it has closed, gpu, short, urgent"
-        in result.stdout
-    )
+    unknown = "partition 'gpuu' does not exist on this cluster (did you mean 'gpu'?); it has closed, gpu, short, urgent"
+    assert unknown in result.stdout
     site.edit_site(partition="gpu", max_gpus="1")
     result = site.sweep(site.study(arms={"two": {"gpus": 2}}))
     assert "arms.two: a trial asks for 2 GPUs, and max_gpus of the site is 1" in result.stdout

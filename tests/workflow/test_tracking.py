@@ -33,7 +33,8 @@ from envknee.tracking.publish import publish
 from envknee.tracking.store import check_credentials, locate_store, trust_address, without_credentials
 from envknee.tracking.writing import METRICS_PER_BATCH, TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS
 from forked import FORK, kill_after_call
-from records import CPU, CURVE, write_trial
+from programs import python
+from records import CPU, CURVE, known, write_trial
 from tracked import (
     a_folder,
     a_run,
@@ -116,9 +117,7 @@ def six_trials(root: Path, study: Study) -> StudyFolder:
 
 def on_h100(**changes: Any) -> Environment:
     """Return where trials run by default, but for `changes`."""
-    environment = a_run(0, "stock", "ok").outcome.environment
-    assert environment is not None
-    return environment.model_copy(update=changes)
+    return known(a_run(0, "stock", "ok").outcome.environment).model_copy(update=changes)
 
 
 # What is logged
@@ -308,9 +307,8 @@ def test_artifacts_are_the_files_themselves(published: StudyFolder, tmp_path: Pa
     assert set(files) == {"request.json", "outcome.json", "record.json", "metrics.jsonl"}
     for name, text in files.items():
         assert text == (published.trial(0).root / name).read_bytes()
-    assert set(downloaded(client, stored_trial(published, "0005"), tmp_path / "refused")) == set(files) - {
-        "metrics.jsonl"
-    }
+    refused = downloaded(client, stored_trial(published, "0005"), tmp_path / "refused")
+    assert set(refused) == set(files) - {"metrics.jsonl"}
     parent = downloaded(client, stored_parent(published, "lean"), tmp_path / "parent")
     assert set(parent) == {"study.json", "records.csv", "figures/fps.svg"}  # the report is written later
     assert Path(trial.info.artifact_uri).is_relative_to(published.root.parent / "mlartifacts" / "demo")
@@ -328,14 +326,12 @@ def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder
         "statement": "run 2,048 environments", "because": "the throughput threshold", "what_would_move_it": "A second GPU.",
         "threshold_num_envs": 2048, "fps": 49_697.5, "fps_lower": None, "state": "reached", "seconds_to_target": {"value": 1.0},
     }  # fmt: skip
-    folder.verdict.write_text(
-        json.dumps({"arms": [{"arm": "lean", "headline": None}, {"arm": "stock", "headline": headline}]})
-    )
+    arms = [{"arm": "lean", "headline": None}, {"arm": "stock", "headline": headline}]
+    folder.verdict.write_text(json.dumps({"arms": arms}))
     publish(study, folder)
     stock = stored_parent(folder, "stock").data
-    assert stock.tags[note] == (
-        f"**run 2,048 environments**\n\nWhy there: the throughput threshold\n\nA second GPU.\n\n{progress}"
-    )
+    said = "**run 2,048 environments**\n\nWhy there: the throughput threshold\n\nA second GPU."
+    assert stock.tags[note] == f"{said}\n\n{progress}"
     assert stock.metrics == {
         "trials": 3.0, "trials_ok": 1.0, "trials_oom": 1.0, "trials_target_reached": 1.0,
         "verdict/threshold_num_envs": 2048.0, "verdict/fps": 49_697.5,
@@ -429,9 +425,6 @@ def test_runs_of_others_in_the_experiment_are_left_alone(study: Study, folder: S
     assert client.get_run(own).info.lifecycle_stage == "active"
 
 
-# Killed publishers
-
-
 @pytest.mark.parametrize(
     "call", ["create_experiment:1", "create_run:1", "log_batch:4", "log_artifact:2", "set_terminated:2", "set_tag:1"]
 )
@@ -442,9 +435,6 @@ def test_killed_publisher_leaves_nothing_behind_once_it_runs_again(
     assert publish_in_child(folder, killed_after=call) == -signal.SIGKILL
     assert publish_in_child(folder) == 0
     assert contents(folder) == reference
-
-
-# Several publishers
 
 
 def test_several_publishers_make_one_store_and_one_set_of_runs(storeless: StudyFolder, reference: list[Any]) -> None:
@@ -485,9 +475,7 @@ def test_server_that_is_down_is_told_within_30_s(storeless: StudyFolder, tmp_pat
     assert not storeless.published.exists()
 
 
-def test_server_that_accepts_and_says_nothing_is_told_within_30_s(
-    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_that_accepts_and_says_nothing_is_told_within_30_s(folder: StudyFolder, monkeypatch) -> None:
     """With the time-out cut from 10 s to 1 s: the call must be tried twice and then given up."""
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts for it
@@ -543,9 +531,7 @@ def test_credentials_are_never_shown(uri: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["a results folder", "MLFLOW_TRACKING_URI", "the user's file", "the user's sweep"])
-def test_credentials_go_only_where_the_user_says(
-    storeless: StudyFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_credentials_go_only_where_the_user_says(storeless: StudyFolder, tmp_path: Path, monkeypatch, way: str) -> None:
     """A study names a server, which listens: what it is sent, and with which sign-in."""
     with listener() as (uri, heard):
         study = a_study(uri=uri)
@@ -573,9 +559,7 @@ def test_credentials_go_only_where_the_user_says(
             assert heard and set(heard) == {"Basic aHVudGVyMjpodW50ZXIy"}
 
 
-def test_credentials_in_mlflows_own_file_and_of_databases_count_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_credentials_in_mlflows_own_file_and_of_databases_count_too(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     study = a_study(uri="https://elsewhere.example")
     check_credentials(study, Path("results/demo/study.json"))
@@ -595,9 +579,7 @@ def test_credentials_in_mlflows_own_file_and_of_databases_count_too(
     assert "hunter2" not in str(error.value)
 
 
-def test_store_is_the_studys_then_the_environments_then_beside_the_results(
-    folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_store_is_the_studys_then_the_environments_then_beside_the_results(folder: StudyFolder, monkeypatch) -> None:
     results = folder.root.parent
     default = locate_store(a_study(), folder)
     assert (default.uri, default.artifacts) == (f"sqlite:///{results}/mlflow.db", results / "mlartifacts")
@@ -628,10 +610,8 @@ def test_store_in_a_folder_with_an_odd_name(tmp_path: Path, study: Study) -> Non
 def test_store_that_is_no_database_is_told_at_once(study: Study, folder: StudyFolder, rest: bytes) -> None:
     (folder.root.parent / "mlflow.db").write_bytes(rest)
     started = time.monotonic()
-    with pytest.raises(
-        UserError,
-        match=r"mlflow\.db \(the default\) cannot be used .*: file is not a database.*Move that file away",
-    ):
+    words = r"mlflow\.db \(the default\) cannot be used .*: file is not a database.*Move that file away"
+    with pytest.raises(UserError, match=words):
         publish(study, folder)
     assert time.monotonic() - started < 30
 
@@ -678,9 +658,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Server, str]]:
     return servers
 
 
-def test_ui_leads_to_the_studys_runs(
-    published: StudyFolder, started: list[tuple[Server, str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ui_leads_to_the_studys_runs(published: StudyFolder, started: list[tuple[Server, str]], capsys) -> None:
     ui.open_ui(a_study(), published, None)
     experiment = stored_runs(published)[0].info.experiment_id
     page = (
@@ -729,7 +707,7 @@ def test_taken_port_is_told_and_the_default_goes_on_to_the_next(monkeypatch: pyt
 
 def test_help_does_not_import_mlflow() -> None:
     code = "import sys; import envknee.tracking.__main__; sys.exit('mlflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert python("-c", code).returncode == 0
 
 
 # The publisher as a process

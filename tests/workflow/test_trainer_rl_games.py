@@ -16,6 +16,7 @@ from trained import a_request, refusal
 pytest.importorskip("rl_games", reason="trainer: rl_games is optional: make setup TRAINERS=all")
 
 from envknee.trainers import rl_games
+from records import known
 
 
 class TestRlGames(AlikeTests):
@@ -32,8 +33,7 @@ class TestRlGames(AlikeTests):
         # Of one normal distribution: 1/2 + ln(2 pi)/2 + ln(std). Entropy is a mean over mini-batches, the std is the last's.
         assert last.losses["entropy"] == pytest.approx(1.4189 + torch.tensor(last.action_std).log().item(), abs=0.02)
 
-        memory = record.outcome.memory_map
-        assert memory is not None and record.rollout_gb is not None
+        memory = known(record.outcome.memory_map)
         # Reward, value, log-probability, action, mean and std take four bytes each, an end one.
         assert memory.rollout_gb == pytest.approx(record.rollout_gb + 8 * 8 * 25 / 1e9)
         # Convolutions 12,320 + 32,832 + 36,928, layer 33,280, mean 513, value 513, std 1: with gradients and Adam's two moments.

@@ -19,6 +19,7 @@ from envknee.record.schema import Record
 from envknee.run import block, launch
 from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
+from records import known
 
 TWO = {"cpu_ranks": 2, "batch_size": 8, "warmup_iterations": 1}
 
@@ -71,18 +72,17 @@ def test_each_ranks_figures_are_there_and_the_slowest_sets_the_pace(together: tu
         assert row.fps_env_step == pytest.approx(32 / max(rank.env_step_s for rank in row.ranks))
         assert row.episodes == sum(rank.episodes for rank in row.ranks)
         assert row.memory.peak_rss_gb == max(rank.memory.peak_rss_gb for rank in row.ranks)
-        assert row.phases_s is not None and row.iteration_s is not None
         # They meet in every optimizer step, so an iteration takes both the same time.
         for rank in row.ranks:
             assert rank.iteration_s == pytest.approx(row.iteration_s, rel=0.2, abs=0.05)
-        assert sum(row.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.1)
+        assert sum(known(row.phases_s).values()) == pytest.approx(row.iteration_s, rel=0.1)
         # Gradients of 4 transitions each become one of 8; a mean's square is at most the mean of squares.
         assert row.gradients is not None
         assert (row.gradients.rank_batch, row.gradients.batch) == (4, 8)
         assert 0 < row.gradients.shared < row.gradients.rank_mean
-    assert record.ranks is not None and record.outcome.ranks is not None
-    assert [rank.rank for rank in record.ranks] == [result.rank for result in record.outcome.ranks] == [0, 1]
-    assert all(result.startup_s is not None and result.memory_map is not None for result in record.outcome.ranks)
+    results = known(record.outcome.ranks)
+    assert [rank.rank for rank in known(record.ranks)] == [result.rank for result in results] == [0, 1]
+    assert all(result.startup_s is not None and result.memory_map is not None for result in results)
 
 
 def test_ranks_simulate_different_episodes_and_learn_the_same_network(together: tuple[TrialFolder, Record]):
@@ -94,13 +94,8 @@ def test_ranks_simulate_different_episodes_and_learn_the_same_network(together: 
 
 def test_ranks_that_do_not_share_their_gradients_make_no_result(of_a_block: dict[str, tuple[TrialFolder, Record]]):
     _, record = of_a_block["drifting"]
-    assert record.outcome.status == "invalid" and record.outcome.reason is not None
-    assert "rank 1 of 2 learned other weights than rank 0" in record.outcome.reason
-
-
-def test_lean_ranks_learn_the_same_weights(of_a_block: dict[str, tuple[TrialFolder, Record]]):
-    _, record = of_a_block["lean"]
-    assert (record.outcome.status, record.world_size) == ("ok", 2), record.outcome
+    assert record.outcome.status == "invalid"
+    assert "rank 1 of 2 learned other weights than rank 0" in known(record.outcome.reason)
 
 
 def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory_or_is_to_be_fresh(
@@ -108,8 +103,8 @@ def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory_or_is_to_be
 ):
     records = {name: record for name, (_, record) in of_a_block.items()}
     assert [record.outcome.status for record in records.values()] == ["ok", "ok", "oom", "ok", "ok", "invalid", "ok"]
-    sizes = [(records[name].world_size, records[name].num_envs_total) for name in ("after", "smaller", "fresh")]
-    assert sizes == [(2, 16), (2, 8), (2, 4)]
+    sizes = [(records[name].world_size, records[name].num_envs_total) for name in ("lean", "after", "smaller", "fresh")]
+    assert sizes == [(2, 8), (2, 16), (2, 8), (2, 4)]
     short = records["short"].outcome
     assert short.reason is not None and short.reason.startswith("rank ") and "memory_cap_gb is 0.1" in short.reason
     assert short.ranks is not None and short.failure is not None and short.failure.tensor == "environment"
@@ -146,8 +141,7 @@ def endless(
 def test_ranks_listen_on_no_open_address_and_one_that_dies_ends_the_others_without_a_result(tmp_path):
     trial = a_trial(tmp_path / "endless", **TWO, iterations=10**6)
     with endless(trial) as (future, ranks):
-        torchrun = ranks[0].parent()
-        assert torchrun is not None
+        torchrun = known(ranks[0].parent())
         listening = [c for p in (torchrun, *ranks.values()) for c in p.net_connections("inet") if c.status == "LISTEN"]
         assert {connection.laddr.ip for connection in listening} <= {"127.0.0.1", "::1"}
 
@@ -167,9 +161,8 @@ def test_a_rank_of_a_block_that_hangs_ends_all_within_a_minute_and_is_named(tmp_
         with endless(hanging, worker.measure) as (future, ranks):
             os.kill(ranks[1].pid, signal.SIGSTOP)
             stopped = time.monotonic()
-            with pytest.raises(
-                UserError, match=r"rank (0 or )?1 hangs \((rollout|learning)\): no rank made progress for 30 s"
-            ):
+            words = r"rank (0 or )?1 hangs \((rollout|learning)\): no rank made progress for 30 s"
+            with pytest.raises(UserError, match=words):
                 future.result(timeout=90)
             assert time.monotonic() - stopped < 60
             assert not any(process.is_running() for process in ranks.values())

@@ -1,7 +1,6 @@
 """Results folders made as a sweep makes them, and what a tracking store holds of them."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from envknee.tracking.arms import describe_study
 from envknee.tracking.run import Run
 from envknee.tracking.writing import TAG_KEY, TAG_RESULTS
 from records import CURVE, GPU, Trial, a_trial, write_trial
-
-# A results folder, made as a sweep makes it
 
 
 def a_study(name: str = "demo", uri: str | None = None, seed: int = 1) -> Study:
@@ -54,12 +51,10 @@ def a_run(
     """Return a trial of `a_study`, of which each iteration takes 2 s."""
     defaults = {"horizon": 32, "batch_size": min(4096, num_envs * 32), "memory_gb": 18.5, "fps": num_envs * 16.0}
     seconds = 2.0 * CURVE if status == "target_reached" else None
-    trial = a_trial(
-        num_envs, number=number, arm=arm, status=status, device=device, seconds=seconds, **defaults | fields
-    )
-    loads = {"cpu_percent": 101.0, "gpu_percent": 96.0, "gpu_power_w": 540.0, "losses": losses or {"value": 0.5}}
-    rows = [row.model_copy(update=loads) for row in trial.rows]
-    return replace(trial, rows=rows)
+    named: Any = {"number": number, "arm": arm, "status": status, "device": device, "seconds": seconds}
+    trial = a_trial(num_envs, **named, **defaults | fields)
+    losses = losses or {"value": 0.5}
+    return trial.with_rows(cpu_percent=101.0, gpu_percent=96.0, gpu_power_w=540.0, losses=losses)
 
 
 def finish(folder: StudyFolder, number: int, arm: str, status: Status, **fields: Any) -> None:
@@ -72,9 +67,6 @@ def write_config(where: Path, study: Study) -> Path:
     path = where / f"{study.study}.yaml"
     path.write_text(canonical_json(study))  # JSON is YAML
     return path
-
-
-# A trial while it runs
 
 
 def a_running_study(root: Path, study: Study | None = None) -> StudyFolder:
@@ -94,7 +86,6 @@ def start(folder: StudyFolder, number: int) -> None:
     files, trial = folder.trial(number), a_live_run(number)
     files.root.mkdir(parents=True)
     files.request.write_text(canonical_json(trial.request.model_copy(update={"study": folder.root.name})))
-    assert trial.outcome.environment is not None
     files.environment.write_text(canonical_json(trial.outcome.environment))
 
 
@@ -107,9 +98,6 @@ def write(folder: StudyFolder, text: str, number: int = 0) -> None:
     """Append to a trial's metrics.jsonl, as its process does."""
     with folder.trial(number).metrics.open("a") as stream:
         stream.write(text)
-
-
-# What the store holds
 
 
 def client_of(folder: StudyFolder, uri: str | None = None) -> Any:
