@@ -317,7 +317,7 @@ class Composed:
                     own_fps = true / measured[size]
                 found[size].append(own_fps)
         blocks: dict[int, list[Hashable]] = {size: [Process(0, number) for number in range(repeats)] for size in SIZES}
-        return found, blocks, dict.fromkeys(SIZES, Composition(tests=tests).margin or 0.0)
+        return found, blocks, dict.fromkeys(SIZES, Composition(tests=tests).margin)
 
 
 def orders(order: Order, sizes: int, blocks: int, generator: np.random.Generator) -> list[list[int]]:

@@ -39,7 +39,7 @@ def study(arms: Any = None, **changes: Any) -> Study:
             "window": 1,
             "arms": arms or {"stock": {}},
             "throughput": section | changes,
-            "decide": {"delta": 0.13},
+            "decide": {"delta": changes.get("until_decided", {}).get("delta", 0.13)},
         }
     )
 
@@ -128,20 +128,21 @@ def test_composed_fps_are_those_of_the_law_and_the_verdict_has_every_size_of_eac
     assert [point.composed for point in by_horizon[32].points] == [3, 2, 3, 3, 0]
     (note,) = [note for note in by_horizon[32].notes if "composed" in note]
     assert note.startswith("64, 128, 256, 512 environments: FPS composed from times at horizon 8")
-    assert "at most 0.0% off where measured, too (128 × 32, 256 × 16, 1,024 × 16)" in note
+    assert "at most 0.0% off where measured, too (128 × 32, 256 × 16, 1,024 × 16). Every bound allows for 2.0%" in note
     assert not any("composed" in note for note in by_horizon[8].notes)
 
 
-def test_what_a_test_is_off_by_widens_every_bound_of_a_composed_gain():
-    exact, bent = (limits(play(study(), law(bend=bend))[1], study()) for bend in (0.0, 0.01))
-    margin = compose([*play(study(), law(bend=0.01))[1].values()]).margin
-    assert margin is not None and 0.001 < margin < 0.02
+@pytest.mark.parametrize(("bend", "least", "most"), [(0.0, 0.02, 0.02), (0.03, 0.021, 0.05)])
+def test_what_a_test_is_off_by_widens_every_bound_of_a_composed_gain(bend, least, most):
+    _, records = play(study(), law(bend=bend))
+    margin = compose([*records.values()]).margin
+    assert least <= margin <= most
+    by_horizon = limits(records, study())
     for horizon, off in ((8, 0.0), (32, margin)):
         # Of 256 and 512 environments at horizon 32 all repeats are composed.
-        gain, same = bent[horizon].gains[2], exact[horizon].gains[2]
+        gain = by_horizon[horizon].gains[2]
         assert gain.gain_upper_one_sided is not None
         assert math.log1p(gain.gain_upper_one_sided) - math.log1p(gain.gain) == pytest.approx(off, abs=1e-9)
-        assert same.gain_upper_one_sided == pytest.approx(same.gain)
 
 
 def test_where_the_law_misses_twice_later_repeats_measure_every_point():
@@ -172,9 +173,9 @@ def test_a_test_that_met_a_busy_moment_is_repeated_and_its_median_counts():
     assert [Point(128, 32, None) in ran(requests, repeat) for repeat in range(3)] == [True, True, True]
     assert Point(256, 16, None) not in ran(requests, 1), "it was not far off"
     composition = compose([*records.values()])
-    assert composition.margin is not None and composition.margin < 0.004 and composition.used
+    assert composition.error is not None and composition.error < 0.004 and composition.used
     (note,) = [note for note in limits(records, once)[32].notes if "composed" in note]
-    assert "off (median of several tests) where measured, too (128 × 32, 256 × 16, 1,024 × 16)" in note
+    assert "off, by the median of several tests, where measured, too (128 × 32, 256 × 16, 1,024 × 16)" in note
 
 
 def test_points_that_are_measured_for_the_first_time_count_in_what_a_repeat_will_take():
@@ -218,8 +219,8 @@ def test_a_part_of_a_point_that_may_not_pay_is_measured_though_its_own_doublings
 
 
 def test_composed_horizons_take_less_time_and_decide_the_same():
-    noise, whole = law(noise=0.004), study(compose_horizons=False, until_decided={"delta": 0.13}, repeats=5)
-    composed = study(until_decided={"delta": 0.13}, repeats=5)
+    noise, whole = law(noise=0.004), study(compose_horizons=False, until_decided={"delta": 0.145}, repeats=5)
+    composed = study(until_decided={"delta": 0.145}, repeats=5)
     (asked, grid), (few, parts) = play(whole, noise), play(composed, noise)
     said = [
         {h: (limit.state, limit.threshold_num_envs) for h, limit in limits(records, of).items()}

@@ -1,5 +1,7 @@
 """Isaac Lab's two frontends: from the same states the same rewards, ends and observations, and whole trials on Warp's."""
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import quick
 import torch
 from conftest import a_trial, camera
 from envknee import tasks
+from envknee.measure.meter import Meter
 from envknee.record.read import read_rows
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
@@ -151,3 +154,22 @@ def test_what_breaks_on_warps_frontend_is_found(tmp_path: Path, kind: str, tenso
     assert record.outcome.status == "nan" and record.outcome.failure is not None
     failure = record.outcome.failure
     assert (failure.tensor, failure.iteration, failure.step, failure.env_indices) == (tensor, 1, 1, [0, 1])
+
+
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
+def test_a_released_trial_leaves_no_model_behind(tmp_path: Path, frontend: str):
+    trial = a_trial(tmp_path / "trial", frontend=frontend, **SIZES)
+    request = read_model(trial.request, Request, "")
+    env_cfg, _, _ = configure.resolve_task(request, "rsl_rl_cfg_entry_point", "cpu", 0)
+    meter = Meter(request, trial, "cpu")
+    env = tasks.start(request.task_id, env_cfg, meter)
+    env.reset()
+    from isaaclab_newton.physics import NewtonManager
+
+    model = weakref.ref(NewtonManager.get_model())
+    assert model() is not None
+    meter.release()
+    meter.close()
+    del env
+    gc.collect()
+    assert model() is None

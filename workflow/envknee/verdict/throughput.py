@@ -194,7 +194,7 @@ def _limit(
         series, {size: measured_fps(group) for size, group in timed.items()}, statuses, settings,
         ranks=Ranks.of(every[0].request), blocks=blocks_of(timed),
         confirms={size: [record.request.confirms for record in group] for size, group in timed.items()},
-        margins=dict.fromkeys(counted, composition.margin or 0.0),
+        margins=dict.fromkeys(counted, composition.margin),
     )  # fmt: skip
     points = [point.model_copy(update={"composed": counted[point.num_envs]}) for point in limit.points]
     notes = [*composed_notes(composed, composition), *([said] if said else [])]

@@ -65,16 +65,16 @@ def composed_notes(composed: Iterable[int], composition: Composition) -> list[st
     sizes = listed(sorted(composed))
     if not sizes:
         return []
-    if composition.margin is None:
+    if composition.error is None:
         return [f"{sizes} environments: composed FPS are not used, for no point was composed and measured, too"]
-    error = percent(math.expm1(composition.margin))
+    error = percent(math.expm1(composition.error))
     if not composition.used:
         return [f"{sizes} environments: composed FPS are not used, for one is {error} off where it was measured, too"]
     tests = ", ".join(f"{point.num_envs:,} × {point.horizon}" for point in sorted(composition.tests))
-    median = " (median of several tests)" if composition.doubted else ""
+    median = ", by the median of several tests," if max(map(len, composition.tests.values())) > 1 else ""
     return [
         f"{sizes} environments: FPS composed from times at horizon {composition.horizon}; at most {error} off{median} where measured,"
-        f" too ({tests}), which every bound includes"
+        f" too ({tests}). Every bound allows for {percent(math.expm1(composition.margin))}"
     ]
 
 
