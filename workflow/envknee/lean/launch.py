@@ -93,11 +93,6 @@ def _stream_of(device: torch.device) -> Any:
     return None
 
 
-def lanes_of(tensor: torch.Tensor) -> int:
-    """Return the number of threads that share a row of bytes."""
-    return kernels.LANES if tensor.is_cuda else 1
-
-
 def block_of(tensor: torch.Tensor) -> int:
     """Return the number of threads, of one block, that share a plane."""
     return kernels.BLOCK if tensor.is_cuda else 1
@@ -151,10 +146,5 @@ def words_of(tensor: torch.Tensor, planes: int) -> Any:
 
 
 def array(tensor: torch.Tensor, kind: Any = None) -> Any:
-    """Return a tensor as the argument of a kernel that is not generic: some microseconds faster than `typed`."""
+    """Return a tensor as the argument of a kernel, without Warp's own array around it: some microseconds faster."""
     return wp.from_torch(tensor, dtype=kind, requires_grad=False, return_ctype=True)
-
-
-def typed(tensor: torch.Tensor, kind: Any) -> wp.array:
-    """Return a tensor as the argument of a generic kernel."""
-    return wp.from_torch(tensor, dtype=kind, requires_grad=False)

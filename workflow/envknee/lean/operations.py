@@ -40,21 +40,11 @@ def push(images: torch.Tensor, is_fresh: torch.Tensor, older: torch.Tensor, stac
         ]  # fmt: skip
         return launch.Repeated(kernels.push_words, (n, frames, lanes), arguments, images.device)
 
-    if launch.repeat(key, prepare, {0: images, 3: is_fresh, 4: older, 6: stacked}):
-        return
-    kind, lanes = wp.dtype_from_torch(images.dtype), launch.lanes_of(images)
-    launch.run(
-        kernels.push,
-        (n, images.shape[1], lanes),
-        [
-            launch.typed(images, kind),
-            launch.typed(is_fresh, wp.bool),
-            launch.typed(older, kind),
-            lanes,
-            launch.typed(stacked, kind),
-        ],
-        images.device,
-    )
+    if not launch.repeat(key, prepare, {0: images, 3: is_fresh, 4: older, 6: stacked}):
+        newest = images.movedim(-1, 1)
+        before, after = (stacks.unflatten(1, (-1, channels)) for stacks in (older, stacked))
+        after[:, :-1] = torch.where(is_fresh.view(-1, 1, 1, 1, 1), newest.unsqueeze(1), before[:, 1:])
+        after[:, -1] = newest
 
 
 @launch.operation("copy_newest", mutates=("newest", "sums"))
@@ -109,14 +99,7 @@ def _plane_sums(planes: torch.Tensor, sums: torch.Tensor) -> None:
             planes.device,
         )
         return
-    sums.zero_()
-    parts, lanes = -(-planes.shape[1] // kernels.STRETCH), launch.lanes_of(planes)
-    launch.run(
-        kernels.add_up,
-        (planes.shape[0], parts, lanes),
-        [launch.typed(planes, wp.uint8), kernels.STRETCH, lanes, launch.typed(sums, wp.int64)],
-        planes.device,
-    )
+    torch.sum(planes, dim=1, dtype=torch.int64, out=sums)
 
 
 def normalized(stacked: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -150,22 +133,20 @@ def _normalized(stacked: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
             stacked.device,
         )
         return out
-    sums = torch.empty(len(planes), dtype=torch.int64, device=stacked.device)
-    _plane_sums(planes, sums)
-    out, lanes = torch.empty_like(stacked, dtype=dtype), launch.lanes_of(stacked)
-    launch.run(
-        kernels.normalize,
-        (planes.shape[0], lanes),
-        [
-            launch.typed(planes, wp.uint8),
-            launch.typed(sums, wp.int64),
-            planes.shape[1] * 255.0,
-            lanes,
-            launch.typed(out.view(planes.shape), wp.dtype_from_torch(dtype)),
-        ],
-        stacked.device,
-    )
-    return out
+    sums = torch.empty(stacked.shape[:2], dtype=torch.int64, device=stacked.device)
+    _plane_sums(planes, sums.view(-1))
+    return normalized_by(stacked, sums, dtype)
 
 
 _normalized.register_fake(lambda stacked, dtype: torch.empty_like(stacked, dtype=dtype))
+
+
+def normalized_by(images: torch.Tensor, sums: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return `x / 255 - mean` of uint8 images [n, c, h, w] with sums of pixels [n, c], by PyTorch: the same bits as by Warp's kernels."""
+    # Tensors on the device: PyTorch would multiply by the reciprocal of a number.
+    most, scale = (
+        torch.full((), value, dtype=torch.float32, device=images.device)
+        for value in (255.0, images[0, 0].numel() * 255.0)
+    )
+    means = sums.float() / scale
+    return (images.float() / most - means[..., None, None]).to(dtype)

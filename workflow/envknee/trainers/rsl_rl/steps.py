@@ -11,10 +11,6 @@ from dataclasses import dataclass
 class LearnerSteps:
     """Switches of `LeanPPO` and `LeanCNNModel`. An arm sets `fused` alone, by `overrides: {agent.algorithm.fused: false}`."""
 
-    channels_last: bool | None = None
-    """Lay images out with channels last in memory for PyTorch's convolutions, if the network cannot use `fused`. Takes 0.78 of the time;
-    equal within float error. None: on for a GPU if `fused` is off and only `LeanCNNModel`s read images."""
-
     fused: bool | None = None
     """Use the convolutions of `envknee.lean.fused`, which read the rollout's bytes and compute in bfloat16, also when acting. With
     `fused_adam` an update takes 0.33 of stock's time on an H100. None: on for an NVIDIA GPU if the network allows it."""
@@ -22,9 +18,6 @@ class LearnerSteps:
     fused_adam: bool | None = None
     """Do the optimizer's step in one kernel (PyTorch's `fused`). Added to the other steps, takes 0.93 of their time; equal within float
     error. None: on if `fused` is on."""
-
-    rate_on_device: bool = True
-    """Compute an adaptive learning rate on the device, so that the CPU never waits within an update. Equal to the bit."""
 
     fused_loss: bool | None = None
     """Compute PPO's losses and their gradients in one kernel, which reads the rollout at a mini-batch's places
