@@ -28,7 +28,7 @@ def push(images: torch.Tensor, is_fresh: torch.Tensor, older: torch.Tensor, stac
         (older.data_ptr() | stacked.data_ptr()) % 4,
     )  # fmt: skip
 
-    def prepare() -> launch.Repeated | None:
+    def prepare() -> launch.Launch | None:
         pixels = launch.words_of_images(images)
         if pixels is None or not launch.are_words(older) or not launch.are_words(stacked):
             return None
@@ -38,7 +38,7 @@ def push(images: torch.Tensor, is_fresh: torch.Tensor, older: torch.Tensor, stac
             *pixels, channels, launch.array(is_fresh), launch.words_of(older, channels), lanes,
             launch.words_of(stacked, channels),
         ]  # fmt: skip
-        return launch.Repeated(kernels.push_words, (n, frames, lanes), arguments, images.device)
+        return kernels.push_words, (n, frames, lanes), arguments
 
     if not launch.repeat(key, prepare, {0: images, 3: is_fresh, 4: older, 6: stacked}):
         newest = images.movedim(-1, 1)
@@ -62,7 +62,7 @@ def copy_newest(stacked: torch.Tensor, newest: torch.Tensor, sums: torch.Tensor)
         (stacked.data_ptr() | newest.data_ptr()) % 4,
     )  # fmt: skip
 
-    def prepare() -> launch.Repeated | None:
+    def prepare() -> launch.Launch | None:
         is_wordwise = stacked.is_contiguous() and launch.are_words(stacked) and launch.are_words(newest)
         if not is_wordwise or newest[0, 0].numel() > kernels.STRETCH:
             return None
@@ -70,7 +70,7 @@ def copy_newest(stacked: torch.Tensor, newest: torch.Tensor, sums: torch.Tensor)
         arguments = [
             launch.words_of(stacked, 1), layers, channels, block, launch.words_of(newest, 1), launch.array(sums.view(-1))
         ]  # fmt: skip
-        return launch.Repeated(kernels.copy_words, (newest.shape[0] * channels, block), arguments, stacked.device)
+        return kernels.copy_words, (newest.shape[0] * channels, block), arguments
 
     if not launch.repeat(key, prepare, {0: stacked, 4: newest, 5: sums}):
         newest.copy_(stacked[:, -channels:])

@@ -88,16 +88,7 @@ _gather_normalized.register_fake(
 
 
 def gather(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
-    """Return the stacks of some transitions without normalization, for frames of any dtype.
-
-    Args:
-        frames: [t + k - 1, n, c, h, w]: the frame of step s at index s + k - 1
-        history: as for `gather_normalized` [t, n], uint8
-        places: transitions [b] (int64), step * n + environment
-        stacked: k, the number of frames in a stack
-
-    Returns:
-        A new tensor [b, k * c, h, w], oldest frame first.
+    """Return what `gather_normalized` does without normalization, for frames of any dtype: a new tensor [b, k * c, h, w].
 
     Raises:
         IndexError: for a place outside the rollout (on a GPU: CUDA's assertion).
@@ -108,10 +99,7 @@ def gather(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, st
 def frames_of(history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:
     """Return the frames of some transitions' stacks, oldest first: [b, k], indices into the flat frames [(t + k - 1) * n].
 
-    Args:
-        history: as for `gather_normalized` [t, n], uint8
-        places: transitions [b] (int64), step * n + environment
-        stacked: k, the number of frames in a stack
+    Takes the arguments of `gather_normalized`.
     """
     back = torch.arange(stacked - 1, -1, -1, device=places.device)
     back = torch.minimum(back, history.view(-1)[places].unsqueeze(1))

@@ -1,6 +1,5 @@
 """RSL-RL's CNN model for frames that stay uint8 until the network reads them."""
 
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -9,7 +8,6 @@ from tensordict import TensorDict
 from torch import nn
 
 from envknee.lean import fused_fits, normalized
-from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage
 
 
@@ -19,8 +17,8 @@ class LeanCNNModel(CNNModel):
     Floating-point images are already normalized, and used as they are. An exported policy takes these, like stock's.
     """
 
-    steps = LearnerSteps()
-    """The learner's switches; set by `use_steps`."""
+    fused: bool = False
+    """Whether `envknee.lean.fused` computes the convolutions; set by `use_fused`."""
 
     rollout: "FrameStorage | None" = None
     """The storage with the planes whose indices are in observations; set by `LeanPPO`."""
@@ -45,13 +43,13 @@ class LeanCNNModel(CNNModel):
                 )
         return None
 
-    def use_steps(self, steps: LearnerSteps) -> None:
-        """Use these switches from now on."""
-        self.steps = steps
+    def use_fused(self, fused: bool) -> None:
+        """Set whether `envknee.lean.fused` computes the convolutions from now on."""
+        self.fused = fused
         self.packed, self._kept = {}, {}
 
     def pack(self) -> None:
-        """Pack the current parameters for acting with `steps.fused`, at the addresses where captured graphs read them."""
+        """Pack the current parameters for acting, at the addresses where captured graphs read them."""
         from envknee.lean import fused
 
         for group in self.obs_groups_2d:
@@ -74,13 +72,12 @@ class LeanCNNModel(CNNModel):
         device: torch.device = observations[self.obs_groups_2d[0]].device
         images = []
         for group, image in observations.items():
-            is_fused = bool(self.steps.fused) and image.dtype in (torch.uint8, torch.int64)
-            with torch.autocast(device.type, torch.bfloat16) if is_fused else nullcontext():
-                if is_fused:
+            if self.fused and image.dtype in (torch.uint8, torch.int64):
+                with torch.autocast(device.type, torch.bfloat16):
                     images.append(self._fused(group, image))
-                    continue
-                if image.dtype == torch.uint8:
-                    image = normalized(image, compute_dtype(device))
+            elif image.dtype == torch.uint8:
+                images.append(self.cnns[group](normalized(image, compute_dtype(device))))
+            else:
                 images.append(self.cnns[group](image))
         latent = torch.cat(images, dim=-1) if len(images) > 1 else images[0]
         if not torch.is_autocast_enabled(device.type):

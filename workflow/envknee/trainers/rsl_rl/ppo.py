@@ -7,7 +7,6 @@ steps of stock PPO, within float error. With two stacked frames the rollout take
     agent_cfg.actor.class_name = "envknee.trainers.rsl_rl.model:LeanCNNModel"
 """
 
-import inspect
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -56,7 +55,7 @@ class LeanPPO(AccumulatingPPO):
         self.steps = steps or LearnerSteps(fused=fused)
         self._decide_steps()
         for model in self._lean_models:
-            model.use_steps(self.steps)
+            model.use_fused(bool(self.steps.fused))
         self._rate: Any = None
         """The learning rate [] if it adapts on the device; float64, like upstream's Python number."""
         self.graph_pool: Any = torch.cuda.graph_pool_handle() if torch.device(self.device).type == "cuda" else None
@@ -67,8 +66,6 @@ class LeanPPO(AccumulatingPPO):
         self._losses: Any = None
         self._has_learned = False
         self._set_up_optimizer()
-        self._acting: CapturedActing | None = None
-        """Created by `construct_algorithm`, which replaces upstream's storage."""
 
     @staticmethod
     def construct_algorithm(obs: TensorDict, env: VecEnv, cfg: dict, device: str) -> PPO:
@@ -88,30 +85,10 @@ class LeanPPO(AccumulatingPPO):
         for model in algorithm._lean_models:
             model.rollout = algorithm.storage
         if algorithm.steps.captured_acting:
-            algorithm._acting = CapturedActing(algorithm)
+            acting = CapturedActing(algorithm)
+            algorithm.act, algorithm.process_env_step = acting.act, acting.process_env_step
+            algorithm.compute_returns = acting.compute_returns
         return algorithm
-
-    def act(self, obs: TensorDict) -> torch.Tensor:
-        """Sample actions [num_envs, num_actions], as upstream does."""
-        if self._acting is None or self._is_full:
-            return super().act(obs)
-        return self._acting.act(obs)
-
-    def process_env_step(
-        self, obs: TensorDict, rewards: torch.Tensor, dones: torch.Tensor, extras: dict[str, torch.Tensor]
-    ) -> None:
-        """Record one environment step, as upstream does."""
-        if self._acting is None or self._is_full:  # then upstream complains
-            super().process_env_step(obs, rewards, dones, extras)
-        else:
-            self._acting.process_env_step(obs, rewards, dones, extras)
-
-    def compute_returns(self, obs: TensorDict) -> None:
-        """Compute returns and advantages of the rollout that ended with `obs`, as upstream does."""
-        if self._acting is None:
-            super().compute_returns(obs)
-        else:
-            self._acting.compute_returns(obs)
 
     def compile(self, mode: str | None = None) -> None:
         """Refuse upstream's torch.compile, which made this learner slower when it was measured on its own.
@@ -151,10 +128,6 @@ class LeanPPO(AccumulatingPPO):
         return losses
 
     @property
-    def _is_full(self) -> bool:
-        return self.storage.step >= self.storage.num_transitions_per_env
-
-    @property
     def _lean_models(self) -> list[LeanCNNModel]:
         return [model for model in (self.actor, self.critic) if isinstance(model, LeanCNNModel)]
 
@@ -192,8 +165,7 @@ class LeanPPO(AccumulatingPPO):
     def _fits_fused_adam(self) -> bool:
         """Return whether the optimizer has a fused form. Its kernel would update parameters twice at once that actor and critic share."""
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        has_form = "fused" in inspect.signature(type(self.optimizer)).parameters
-        return has_form and len(set(parameters)) == len(parameters)
+        return "fused" in self.optimizer.defaults and len(set(parameters)) == len(parameters)
 
     def _set_up_optimizer(self) -> None:
         """Create the optimizer again if the steps need other settings."""

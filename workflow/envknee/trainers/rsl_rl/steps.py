@@ -1,7 +1,7 @@
 """Switches of the lean learner, beyond frames that stay uint8. Each can be measured alone.
 
-`python benchmarks/bench_learner.py` measures them on any device. Unless stated otherwise, factors are an update's time relative to the lean
-learner without steps (0.88 of stock's), for 4,096 environments x 32 steps of 96 x 96 pixels on an H200. docs/lean.md has the table.
+`python benchmarks/bench_learner.py` measures them on any device. Unless stated otherwise, factors are an update's time for 4,096
+environments x 32 steps of 96 x 96 pixels on an H200. docs/lean.md has the table.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LearnerSteps:
-    """Switches of `LeanPPO` and `LeanCNNModel`. An arm sets `fused` alone, by `overrides: {agent.algorithm.fused: false}`."""
+    """Switches of `LeanPPO`. An arm sets `fused` alone, by `overrides: {agent.algorithm.fused: false}`."""
 
     fused: bool | None = None
     """Use the convolutions of `envknee.lean.fused`, which read the rollout's bytes and compute in bfloat16, also when acting. With
