@@ -25,7 +25,7 @@ import warp
 
 warp.init()
 
-from envknee.lean import Layout, LeanFrameStack, gather_normalized, normalized, operations
+from envknee.lean import LeanFrameStack, gather_normalized, normalized, operations
 from envknee.tasks.frames import PerFrameStack
 from isaaclab.utils.images import CameraFrameStack, normalize_rgb
 from rich.console import Console
@@ -89,8 +89,8 @@ def variants_of(num_envs: int, pixels: int, frames: int, device: str) -> list[Va
     def places() -> torch.Tensor:
         return orders[next(turn) % len(orders)]
 
-    def gather(dtype: torch.dtype, last: bool = False) -> torch.Tensor:
-        return gather_normalized(rollout, sums, history, places(), frames, Layout(dtype, channels_last=last))
+    def gather(dtype: torch.dtype) -> torch.Tensor:
+        return gather_normalized(rollout, sums, history, places(), frames, dtype)
 
     return [
         Variant("step, float32", "Isaac Lab 3.0", lambda: isaac(newest(), normalize_rgb), 5 * stack_bytes),
@@ -102,7 +102,6 @@ def variants_of(num_envs: int, pixels: int, frames: int, device: str) -> list[Va
         Variant("mini-batch, float32", "lean", lambda: gather(torch.float32), 5.0 * batch_values),
         Variant("mini-batch, bfloat16", "lean", lambda: gather(torch.bfloat16), 3.0 * batch_values),
         Variant("frame's sums", "lean", lambda: operations.plane_sums(frame, sums[0].view(-1)), frame_bytes),
-        Variant("mini-batch, bfloat16", "lean, channels last", lambda: gather(torch.bfloat16, True), 3.0 * batch_values),
     ]  # fmt: skip
 
 

@@ -1,11 +1,11 @@
-"""Frames that stay uint8, without Isaac Lab: how stacks are laid out for a convolution, and what does not fit is named."""
+"""Frames that stay uint8, without Isaac Lab: kernels of words give what PyTorch gives, and what does not fit is named."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import torch
-from envknee.lean import Layout, LeanFrameStack, gather, gather_normalized, normalized, operations
+from envknee.lean import LeanFrameStack, gather, gather_normalized, normalized, operations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,14 +41,6 @@ def rollouts(draw: st.DrawFn, devices: Sequence[str] = DEVICES) -> dict[str, Any
     return a_rollout(5, 3, draw(st.integers(1, 8)), draw(st.integers(1, 5)), draw(sides), draw(sides), seed, device)
 
 
-@settings(deadline=None, max_examples=25)
-@given(rollout=rollouts())
-def test_channels_last_is_another_order_of_the_same_bits(rollout: dict[str, Any]) -> None:
-    laid = gather_normalized(**rollout, layout=Layout(channels_last=True))
-    assert laid.is_contiguous(memory_format=torch.channels_last)
-    assert torch.equal(laid, gather_normalized(**rollout))
-
-
 @settings(deadline=None, max_examples=15)
 @given(rollout=rollouts(["cpu"]))
 def test_frames_of_floats_are_gathered_alike(rollout: dict[str, Any]) -> None:
@@ -59,7 +51,7 @@ def test_frames_of_floats_are_gathered_alike(rollout: dict[str, Any]) -> None:
 
 
 def astray(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy that does not begin where a word does, which is for the plain kernels."""
+    """Return a copy that does not begin where a word does, which is for PyTorch."""
     room = torch.empty(tensor.numel() + 1, dtype=tensor.dtype, device=tensor.device)
     return room[1:].view(tensor.shape).copy_(tensor)
 
@@ -112,8 +104,7 @@ def test_so_does_a_rollout(rollout: dict[str, Any]) -> None:
     assert torch.equal(rollout["sums"], sums)
     assert torch.equal(sums, rollout["frames"].sum((3, 4)))
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        layout = Layout(dtype)
-        assert torch.equal(gather_normalized(**rollout, layout=layout), gather_normalized(**plain, layout=layout))
+        assert torch.equal(gather_normalized(**rollout, dtype=dtype), gather_normalized(**plain, dtype=dtype))
 
 
 @settings(deadline=None, max_examples=25)
@@ -204,7 +195,7 @@ def test_what_does_not_fit_is_named_with_its_shape(
         ({"places": ROLLOUT["places"][:0]}, ValueError, r"places has shape \(0,\)"),
         ({"stacked": 6}, ValueError, r"stacked is 6, expected 1 to 5, the steps that frames of shape \(5, 4, 3, 6, 5\) hold"),
         ({"stacked": 3}, ValueError, r"history has shape \(4, 4\), expected \(3, 4\)"),
-        ({"layout": Layout(torch.int64)}, TypeError, "dtype is int64, expected float32, bfloat16 or float16"),
+        ({"dtype": torch.int64}, TypeError, "dtype is int64, expected float32, bfloat16 or float16"),
     ],
 )  # fmt: skip
 def test_so_is_what_does_not_fit_a_rollout(

@@ -11,7 +11,7 @@ import quick
 import torch
 import warp
 from conftest import a_trial, camera
-from envknee.lean import Layout, LeanFrameStack, normalized
+from envknee.lean import LeanFrameStack, normalized
 from envknee.lean.launch import words_of_images
 from envknee.record.read import read_rows
 from envknee.record.schema import Request
@@ -145,11 +145,11 @@ def test_a_rollout_gives_back_the_stacks_that_went_in(frames: int, horizon: int,
             storage.add_transition(transition)
             stacked = stack(random_frames(random, num_envs, *pixels).to(device))
         places = torch.randperm(horizon * num_envs, generator=random).to(device)
-        again = storage.stacks(places)["policy"]
+        again = storage.stacks("policy", places)
         assert torch.equal(again, torch.stack(seen).flatten(0, 1)[places])
         planes = storage.planes("policy", places)
         assert torch.equal(normalized(frames_kept.flatten(0, 2)[planes]), again)
-        half = storage.stacks(places, {"policy": Layout(torch.bfloat16)})["policy"]
+        half = storage.stacks("policy", places, torch.bfloat16)
         assert torch.equal(half, again.to(torch.bfloat16))
         assert storage.observations["state"][:, 0, 0].tolist() == list(range(horizon))
         storage.clear()

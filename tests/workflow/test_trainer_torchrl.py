@@ -95,7 +95,8 @@ def test_a_batch_that_does_not_divide_the_rollout_is_refused(tmp_path):
 def test_networks_are_those_of_rsl_rl(tmp_path):
     agent = trainer.resolve(a_request(tmp_path / "trial", "torchrl"), "cpu").agent
     assert agent.actor_cnn == {
-        "output_channels": [8, 16, 16], "kernel_size": [5, 3, 3], "stride": [2, 2, 2], "activation": "relu",
+        "output_channels": [8, 16, 16], "kernel_size": [5, 3, 3], "stride": [2, 2, 2], "activation": "relu", "dilation": 1,
+        "padding": "none", "norm": "none", "max_pool": False, "global_pool": "none", "flatten": True,
     }  # fmt: skip
     assert (agent.actor_groups, agent.critic_groups, agent.critic_cnn) == (["policy"], ["critic"], None)
     assert (agent.actor_hidden_dims, agent.critic_hidden_dims, agent.loss_critic_type) == ([64], [32, 32], "l2")

@@ -16,6 +16,6 @@ first_layer    the first convolution in CUDA C++
 
 from envknee.lean.frames import LeanFrameStack
 from envknee.lean.operations import normalized
-from envknee.lean.rollouts import Layout, gather, gather_normalized
+from envknee.lean.rollouts import gather, gather_normalized
 
-__all__ = ["LeanFrameStack", "Layout", "gather", "gather_normalized", "normalized"]
+__all__ = ["LeanFrameStack", "gather", "gather_normalized", "normalized"]

@@ -7,9 +7,8 @@ Normalization has the arithmetic of Isaac Lab 3.0.0 (isaaclab/utils/images.py, `
 `float32(x) / 255 - float32(sum) / float32(height * width * 255)`. In Isaac Lab one thread adds up whole rows of a plane; here
 neighbouring threads read neighbouring words.
 
-If planes consist of whole words of four pixels, as at almost every resolution, kernels named `..._words` read and write words. They
-start several loads before they use the first, as a GPU needs to reach its memory's bandwidth. The other kernels work pixel by pixel.
-Both give the same bits.
+Planes must consist of whole words of four pixels, as at almost every resolution. Kernels start several loads before they use the first,
+as a GPU needs to reach its memory's bandwidth. For other planes `operations` and `rollouts` use PyTorch, which gives the same bits.
 """
 
 # Python's type checker does not understand Warp's kernels: the number of results of wp.tid(), operators of Warp's types, and
@@ -23,11 +22,8 @@ from typing import Any
 
 import warp as wp
 
-LANES = 32
-"""Neighbouring threads that share a row or a plane on a GPU: a warp. On a CPU one thread does all."""
-
 STRETCH = 1 << 20
-"""Pixels that are added up as int32, since 2^20 * 255 < 2^31. Sums of stretches are added up as int64."""
+"""Most pixels of a plane that is added up here: as int32, since 2^20 * 255 < 2^31."""
 
 BLOCK = 256
 """Threads of a block on a GPU, which add up a plane together. Warp's default, so that the module is compiled once."""
@@ -191,30 +187,6 @@ def _normalize_row(
 
 
 @wp.kernel(enable_backward=False)
-def push(
-    images: wp.array4d(dtype=Any),
-    is_fresh: wp.array(dtype=wp.bool),
-    older: wp.array4d(dtype=Any),
-    lanes: wp.int32,
-    stacked: wp.array4d(dtype=Any),
-):
-    """Write the stacks [n, k * c, h, w] of the newest frames [n, h, w, c] after the stacks before them, `older`. dim: n, h, lanes."""
-    env, y, lane = wp.tid()
-    channels = images.shape[3]
-    frames = stacked.shape[1] // channels
-    fresh = is_fresh[env]
-    for x in range(lane, images.shape[2], lanes):
-        for channel in range(channels):
-            value = images[env, y, x, channel]
-            for place in range(frames):
-                layer = place * channels + channel
-                if fresh or place == frames - 1:
-                    stacked[env, layer, y, x] = value
-                else:
-                    stacked[env, layer, y, x] = older[env, layer + channels, y, x]
-
-
-@wp.kernel(enable_backward=False)
 def push_words(
     images: wp.array2d(dtype=wp.uint32),
     pixel: wp.int32,
@@ -224,7 +196,7 @@ def push_words(
     lanes: wp.int32,
     stacked: wp.array2d(dtype=wp.uint32),
 ):
-    """Do the same as `push`; each thread handles several words of one frame.
+    """Write the stacks of the newest frames after the stacks before them, `older`; each thread handles several words of one frame.
 
     images [n, h * w * pixel / 4] with pixels of 3 or 4 bytes; stacks [n * k, c * h * w / 4]. dim: n, k, lanes.
     """
@@ -305,9 +277,10 @@ def gather_normalized_words(
     lanes: wp.int32,
     out: wp.array2d(dtype=Any),
 ):
-    """Do the same as `gather_normalized`, channels first: frames [(t + k - 1) * n * c, h * w / 4], out [b * k * c, h * w].
+    """Write the normalized stacks of transitions at `places` (step * n + env).
 
-    dim: b, k * c, lanes.
+    frames [(t + k - 1) * n * c, h * w / 4] store each frame once, that of step s at s + k - 1. history [t, n] is the number of the k - 1
+    earlier frames in the same episode. out [b * k * c, h * w]. dim: b, k * c, lanes.
     """
     row, layer, lane = wp.tid()
     frame = layer // channels
@@ -326,80 +299,12 @@ def _frame_of(history: wp.array2d(dtype=wp.uint8), transition: wp.int32, place: 
     return (step + stacked - 1 - back) * envs + env
 
 
-@wp.kernel(enable_backward=False)
-def add_up(planes: wp.array2d(dtype=wp.uint8), stretch: wp.int32, lanes: wp.int32, sums: wp.array(dtype=wp.int64)):
-    """Add the pixels of planes [p, h * w] to sums [p]. dim: p, stretches, lanes."""
-    plane, part, lane = wp.tid()
-    end = wp.min((part + 1) * stretch, planes.shape[1])
-    total = wp.int32(0)
-    for pixel in range(part * stretch + lane, end, lanes):
-        total += wp.int32(planes[plane, pixel])
-    wp.atomic_add(sums, plane, wp.int64(total))
-
-
-@wp.kernel(enable_backward=False)
-def normalize(
-    planes: wp.array2d(dtype=wp.uint8),
-    sums: wp.array(dtype=wp.int64),
-    scale: wp.float32,
-    lanes: wp.int32,
-    out: wp.array2d(dtype=Any),
-):
-    """Write `x / 255 - sum / scale` of planes [p, h * w]. dim: p, lanes."""
-    plane, lane = wp.tid()
-    mean = wp.float32(sums[plane]) / scale
-    for pixel in range(lane, planes.shape[1], lanes):
-        out[plane, pixel] = out.dtype(wp.float32(planes[plane, pixel]) / 255.0 - mean)
-
-
-@wp.kernel(enable_backward=False)
-def gather_normalized(
-    frames: wp.array4d(dtype=wp.uint8),
-    sums: wp.array2d(dtype=wp.int64),
-    history: wp.array2d(dtype=wp.uint8),
-    places: wp.array(dtype=wp.int64),
-    channels: wp.int32,
-    stacked: wp.int32,
-    scale: wp.float32,
-    lanes: wp.int32,
-    channels_last: wp.bool,
-    out: wp.array4d(dtype=Any),
-):
-    """Write the normalized stacks of transitions at `places` (step * n + env).
-
-    frames [t + k - 1, n * c, h, w] store each frame once, that of step s at s + k - 1. history [t, n] is the number of the k - 1 earlier
-    frames in the same episode. out [b, l, h, w] has l = k * c layers.
-
-    dim: b, l, lanes; channels last: b, lanes, l, so that neighbouring threads write neighbouring numbers.
-    """
-    row, layer, lane = wp.tid()
-    if channels_last:
-        turned = layer
-        layer = lane
-        lane = turned
-    envs = history.shape[1]
-    step = wp.int32(places[row] / wp.int64(envs))
-    env = wp.int32(places[row] % wp.int64(envs))
-    back = wp.min(stacked - 1 - layer // channels, wp.int32(history[step, env]))
-    frame = step + stacked - 1 - back
-    plane = env * channels + layer % channels
-    mean = wp.float32(sums[frame, plane]) / scale
-    for y in range(out.shape[2]):
-        for x in range(lane, out.shape[3], lanes):
-            out[row, layer, y, x] = out.dtype(wp.float32(frames[frame, plane, y, x]) / 255.0 - mean)
-
-
-# All overloads in use, so that they are compiled at once: a new dtype would compile the module again.
-for _kind in (wp.uint8, wp.float32):
-    _four = wp.array4d(dtype=_kind)
-    wp.overload(push, {"images": _four, "older": _four, "stacked": _four})
-INTO: dict[tuple[Any, Any], Any] = {}
-"""Overloads of kernels of words by (kernel, dtype of the output)."""
-for _kind in (wp.float32, wp.bfloat16, wp.float16):
-    wp.overload(normalize, {"out": wp.array2d(dtype=_kind)})
-    wp.overload(gather_normalized, {"out": wp.array4d(dtype=_kind)})
-    for _kernel in (normalize_words, gather_normalized_words):
-        INTO[_kernel, _kind] = wp.overload(_kernel, {"out": wp.array2d(dtype=_kind)})
+INTO = {
+    (kernel, kind): wp.overload(kernel, {"out": wp.array2d(dtype=kind)})
+    for kernel in (normalize_words, gather_normalized_words)
+    for kind in (wp.float32, wp.bfloat16, wp.float16)
+}
+"""Overloads by (kernel, dtype of the output): all in use, so that they are compiled at once. A new dtype would compile the module again."""
 
 
 @wp.func

@@ -40,50 +40,47 @@ def run(kernel: Any, dim: tuple[int, ...], arguments: list[Any], device: torch.d
     wp.launch(kernel, dim=dim, inputs=arguments, device=str(device), stream=_stream_of(device), block_dim=kernels.BLOCK)
 
 
-class Repeated:
-    """A launch that is made again with other tensors of the same shapes and strides.
+Launch = tuple[Any, tuple[int, ...], list[Any]]
+"""A kernel, its threads, and its arguments; arrays among them come from `array`."""
 
-    It checks and packs its arguments once, which takes a CPU longer than the launch: with few environments a GPU waits for it. Isaac Lab
-    3.0.0 repeats its own launches the same way (isaaclab/utils/warp/launch_cache.py).
-    """
-
-    def __init__(self, kernel: Any, dim: tuple[int, ...], arguments: list[Any], device: torch.device) -> None:
-        """Prepare a launch as `run` makes it, without making it; arrays among its arguments come from `array`."""
-        self._device = device
-        self._command: Any = wp.launch(
-            kernel, dim=dim, inputs=arguments, device=str(device), block_dim=kernels.BLOCK, record_cmd=True
-        )
-        self._arguments = self._command.params[1:]  # the threads come first
-        self._command.fwd_args = None  # needed by captures of Warp's on a CPU alone, and holds the tensors
-        for argument in self._arguments:
-            if hasattr(argument, "_ref"):
-                argument._ref = None
-
-    def __call__(self, tensors: dict[int, torch.Tensor]) -> None:
-        """Launch with these tensors in place of the arguments with their indices."""
-        for index, tensor in tensors.items():
-            self._arguments[index].data = tensor.data_ptr()
-        self._command.launch(_stream_of(self._device))
+_prepared: dict[tuple, Any] = {}
+"""Warp's commands by all that a launch depends on besides addresses: shapes, strides, and how addresses are aligned."""
 
 
-_prepared: dict[tuple, Repeated | None] = {}
-"""Launches by all that they depend on besides addresses: shapes, strides, and how addresses are aligned."""
-
-
-def repeat(key: tuple, prepare: Callable[[], Repeated | None], tensors: dict[int, torch.Tensor]) -> bool:
+def repeat(key: tuple, prepare: Callable[[], Launch | None], tensors: dict[int, torch.Tensor]) -> bool:
     """Make a launch that is prepared once for each `key`; return False if `prepare` returned None: the kernel does not fit.
+
+    Warp checks and packs the arguments once, which takes a CPU longer than the launch: with few environments a GPU waits for it. Isaac
+    Lab 3.0.0 repeats its own launches the same way (isaaclab/utils/warp/launch_cache.py).
 
     Args:
         key: kernel, device, and all else that the launch depends on besides the addresses of `tensors`
         prepare: called at a key's first launch
         tensors: all arguments that are tensors, by their index
     """
+    device = next(iter(tensors.values())).device
     if key not in _prepared:
-        _prepared[key] = prepare()
-    prepared = _prepared[key]
-    if prepared is not None:
-        prepared(tensors)
-    return prepared is not None
+        launch = prepare()
+        _prepared[key] = None if launch is None else _command(*launch, device)
+    command = _prepared[key]
+    if command is None:
+        return False
+    for index, tensor in tensors.items():
+        command.params[index + 1].data = tensor.data_ptr()  # the threads come first
+    command.launch(_stream_of(device))
+    return True
+
+
+def _command(kernel: Any, dim: tuple[int, ...], arguments: list[Any], device: torch.device) -> Any:
+    """Return Warp's command for a launch, which holds no tensor."""
+    command: Any = wp.launch(
+        kernel, dim=dim, inputs=arguments, device=str(device), block_dim=kernels.BLOCK, record_cmd=True
+    )
+    command.fwd_args = None  # needed by captures of Warp's on a CPU alone
+    for argument in command.params[1:]:
+        if hasattr(argument, "_ref"):
+            argument._ref = None
+    return command
 
 
 def _stream_of(device: torch.device) -> Any:
@@ -91,11 +88,6 @@ def _stream_of(device: torch.device) -> Any:
     if device.type == "cuda" and torch.cuda.current_stream(device).cuda_stream:
         return wp.stream_from_torch(device)
     return None
-
-
-def lanes_of(tensor: torch.Tensor) -> int:
-    """Return the number of threads that share a row of bytes."""
-    return kernels.LANES if tensor.is_cuda else 1
 
 
 def block_of(tensor: torch.Tensor) -> int:
@@ -151,10 +143,5 @@ def words_of(tensor: torch.Tensor, planes: int) -> Any:
 
 
 def array(tensor: torch.Tensor, kind: Any = None) -> Any:
-    """Return a tensor as the argument of a kernel that is not generic: some microseconds faster than `typed`."""
+    """Return a tensor as the argument of a kernel, without Warp's own array around it: some microseconds faster."""
     return wp.from_torch(tensor, dtype=kind, requires_grad=False, return_ctype=True)
-
-
-def typed(tensor: torch.Tensor, kind: Any) -> wp.array:
-    """Return a tensor as the argument of a generic kernel."""
-    return wp.from_torch(tensor, dtype=kind, requires_grad=False)

@@ -28,7 +28,7 @@ def push(images: torch.Tensor, is_fresh: torch.Tensor, older: torch.Tensor, stac
         (older.data_ptr() | stacked.data_ptr()) % 4,
     )  # fmt: skip
 
-    def prepare() -> launch.Repeated | None:
+    def prepare() -> launch.Launch | None:
         pixels = launch.words_of_images(images)
         if pixels is None or not launch.are_words(older) or not launch.are_words(stacked):
             return None
@@ -38,23 +38,13 @@ def push(images: torch.Tensor, is_fresh: torch.Tensor, older: torch.Tensor, stac
             *pixels, channels, launch.array(is_fresh), launch.words_of(older, channels), lanes,
             launch.words_of(stacked, channels),
         ]  # fmt: skip
-        return launch.Repeated(kernels.push_words, (n, frames, lanes), arguments, images.device)
+        return kernels.push_words, (n, frames, lanes), arguments
 
-    if launch.repeat(key, prepare, {0: images, 3: is_fresh, 4: older, 6: stacked}):
-        return
-    kind, lanes = wp.dtype_from_torch(images.dtype), launch.lanes_of(images)
-    launch.run(
-        kernels.push,
-        (n, images.shape[1], lanes),
-        [
-            launch.typed(images, kind),
-            launch.typed(is_fresh, wp.bool),
-            launch.typed(older, kind),
-            lanes,
-            launch.typed(stacked, kind),
-        ],
-        images.device,
-    )
+    if not launch.repeat(key, prepare, {0: images, 3: is_fresh, 4: older, 6: stacked}):
+        newest = images.movedim(-1, 1)
+        before, after = (stacks.unflatten(1, (-1, channels)) for stacks in (older, stacked))
+        after[:, :-1] = torch.where(is_fresh.view(-1, 1, 1, 1, 1), newest.unsqueeze(1), before[:, 1:])
+        after[:, -1] = newest
 
 
 @launch.operation("copy_newest", mutates=("newest", "sums"))
@@ -72,7 +62,7 @@ def copy_newest(stacked: torch.Tensor, newest: torch.Tensor, sums: torch.Tensor)
         (stacked.data_ptr() | newest.data_ptr()) % 4,
     )  # fmt: skip
 
-    def prepare() -> launch.Repeated | None:
+    def prepare() -> launch.Launch | None:
         is_wordwise = stacked.is_contiguous() and launch.are_words(stacked) and launch.are_words(newest)
         if not is_wordwise or newest[0, 0].numel() > kernels.STRETCH:
             return None
@@ -80,7 +70,7 @@ def copy_newest(stacked: torch.Tensor, newest: torch.Tensor, sums: torch.Tensor)
         arguments = [
             launch.words_of(stacked, 1), layers, channels, block, launch.words_of(newest, 1), launch.array(sums.view(-1))
         ]  # fmt: skip
-        return launch.Repeated(kernels.copy_words, (newest.shape[0] * channels, block), arguments, stacked.device)
+        return kernels.copy_words, (newest.shape[0] * channels, block), arguments
 
     if not launch.repeat(key, prepare, {0: stacked, 4: newest, 5: sums}):
         newest.copy_(stacked[:, -channels:])
@@ -109,14 +99,7 @@ def _plane_sums(planes: torch.Tensor, sums: torch.Tensor) -> None:
             planes.device,
         )
         return
-    sums.zero_()
-    parts, lanes = -(-planes.shape[1] // kernels.STRETCH), launch.lanes_of(planes)
-    launch.run(
-        kernels.add_up,
-        (planes.shape[0], parts, lanes),
-        [launch.typed(planes, wp.uint8), kernels.STRETCH, lanes, launch.typed(sums, wp.int64)],
-        planes.device,
-    )
+    torch.sum(planes, dim=1, dtype=torch.int64, out=sums)
 
 
 def normalized(stacked: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -150,22 +133,20 @@ def _normalized(stacked: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
             stacked.device,
         )
         return out
-    sums = torch.empty(len(planes), dtype=torch.int64, device=stacked.device)
-    _plane_sums(planes, sums)
-    out, lanes = torch.empty_like(stacked, dtype=dtype), launch.lanes_of(stacked)
-    launch.run(
-        kernels.normalize,
-        (planes.shape[0], lanes),
-        [
-            launch.typed(planes, wp.uint8),
-            launch.typed(sums, wp.int64),
-            planes.shape[1] * 255.0,
-            lanes,
-            launch.typed(out.view(planes.shape), wp.dtype_from_torch(dtype)),
-        ],
-        stacked.device,
-    )
-    return out
+    sums = torch.empty(stacked.shape[:2], dtype=torch.int64, device=stacked.device)
+    _plane_sums(planes, sums.view(-1))
+    return normalized_by(stacked, sums, dtype)
 
 
 _normalized.register_fake(lambda stacked, dtype: torch.empty_like(stacked, dtype=dtype))
+
+
+def normalized_by(images: torch.Tensor, sums: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return `x / 255 - mean` of uint8 images [n, c, h, w] with sums of pixels [n, c], by PyTorch: the same bits as by Warp's kernels."""
+    # Tensors on the device: PyTorch would multiply by the reciprocal of a number.
+    most, scale = (
+        torch.full((), value, dtype=torch.float32, device=images.device)
+        for value in (255.0, images[0, 0].numel() * 255.0)
+    )
+    means = sums.float() / scale
+    return (images.float() / most - means[..., None, None]).to(dtype)

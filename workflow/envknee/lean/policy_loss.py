@@ -14,22 +14,15 @@ from envknee.lean import kernels, launch
 
 
 class Rollout(NamedTuple):
-    """What PPO compares with: tensors of all transitions [n * t, ...], float32, contiguous."""
+    """What PPO compares with: float32, contiguous; actions and the acting policy [n * t, num_actions], all else [n * t, 1]."""
 
     actions: torch.Tensor
-    """[n * t, num_actions]"""
     means: torch.Tensor
-    """Of the policy that acted [n * t, num_actions]"""
     deviations: torch.Tensor
-    """Of the policy that acted [n * t, num_actions]"""
     log_probs: torch.Tensor
-    """[n * t, 1]"""
     values: torch.Tensor
-    """[n * t, 1]"""
     returns: torch.Tensor
-    """[n * t, 1]"""
     advantages: torch.Tensor
-    """[n * t, 1]"""
 
 
 class Weights(NamedTuple):

@@ -78,6 +78,8 @@ class Meter:
         self.memory = MemoryWatch(self.device, gpu, request.memory.memory_cap_gb, before_gb)
         self.timeline = Timeline(self.device, request.phases, request.horizon)
         self.rows: list[Row] = []
+        self.iterations = 0
+        """How many iterations have ended; the row of the newest may be still to be written."""
         self.stage = "imports"
         """Current stage: one of `StartUp`, then rollout or learning. An out-of-memory outcome names it."""
         self.num_mini_batches: int | None = None
@@ -125,8 +127,6 @@ class Meter:
         """`Episodes.take` and `Watch.first_step` of this iteration [4], under way to the host: they are there when learning has ended."""
         self._unwritten: Callable[[], None] | None = None
         """Writes the row of the newest iteration, if that is still to be done."""
-        self._rollouts_returned = 0
-        """Rollouts returned by `end_rollout`: another process writes their rows."""
 
     def begin(self, stage: str) -> None:
         """End the current stage and begin `stage`."""
@@ -245,7 +245,7 @@ class Meter:
         self.memory.learning_ended()
         return_sum, length_sum, episodes = self._episodes.take().tolist()
         self._start_iteration()
-        self._rollouts_returned += 1
+        self.iterations += 1
         self.stage = "rollout"
         return Collected(
             env_step_s=times.env_step_s,
@@ -341,6 +341,7 @@ class Meter:
 
         self._start_iteration()
         self.stage = "rollout"
+        self.iterations += 1
         self._unwritten = write_row
         if self.device.type == "cpu" or self.ranks.world_size > 1 or pipeline or collected:
             self._write_row()
@@ -359,8 +360,16 @@ class Meter:
 
     def _write_row(self) -> None:
         """Write the newest iteration's row if it is not written yet, and end the trial if it has its result."""
-        if self._flush():
-            self._end_when_done()
+        if not self._flush():
+            return
+        request = self.request
+        if request.kind == "throughput":
+            rows = self.rows[request.untimed_iterations :]
+            timed = [row.fps_total for row in rows if row.fps_total is not None]  # own trainers always have it
+            if len(timed) == (request.iterations or 0) or is_known_within(timed, request.precision):
+                raise TrialDone("ok")
+        elif end := end_of_learning(self.rows, request):
+            raise TrialDone(*end)
 
     def _flush(self) -> bool:
         """Write the newest iteration's row if it is not written yet; return whether it was not."""
@@ -428,7 +437,7 @@ class Meter:
                 observations are dumped.
         """
         broken = self.watch.first_broken()
-        iteration, seen = self.iterations + self._rollouts_returned, self._tensors_of
+        iteration, seen = self.iterations, self._tensors_of
         if broken is None and images:
             broken = diagnosis.broken_image(self.rollout_observations, self._newest, self._steps)
         if broken is None and images and self.learned_from:
@@ -443,11 +452,6 @@ class Meter:
         if failure.tensor == "actions" and not were_fine:  # broken parameters may be the cause
             self.check_parameters(reason)
         raise self._broke("nan", reason, failure)
-
-    @property
-    def iterations(self) -> int:
-        """How many iterations have ended."""
-        return len(self.rows) + (self._unwritten is not None)
 
     def _start_iteration(self) -> None:
         self._steps = 0
@@ -468,16 +472,6 @@ class Meter:
         return {
             f"observations/{group}": kept[step + 1] for group, kept in self.learned_from.items() if step + 1 < len(kept)
         }
-
-    def _end_when_done(self) -> None:
-        request = self.request
-        if request.kind == "throughput":
-            rows = self.rows[request.untimed_iterations :]
-            timed = [row.fps_total for row in rows if row.fps_total is not None]  # own trainers always have it
-            if len(timed) == (request.iterations or 0) or is_known_within(timed, request.precision):
-                raise TrialDone("ok")
-        elif end := end_of_learning(self.rows, request):
-            raise TrialDone(*end)
 
     def _end_if_broken(self, name: str, value: float, symptom: str = "") -> None:
         """End the trial if a loss or a parameter is broken: see `diagnosis.of_value`."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -57,7 +58,7 @@ class WallClock:
 
     def seconds(self, stamps: list[float]) -> list[float]:
         """Return the seconds between successive stamps."""
-        return [end - begin for begin, end in zip(stamps, stamps[1:], strict=False)]
+        return [end - begin for begin, end in pairwise(stamps)]
 
 
 class CudaClock:
@@ -83,7 +84,7 @@ class CudaClock:
 
     def seconds(self, stamps: list[torch.cuda.Event]) -> list[float]:
         """Return the seconds between successive events, which are all reached, and free them for reuse."""
-        seconds = [begin.elapsed_time(end) / 1e3 for begin, end in zip(stamps, stamps[1:], strict=False)]
+        seconds = [begin.elapsed_time(end) / 1e3 for begin, end in pairwise(stamps)]
         self._pool.extend(stamps)
         return seconds
 
@@ -149,10 +150,8 @@ class Timeline:
             finally:
                 self._end(is_marked)
 
-        is_static = isinstance(inspect.getattr_static(owner, method), staticmethod)
-        has_own = method in vars(owner)
-        before = inspect.getattr_static(owner, method)
-        setattr(owner, method, staticmethod(timed) if is_static else timed)
+        before, has_own = inspect.getattr_static(owner, method), method in vars(owner)
+        setattr(owner, method, staticmethod(timed) if isinstance(before, staticmethod) else timed)
         self._wrapped.append(lambda: setattr(owner, method, before) if has_own else delattr(owner, method))
 
     def release(self) -> None:

@@ -55,19 +55,18 @@ class SharedProcess:
         self._device, self._gpu = torch.device(device), gpu
         if self.measured == 0:
             self.before_gb = gpu.used_gb() if gpu else None
-        torch_gb = warp_gb = 0.0
-        if self._device.type == "cuda":
-            outside_gb = 0.0
-            if self.measured > 0:
-                torch_gb, warp_gb = self._held_gb()
-                outside_gb = self._outside_gb()
-                torch.cuda.reset_peak_memory_stats(self._device)
-            counts = max(torch_gb, warp_gb) <= MOST_KEPT_GB and outside_gb <= self._most_outside_gb
-        else:
-            baseline_gb = self._baseline_resident_gb
-            outside_gb = 0.0 if baseline_gb is None else self._resident_gb() - baseline_gb
-            counts = baseline_gb is None or outside_gb <= MOST_RESIDENT_SHARE * baseline_gb
+        torch_gb = warp_gb = outside_gb = 0.0
+        counts = True
+        if self._device.type != "cuda":
+            if baseline_gb := self._baseline_resident_gb:
+                outside_gb = self._resident_gb() - baseline_gb
+                counts = outside_gb <= MOST_RESIDENT_SHARE * baseline_gb
             reset_peak_rss()
+        elif self.measured > 0:
+            torch_gb, warp_gb = self._held_gb()
+            outside_gb = self._outside_gb()
+            torch.cuda.reset_peak_memory_stats(self._device)
+            counts = max(torch_gb, warp_gb) <= MOST_KEPT_GB and outside_gb <= self._most_outside_gb
         self._at_begin = Shared(
             process=self._name,
             position=self.measured,

@@ -191,12 +191,11 @@ class Watch:
         steps, self._steps, self._in_step = self._steps, [], False
         count, began = len(steps), self._looked_at
         self._looked_at += count
-        nothing = {
-            part: torch.zeros(self.num_envs, self._widths[part], device=self._device)
+        parts = [
+            step[part] if part in step else torch.zeros(self.num_envs, self._widths[part], device=self._device)
+            for step in steps
             for part in self._shapes
-            if any(part not in step for step in steps)
-        }
-        parts = [step[part] if part in step else nothing[part] for step in steps for part in self._shapes]
+        ]
         rows = torch.cat(parts, dim=1).view(self.num_envs, count, -1)
         fine = (rows.abs() <= self._limits).all(dim=2)
         first = torch.where(fine, count, torch.arange(count, device=self._device)).amin(dim=1)

@@ -29,7 +29,12 @@ class Trainer(Protocol):
     """The functions of each trainer module."""
 
     def resolve(self, request: Request, device: str, rank: int = 0) -> TrialConfig:
-        """Return the complete, checked configuration of one rank; simulate nothing. Raises UserError for wrong settings."""
+        """Return the complete configuration of one rank; simulate nothing. Each rank has its own seed, as with `isaaclab train`.
+
+        Raises:
+            UserError: when the library lacks a requested option, the task, the asset or an override is wrong, or the batch does not
+                divide the rollout.
+        """
         ...
 
     def train(self, config: TrialConfig, meter: "Meter") -> None:

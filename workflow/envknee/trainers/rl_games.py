@@ -41,11 +41,7 @@ UNSUPPORTED = {
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
-    """Return the complete configuration of a trial; the agent's is RL-Games' nested dictionary.
-
-    Raises:
-        UserError: when RL-Games lacks a requested option, or the task, the asset or an override is wrong.
-    """
+    """Return the complete configuration of a trial (`Trainer.resolve`); the agent's is RL-Games' nested dictionary."""
     configure.refuse(request, UNSUPPORTED, on_cpu=device == "cpu")
     env_cfg, agent_cfg, agent_overrides = configure.resolve_task(request, AGENT_ENTRY_POINT, device, rank)
     params = agent_cfg["params"]

@@ -16,12 +16,7 @@ from envknee.trainers.common import configure, metered, skrl_run
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
-    """Return the complete configuration of a trial; the agent's is skrl's nested dictionary.
-
-    Raises:
-        UserError: when skrl lacks a requested option, the task, the asset or an override is wrong, or the batch does not divide the
-            rollout.
-    """
+    """Return the complete configuration of a trial (`Trainer.resolve`); the agent's is skrl's nested dictionary."""
     configure.refuse(request, skrl_run.UNSUPPORTED)
     env_cfg, agent_cfg, overrides = configure.resolve_task(request, skrl_run.AGENT_ENTRY_POINT, device, rank)
     mini_batches = configure.own_mini_batches(request, "agent.mini_batches")

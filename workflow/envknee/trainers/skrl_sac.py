@@ -26,11 +26,10 @@ CRITICS = ("critic_1", "critic_2", "target_critic_1", "target_critic_2")
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
-    """Return the complete configuration of a trial; the agent's is skrl's nested dictionary with `replay_transitions` added.
+    """Return the complete configuration of a trial (`Trainer.resolve`); the agent's is skrl's nested dictionary with `replay_transitions`.
 
     Raises:
-        UserError: when skrl's SAC lacks a requested option, the task, the asset or an override is wrong, or the replay buffer is smaller
-            than a rollout or a batch.
+        UserError: also when the replay buffer is smaller than a rollout or a batch.
     """
     configure.refuse(request, skrl_run.UNSUPPORTED)
     env_cfg, ppo_cfg, overrides = configure.resolve_task(request, skrl_run.AGENT_ENTRY_POINT, device, rank)

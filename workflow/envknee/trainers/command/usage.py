@@ -26,6 +26,8 @@ SAMPLED = f"memory was sampled every {PERIOD_S:g} s from outside: a peak between
 class Peaks:
     """Samples since the last row."""
 
+    began_s: float = field(default_factory=time.monotonic)
+    cpu_s: float = 0.0
     used_gb: float | None = None
     busy: list[float] = field(default_factory=list)
     power_w: list[float] = field(default_factory=list)
@@ -41,8 +43,7 @@ class Usage:
         self._peaks = Peaks()
         self._rss_gb = self._peak_rss_gb = 0.0
         self._cpu_s: dict[int, float] = {}
-        self._cpu_total_s = self._cpu_taken_s = 0.0
-        self._taken_s = self._looked_s = time.monotonic()
+        self._looked_s = time.monotonic()
         self._lock = threading.RLock()
         self._ended = threading.Event()
         self._process: psutil.Process | None = None
@@ -55,7 +56,7 @@ class Usage:
     def start(self, pid: int) -> None:
         """Start to watch a process and its descendants."""
         self._process = psutil.Process(pid)
-        self._taken_s = time.monotonic()
+        self._peaks = Peaks()
         self._look()
         threading.Thread(target=self._watch, name="usage", daemon=True).start()
 
@@ -65,15 +66,14 @@ class Usage:
         with self._lock:
             if now_s - self._looked_s >= LEAST_S:
                 self._look()
-            peaks, self._peaks = self._peaks, Peaks()
+            peaks, self._peaks = self._peaks, Peaks(began_s=now_s)
             if peaks.used_gb is None and self._gpus:
                 peaks.used_gb = self._used_gb()
-            elapsed_s, busy_s = now_s - self._taken_s, self._cpu_total_s - self._cpu_taken_s
-            self._taken_s, self._cpu_taken_s = now_s, self._cpu_total_s
+            elapsed_s = now_s - peaks.began_s
             memory = MemoryUse(rss_gb=self._rss_gb, peak_rss_gb=self._peak_rss_gb, device_used_gb=peaks.used_gb)
         # Rows that arrive together have too little time between them for a load.
         load = Load(
-            cpu_percent=100.0 * busy_s / elapsed_s if elapsed_s >= PERIOD_S else None,
+            cpu_percent=100.0 * peaks.cpu_s / elapsed_s if elapsed_s >= PERIOD_S else None,
             gpu_percent=fmean(peaks.busy) if peaks.busy else None,
             gpu_power_w=fmean(peaks.power_w) if peaks.power_w else None,
         )
@@ -110,7 +110,7 @@ class Usage:
                     total_bytes += process.memory_info().rss
                     times = process.cpu_times()
                     seconds = times.user + times.system
-                    self._cpu_total_s += seconds - self._cpu_s.get(process.pid, 0.0)
+                    self._peaks.cpu_s += seconds - self._cpu_s.get(process.pid, 0.0)
                     self._cpu_s[process.pid] = seconds
         return total_bytes / GB
 

@@ -180,14 +180,12 @@ class AccumulatingPPO(PPO):
             try:
                 return self._backward(observations, batch)
             except Exception as error:
-                mini_batch_size = len(batch.observations)
-                if self.is_out_of_memory is None or not self.is_out_of_memory(error):
-                    raise
-                if self.micro_batches >= mini_batch_size:
+                may_split = self.micro_batches < len(batch.observations)
+                if self.is_out_of_memory is None or not self.is_out_of_memory(error) or not may_split:
                     raise
             # After the handler, inside which the error's traceback keeps the failed attempt's tensors alive.
             self._forget_attempt()
-            self.micro_batches = min(2 * self.micro_batches, mini_batch_size)
+            self.micro_batches = min(2 * self.micro_batches, len(batch.observations))
             if self.on_split:
                 self.on_split(self.micro_batches)
 

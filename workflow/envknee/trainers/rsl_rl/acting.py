@@ -5,7 +5,6 @@ rollout. Upstream: `PPO.act`, `PPO.process_env_step` and `PPO.compute_returns` o
 step and ten more for its return, and the CPU waits for a check of the smallest standard deviation.
 """
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -45,10 +44,7 @@ class CapturedActing:
         self._pack = Captured(self._pack_parameters, device, "packing parameters", pool)
         self._returns = Captured(self._find_returns, device, "adding up returns", pool)
         self._act = Captured(self._act_on_stored, device, "acting", pool)
-        self._store = {
-            has_time_outs: Captured(partial(self._store_step, has_time_outs), device, "storing a step", pool)
-            for has_time_outs in (False, True)
-        }
+        self._store = Captured(self._store_step, device, "storing a step", pool)
 
     def act(self, obs: TensorDict) -> torch.Tensor:
         """Return actions [num_envs, num_actions], drawn as upstream does."""
@@ -68,10 +64,11 @@ class CapturedActing:
         storage: FrameStorage = self._algorithm.storage
         self._rewards.copy_(rewards)
         self._dones.copy_(dones)
-        has_time_outs = "time_outs" in extras
-        if has_time_outs:
+        if "time_outs" in extras:
             self._time_outs.copy_(extras["time_outs"])
-        self._store[has_time_outs]()
+        else:
+            self._time_outs.zero_()
+        self._store()
         storage.step += 1
         if storage.step < storage.num_transitions_per_env:
             self._keep(obs)
@@ -114,13 +111,11 @@ class CapturedActing:
         for rows, row in kept.items():
             rows.index_copy_(0, self._step, row.detach()[None].to(rows.dtype))
 
-    def _store_step(self, has_time_outs: bool) -> None:
+    def _store_step(self) -> None:
         algorithm = self._algorithm
         storage: FrameStorage = algorithm.storage
-        rewards = self._rewards
-        if has_time_outs:
-            values = storage.values.index_select(0, self._step)[0]
-            rewards = rewards + algorithm.gamma * torch.squeeze(values * self._time_outs.unsqueeze(1), 1)
+        values = storage.values.index_select(0, self._step)[0]
+        rewards = self._rewards + algorithm.gamma * torch.squeeze(values * self._time_outs.unsqueeze(1), 1)
         storage.rewards.index_copy_(0, self._step, rewards.view(1, -1, 1))
         storage.dones.index_copy_(0, self._step, self._dones.view(1, -1, 1))
         older = (self._history.int() + 1).clamp(max=MOST_FRAMES)

@@ -1,6 +1,5 @@
 """RSL-RL's CNN model for frames that stay uint8 until the network reads them."""
 
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -9,7 +8,6 @@ from tensordict import TensorDict
 from torch import nn
 
 from envknee.lean import fused_fits, normalized
-from envknee.trainers.rsl_rl.steps import LearnerSteps
 from envknee.trainers.rsl_rl.storage import FrameStorage
 
 
@@ -19,8 +17,8 @@ class LeanCNNModel(CNNModel):
     Floating-point images are already normalized, and used as they are. An exported policy takes these, like stock's.
     """
 
-    steps = LearnerSteps()
-    """The learner's switches; set by `use_steps`."""
+    fused: bool = False
+    """Whether `envknee.lean.fused` computes the convolutions; set by `use_fused`."""
 
     rollout: "FrameStorage | None" = None
     """The storage with the planes whose indices are in observations; set by `LeanPPO`."""
@@ -34,33 +32,36 @@ class LeanCNNModel(CNNModel):
 
     def unfit_for_fused(self) -> str | None:
         """Return why this network cannot use fused convolutions on its device; None if it can."""
-        device = next(self.parameters()).device
-        reason = fused_fits.why_not(device)
+        reason = fused_fits.why_not(next(self.parameters()).device)
         if reason:
             return reason
-        from envknee.lean import fused
-
         for group, (height, width) in zip(self.obs_groups_2d, self.obs_dims_2d, strict=True):
-            if not fused.layers_of(self._encoder(group), height, width)[0]:
+            if not self._layers_of(group)[0]:
                 return (
                     f"{group}, {height} x {width}: the first layer must be a convolution with an even stride, without padding,"
-                    f" before a ReLU or ELU, on an even height and width ({self._encoder(group)})"
+                    f" before a ReLU or ELU, on an even height and width ({self.cnns[group]})"
                 )
         return None
 
-    def use_steps(self, steps: LearnerSteps) -> None:
-        """Use these switches from now on."""
-        self.steps = steps
+    def use_fused(self, fused: bool) -> None:
+        """Set whether `envknee.lean.fused` computes the convolutions from now on."""
+        self.fused = fused
         self.packed, self._kept = {}, {}
-        self.cnns.to(memory_format=torch.channels_last if steps.channels_last else torch.contiguous_format)  # type: ignore
 
     def pack(self) -> None:
-        """Pack the current parameters for acting with `steps.fused`, at the addresses where captured graphs read them."""
+        """Pack the current parameters for acting, at the addresses where captured graphs read them."""
         from envknee.lean import fused
 
-        for group, (height, width) in zip(self.obs_groups_2d, self.obs_dims_2d, strict=True):
-            layers, _ = fused.layers_of(self._encoder(group), height, width)
-            self.packed[group] = _versions_of(layers), self._pack(group, layers)
+        for group in self.obs_groups_2d:
+            layers, _ = self._layers_of(group)
+            with torch.inference_mode(False), torch.no_grad():
+                packed = fused.pack(layers)
+                kept = self._kept.setdefault(group, packed)
+                for kept_layer, new_layer in zip(kept, packed, strict=True):
+                    for tensor, new in zip(kept_layer, new_layer, strict=True):
+                        if tensor is not None and tensor is not new:
+                            tensor.copy_(new)
+            self.packed[group] = _versions_of(layers), kept
 
     def get_latent(self, obs: TensorDict, masks: torch.Tensor | None = None, hidden_state: Any = None) -> torch.Tensor:
         """Return the latent [transitions, size] of observations.
@@ -71,14 +72,13 @@ class LeanCNNModel(CNNModel):
         device: torch.device = observations[self.obs_groups_2d[0]].device
         images = []
         for group, image in observations.items():
-            is_fused = bool(self.steps.fused) and image.dtype in (torch.uint8, torch.int64)
-            with torch.autocast(device.type, torch.bfloat16) if is_fused else nullcontext():
-                if is_fused:
+            if self.fused and image.dtype in (torch.uint8, torch.int64):
+                with torch.autocast(device.type, torch.bfloat16):
                     images.append(self._fused(group, image))
-                    continue
-                if image.dtype == torch.uint8:
-                    image = normalized(image, compute_dtype(device))
-                images.append(self._encoder(group)(image))
+            elif image.dtype == torch.uint8:
+                images.append(self.cnns[group](normalized(image, compute_dtype(device))))
+            else:
+                images.append(self.cnns[group](image))
         latent = torch.cat(images, dim=-1) if len(images) > 1 else images[0]
         if not torch.is_autocast_enabled(device.type):
             latent = latent.float()
@@ -89,8 +89,7 @@ class LeanCNNModel(CNNModel):
     def _fused(self, group: str, image: torch.Tensor) -> torch.Tensor:
         from envknee.lean import fused
 
-        height, width = self.obs_dims_2d[self.obs_groups_2d.index(group)]
-        layers, others = fused.layers_of(self._encoder(group), height, width)
+        layers, others = self._layers_of(group)
         if image.dtype == torch.uint8:
             frames, sums, planes = fused.planes_of(image)
         else:
@@ -110,21 +109,12 @@ class LeanCNNModel(CNNModel):
             images = layer(images)
         return images
 
-    def _pack(self, group: str, layers: list[Any]) -> list[Any]:
-        """Return the layers' parameters packed for the kernels, at the same addresses each time."""
+    def _layers_of(self, group: str) -> tuple[list[Any], list[nn.Module]]:
+        """Return the first layers of a group's encoder that `fused` computes, and the modules after them."""
         from envknee.lean import fused
 
-        with torch.inference_mode(False), torch.no_grad():
-            packed = fused.pack(layers)
-            kept = self._kept.setdefault(group, packed)
-            for kept_layer, new_layer in zip(kept, packed, strict=True):
-                for tensor, new in zip(kept_layer, new_layer, strict=True):
-                    if tensor is not None and tensor is not new:
-                        tensor.copy_(new)
-        return kept
-
-    def _encoder(self, group: str) -> Any:
-        return self.cnns[group]
+        encoder: Any = self.cnns[group]
+        return fused.layers_of(encoder, *self.obs_dims_2d[self.obs_groups_2d.index(group)])
 
 
 def _versions_of(layers: list[Any]) -> tuple[int, ...]:

@@ -7,11 +7,10 @@ steps of stock PPO, within float error. With two stacked frames the rollout take
     agent_cfg.actor.class_name = "envknee.trainers.rsl_rl.model:LeanCNNModel"
 """
 
-import inspect
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ from rsl_rl.modules.distribution import GaussianDistribution
 from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
-from envknee.lean import Layout, policy_loss
+from envknee.lean import policy_loss
 from envknee.measure.captured import capture
 from envknee.study.errors import UserError
 from envknee.trainers.rsl_rl.accumulate import AccumulatingPPO
@@ -56,8 +55,8 @@ class LeanPPO(AccumulatingPPO):
         self.steps = steps or LearnerSteps(fused=fused)
         self._decide_steps()
         for model in self._lean_models:
-            model.use_steps(self.steps)
-        self._rate: torch.Tensor | None = None
+            model.use_fused(bool(self.steps.fused))
+        self._rate: Any = None
         """The learning rate [] if it adapts on the device; float64, like upstream's Python number."""
         self.graph_pool: Any = torch.cuda.graph_pool_handle() if torch.device(self.device).type == "cuda" else None
         """Memory shared by all graphs, because acting and learning alternate."""
@@ -67,8 +66,6 @@ class LeanPPO(AccumulatingPPO):
         self._losses: Any = None
         self._has_learned = False
         self._set_up_optimizer()
-        self._acting: CapturedActing | None = None
-        """Created by `construct_algorithm`, which replaces upstream's storage."""
 
     @staticmethod
     def construct_algorithm(obs: TensorDict, env: VecEnv, cfg: dict, device: str) -> PPO:
@@ -88,30 +85,10 @@ class LeanPPO(AccumulatingPPO):
         for model in algorithm._lean_models:
             model.rollout = algorithm.storage
         if algorithm.steps.captured_acting:
-            algorithm._acting = CapturedActing(algorithm)
+            acting = CapturedActing(algorithm)
+            algorithm.act, algorithm.process_env_step = acting.act, acting.process_env_step
+            algorithm.compute_returns = acting.compute_returns
         return algorithm
-
-    def act(self, obs: TensorDict) -> torch.Tensor:
-        """Sample actions [num_envs, num_actions], as upstream does."""
-        if self._acting is None or self._is_full:
-            return super().act(obs)
-        return self._acting.act(obs)
-
-    def process_env_step(
-        self, obs: TensorDict, rewards: torch.Tensor, dones: torch.Tensor, extras: dict[str, torch.Tensor]
-    ) -> None:
-        """Record one environment step, as upstream does."""
-        if self._acting is None or self._is_full:  # then upstream complains
-            super().process_env_step(obs, rewards, dones, extras)
-        else:
-            self._acting.process_env_step(obs, rewards, dones, extras)
-
-    def compute_returns(self, obs: TensorDict) -> None:
-        """Compute returns and advantages of the rollout that ended with `obs`, as upstream does."""
-        if self._acting is None:
-            super().compute_returns(obs)
-        else:
-            self._acting.compute_returns(obs)
 
     def compile(self, mode: str | None = None) -> None:
         """Refuse upstream's torch.compile, which made this learner slower when it was measured on its own.
@@ -151,10 +128,6 @@ class LeanPPO(AccumulatingPPO):
         return losses
 
     @property
-    def _is_full(self) -> bool:
-        return self.storage.step >= self.storage.num_transitions_per_env
-
-    @property
     def _lean_models(self) -> list[LeanCNNModel]:
         return [model for model in (self.actor, self.critic) if isinstance(model, LeanCNNModel)]
 
@@ -170,36 +143,29 @@ class LeanPPO(AccumulatingPPO):
         reason = next(filter(None, reasons), None)
         if others:
             reason = f"{type(others[0]).__name__} also reads images, and is no LeanCNNModel"
-        is_gpu = torch.device(self.device).type == "cuda"
         if self.steps.fused and reason:
             raise UserError(f"agent.algorithm.fused: {reason}. Leave it out, or set it to false")
-        if self.steps.fused is None and models and reason and is_gpu:
+        if self.steps.fused is None and models and reason and torch.device(self.device).type == "cuda":
             print(f"envknee: convolutions are PyTorch's, because fused is off: {reason}", file=sys.stderr, flush=True)
         fused = reason is None and bool(models) if self.steps.fused is None else self.steps.fused
-        adam, graph, loss = self.steps.fused_adam, self.steps.cuda_graph, self.steps.fused_loss
+        loss = self.steps.fused_loss
         if loss is None:
             is_gaussian = isinstance(self._raw_actor.distribution, GaussianDistribution)
             loss = fused and is_gaussian and not self.normalize_advantage_per_mini_batch
-        if adam is None:
-            adam = fused and self._fits_fused_adam()
-        if graph is None:
-            graph = fused and loss
-        acting = self.steps.captured_acting
-        if acting is None:
-            acting = fused and can_act(self)
-        last = self.steps.channels_last
-        if last is None:
-            last = is_gpu and not fused and bool(models) and not others
-        self.steps = replace(
-            self.steps, channels_last=last, fused=fused, fused_adam=adam, fused_loss=loss, cuda_graph=graph,
-            captured_acting=acting,
-        )  # fmt: skip
+        usual = LearnerSteps(
+            fused=fused,
+            fused_adam=fused and self._fits_fused_adam(),
+            fused_loss=loss,
+            cuda_graph=fused and loss,
+            captured_acting=fused and can_act(self),
+        )
+        asked = {name: value for name, value in asdict(self.steps).items() if value is not None}
+        self.steps = replace(usual, **asked)
 
     def _fits_fused_adam(self) -> bool:
         """Return whether the optimizer has a fused form. Its kernel would update parameters twice at once that actor and critic share."""
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        has_form = "fused" in inspect.signature(type(self.optimizer)).parameters
-        return has_form and len(set(parameters)) == len(parameters)
+        return "fused" in self.optimizer.defaults and len(set(parameters)) == len(parameters)
 
     def _set_up_optimizer(self) -> None:
         """Create the optimizer again if the steps need other settings."""
@@ -208,7 +174,7 @@ class LeanPPO(AccumulatingPPO):
         settings: dict[str, Any] = {}
         if steps.fused_adam:
             settings["fused"] = True
-        if (steps.rate_on_device and self._adapts_learning_rate) or steps.cuda_graph:
+        if self._adapts_learning_rate or steps.cuda_graph:
             self._rate = torch.tensor(self.learning_rate, dtype=torch.float64, device=device)
             if device.type == "cuda":
                 settings["capturable"] = True
@@ -220,17 +186,13 @@ class LeanPPO(AccumulatingPPO):
 
     def _give_rate(self) -> None:
         """Copy the learning rate to the optimizer, on the device."""
-        rate: Any = self._rate
         for group in self.optimizer.param_groups:
             if not isinstance(group["lr"], torch.Tensor):
                 # CUDA's kernels take float32; on a CPU Adam computes with the number itself.
-                group["lr"] = rate.float() if rate.is_cuda else rate.clone()
-            group["lr"].copy_(rate)
+                group["lr"] = self._rate.float() if self._rate.is_cuda else self._rate.clone()
+            group["lr"].copy_(self._rate)
 
     def _adapt_learning_rate(self, kl_mean: torch.Tensor) -> None:
-        if self._rate is None:
-            super()._adapt_learning_rate(kl_mean)
-            return
         desired_kl: Any = self.desired_kl
         self._take_mean_of_gpus(kl_mean)
         lower, higher = (self._rate / 1.5).clamp(min=1e-5), (self._rate * 1.5).clamp(max=1e-2)
@@ -301,12 +263,10 @@ class LeanPPO(AccumulatingPPO):
 
     def _observed(self, observations: TensorDict, places: torch.Tensor) -> TensorDict:
         observed = super()._observed(observations, places)
-        layout = Layout(compute_dtype(torch.device(self.device)), bool(self.steps.channels_last))
-        layouts = {}
+        dtype = compute_dtype(torch.device(self.device))
         for group in self.storage.stack_sizes:
             if self.steps.fused and group in self.storage.sums:
                 observed[group] = self.storage.planes(group, places)
             else:
-                layouts[group] = layout
-        observed.update(self.storage.stacks(places, layouts))
+                observed[group] = self.storage.stacks(group, places, dtype)
         return observed

@@ -1,7 +1,7 @@
 """Switches of the lean learner, beyond frames that stay uint8. Each can be measured alone.
 
-`python benchmarks/bench_learner.py` measures them on any device. Unless stated otherwise, factors are an update's time relative to the lean
-learner without steps (0.88 of stock's), for 4,096 environments x 32 steps of 96 x 96 pixels on an H200. docs/lean.md has the table.
+`python benchmarks/bench_learner.py` measures them on any device. Unless stated otherwise, factors are an update's time for 4,096
+environments x 32 steps of 96 x 96 pixels on an H200. docs/lean.md has the table.
 """
 
 from dataclasses import dataclass
@@ -9,11 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LearnerSteps:
-    """Switches of `LeanPPO` and `LeanCNNModel`. An arm sets `fused` alone, by `overrides: {agent.algorithm.fused: false}`."""
-
-    channels_last: bool | None = None
-    """Lay images out with channels last in memory for PyTorch's convolutions, if the network cannot use `fused`. Takes 0.78 of the time;
-    equal within float error. None: on for a GPU if `fused` is off and only `LeanCNNModel`s read images."""
+    """Switches of `LeanPPO`. An arm sets `fused` alone, by `overrides: {agent.algorithm.fused: false}`."""
 
     fused: bool | None = None
     """Use the convolutions of `envknee.lean.fused`, which read the rollout's bytes and compute in bfloat16, also when acting. With
@@ -22,9 +18,6 @@ class LearnerSteps:
     fused_adam: bool | None = None
     """Do the optimizer's step in one kernel (PyTorch's `fused`). Added to the other steps, takes 0.93 of their time; equal within float
     error. None: on if `fused` is on."""
-
-    rate_on_device: bool = True
-    """Compute an adaptive learning rate on the device, so that the CPU never waits within an update. Equal to the bit."""
 
     fused_loss: bool | None = None
     """Compute PPO's losses and their gradients in one kernel, which reads the rollout at a mini-batch's places

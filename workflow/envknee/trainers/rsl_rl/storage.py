@@ -6,8 +6,8 @@ import torch
 from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
-from envknee.lean import Layout, checks, gather, gather_normalized, operations
-from envknee.lean.rollouts import PLAIN, frames_of
+from envknee.lean import checks, gather, gather_normalized, operations
+from envknee.lean.rollouts import frames_of
 from envknee.study.errors import UserError
 from envknee.tasks.frames import lean_stacks
 
@@ -123,21 +123,15 @@ class FrameStorage(RolloutStorage):
         begun = ((self.dones[:-1, :, 0] != 0) * steps).cummax(0).values  # the newest first step of an episode so far
         self.history[1:] = torch.where(begun > 0, steps - begun, MOST_FRAMES).clamp(max=MOST_FRAMES)
 
-    def stacks(self, places: torch.Tensor, layouts: dict[str, Layout] | None = None) -> dict[str, torch.Tensor]:
-        """Return the stacks of some transitions by group, each [b, k * c, h, w]; uint8 frames are normalized to the group's layout.
+    def stacks(self, group: str, places: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """Return the stacks of a group for transitions [b] (int64), step * num_envs + environment: [b, k * c, h, w].
 
-        Args:
-            places: transitions [b] (int64), step * num_envs + environment
-            layouts: layouts of the wanted groups; None: all groups in float32, as Isaac Lab's environments give them
+        Frames of uint8 are normalized, to `dtype`.
         """
-        stacks = {}
-        for group, layout in (layouts if layouts is not None else dict.fromkeys(self.stack_sizes, PLAIN)).items():
-            frames, size = self.frames[group], self.stack_sizes[group]
-            if group in self.sums:
-                stacks[group] = gather_normalized(frames, self.sums[group], self.history, places, size, layout)
-            else:
-                stacks[group] = gather(frames, self.history, places, size)
-        return stacks
+        frames, size = self.frames[group], self.stack_sizes[group]
+        if group in self.sums:
+            return gather_normalized(frames, self.sums[group], self.history, places, size, dtype)
+        return gather(frames, self.history, places, size)
 
     def planes(self, group: str, places: torch.Tensor) -> torch.Tensor:
         """Return the indices of the planes of `frames[group]` in the stacks of transitions [b]: [b, k * c], oldest frame first."""

@@ -5,7 +5,7 @@ Input: a request. Output: rows and stop signals through the meter. Upstream: rsl
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -41,11 +41,7 @@ ALGORITHM_PHASES: dict[str, Phase] = {
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
-    """Return the complete configuration of one rank of a trial. Each rank has its own seed, as with `isaaclab train`.
-
-    Raises:
-        UserError: when the task, the asset or an override is wrong, or the batch does not divide the rollout.
-    """
+    """Return the complete configuration of one rank of a trial (`Trainer.resolve`)."""
     env_cfg, agent_cfg, agent_overrides = configure.resolve_task(request, configure.RSL_RL, device, rank)
 
     agent_cfg: Any = handle_deprecated_rsl_rl_cfg(
@@ -142,10 +138,13 @@ def train(config: TrialConfig, meter: Meter) -> None:
     for method, phase in ALGORITHM_PHASES.items():
         meter.timeline.wrap(runner.alg, method, phase)
     end_iterations(runner.alg, meter, gradients, read_std)
-    meter.learned = lambda: metered.learned({"actor": runner.alg.actor, "critic": runner.alg.critic})
-    meter.memory.learner_made(storage_bytes(runner.alg.storage), lambda: model_tensors(runner.alg))
-    meter.begin("first_step")
+    networks = torch.nn.ModuleDict({"actor": runner.alg.actor, "critic": runner.alg.critic})
     storage = runner.alg.storage
+    meter.learned = lambda: networks.state_dict(keep_vars=True)
+    meter.memory.learner_made(
+        storage_bytes(storage), lambda: metered.model_tensors(networks.parameters(), runner.alg.optimizer)
+    )
+    meter.begin("first_step")
     frames = storage.newest_frames if isinstance(storage, FrameStorage) else {}
     meter.start_training(config.agent.algorithm.num_mini_batches, storage.observations.to_dict() | frames)
     with metered.explaining_errors(meter):
@@ -179,11 +178,6 @@ def storage_bytes(storage: RolloutStorage) -> int:
     kept = vars(storage).values()
     plain = sum(tensor.nbytes for tensor in kept if isinstance(tensor, torch.Tensor))
     return plain + sum(tensors.bytes() for tensors in kept if isinstance(tensors, TensorDict))
-
-
-def model_tensors(algorithm: Any) -> Iterator[torch.Tensor]:
-    """Yield the parameters of an algorithm's networks, their gradients, and the optimizer's state."""
-    return metered.model_tensors((*algorithm.actor.parameters(), *algorithm.critic.parameters()), algorithm.optimizer)
 
 
 class RankRunner(OnPolicyRunner):

@@ -31,12 +31,7 @@ REPLACED = ("n_timesteps", "device", "seed", "batch_size", "n_minibatches", "n_s
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
-    """Return the complete configuration of a trial. The agent's holds PPO's arguments, written as in Isaac Lab's YAML files.
-
-    Raises:
-        UserError: when the library lacks a requested option, the task, the asset or an override is wrong, or the batch does not divide
-            the rollout.
-    """
+    """Return the complete configuration of a trial (`Trainer.resolve`); the agent's is PPO's arguments, as in Isaac Lab's YAML files."""
     configure.refuse(request, UNSUPPORTED)
     is_registered = AGENT_ENTRY_POINT in tasks.registration(request.task_id)
     entry_point = AGENT_ENTRY_POINT if is_registered else configure.RSL_RL

@@ -40,10 +40,10 @@ def report_memory(meter: Meter, learner: Learner, rollouts: Rollouts, acting: It
     """Report each side's tensors to the meter: rollouts and networks on the learner, copies (`acting`) on the simulation's device."""
     copies = list(acting)
     if meter.learner_memory is None:
-        meter.memory.learner_made(rollouts.stored_bytes(), lambda: [*copies, *learner.tensors()])
+        meter.memory.learner_made(rollouts.stored.bytes(), lambda: [*copies, *learner.tensors()])
     else:
         meter.memory.learner_made(0, lambda: copies)
-        meter.learner_memory.learner_made(rollouts.stored_bytes(), learner.tensors)
+        meter.learner_memory.learner_made(rollouts.stored.bytes(), learner.tensors)
 
 
 def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:

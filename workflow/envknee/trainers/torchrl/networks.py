@@ -1,6 +1,6 @@
 """Configuration, actor and critic of TorchRL's PPO.
 
-Input: the configuration that a task registers. Output: networks in TorchRL's modules. Isaac Lab 3.0.0 registers
+Input: the configuration that a task registers. Output: networks for TorchRL. Isaac Lab 3.0.0 registers
 `torchrl_cfg_entry_point` only for state tasks, and its own networks take only flat observations (isaaclab_rl/torchrl/ppo.py). For other
 tasks, such as camera tasks, the networks follow the configuration for RSL-RL.
 """
@@ -8,18 +8,17 @@ tasks, such as camera tasks, the networks follow the configuration for RSL-RL.
 from typing import Any
 
 import torch
+from isaaclab.utils import to_dict
 from isaaclab.utils.configclass import configclass
 from isaaclab_rl.torchrl import IsaacLabTorchRLWrapper, TorchRlPpoCfg, make_actor, make_critic
+from rsl_rl.modules import CNN, MLP
 from tensordict.nn import AddStateIndependentNormalScale, TensorDictModule, TensorDictModuleBase
 from torch import nn
 from torchrl.envs import ExplorationType
-from torchrl.modules import MLP, ConvNet, IndependentNormal, ProbabilisticActor, ValueOperator
+from torchrl.modules import IndependentNormal, ProbabilisticActor, ValueOperator
 
 from envknee.lean import fused_fits, normalized
 from envknee.study.errors import UserError
-
-CNN_FIELDS = ("output_channels", "kernel_size", "stride", "activation")
-"""Fields of RSL-RL's `cnn_cfg` that TorchRL's `ConvNet` supports. The other fields must have RSL-RL's defaults."""
 
 SAME_OF_AGENT = ("num_steps_per_env", "max_iterations", "save_interval", "experiment_name", "clip_actions")
 SAME_OF_ALGORITHM = (
@@ -38,7 +37,7 @@ class LikeRslRlCfg(TorchRlPpoCfg):
     """Observation groups of each network. Images [channels, height, width] go through convolutions, vectors directly to the MLP."""
     actor_cnn: dict | None = None
     critic_cnn: dict | None = None
-    """`CNN_FIELDS` of the convolutions; None if no group is an image."""
+    """RSL-RL's `cnn_cfg`; None if no group is an image."""
     loss_critic_type: str = "l2"
     """TorchRL's name for the value loss; RSL-RL's is the squared error."""
     init_at_random_ep_len: bool = True
@@ -63,9 +62,6 @@ def like_rsl_rl(cfg: Any) -> LikeRslRlCfg:
             <= {"MLPModel", "CNNModel"},
             f"the distribution {actor.distribution_cfg.class_name}": actor.distribution_cfg.class_name
             != "GaussianDistribution",
-            "more of a CNN than channels, kernels, strides and activation": any(
-                not _is_plain(model.cnn_cfg) for model in (actor, critic) if model.class_name == "CNNModel"
-            ),
         }.items()
         if is_there
     ]
@@ -90,15 +86,7 @@ def like_rsl_rl(cfg: Any) -> LikeRslRlCfg:
 
 
 def _cnn(model: Any) -> dict[str, Any] | None:
-    return {name: getattr(model.cnn_cfg, name) for name in CNN_FIELDS} if model.class_name == "CNNModel" else None
-
-
-def _is_plain(cnn_cfg: Any) -> bool:
-    others = {name: value for name, value in vars(cnn_cfg).items() if name not in CNN_FIELDS}
-    defaults = {
-        "dilation": 1, "padding": "none", "norm": "none", "max_pool": False, "global_pool": "none", "flatten": True,
-    }  # fmt: skip
-    return all(value == defaults.get(name) for name, value in others.items())
+    return to_dict(model.cnn_cfg) if model.class_name == "CNNModel" else None
 
 
 def make_networks(env: IsaacLabTorchRLWrapper, cfg: TorchRlPpoCfg) -> tuple[TensorDictModuleBase, TensorDictModuleBase]:
@@ -135,18 +123,6 @@ def _shapes(env: IsaacLabTorchRLWrapper, groups: list[str]) -> list[torch.Size]:
     return [env.observation_spec[group].shape[len(env.batch_size) :] for group in groups]
 
 
-def activation_class(name: str) -> type[nn.Module]:
-    """Return PyTorch's module for an activation's `name` in RSL-RL or PyTorch: elu, ReLU, ...
-
-    Raises:
-        UserError: when PyTorch has no such activation.
-    """
-    modules = {known.lower(): known for known in nn.modules.activation.__all__}
-    if name.lower() not in modules:
-        raise UserError(f"activation {name!r} is none of PyTorch's: {', '.join(sorted(modules))}")
-    return getattr(nn, modules[name.lower()])
-
-
 class GroupNetwork(nn.Module):
     """RSL-RL's `CNNModel`: images go through convolutions, and one MLP takes all vectors followed by the image features."""
 
@@ -157,7 +133,7 @@ class GroupNetwork(nn.Module):
 
         Args:
             shapes: of each observation group, for one environment: [channels, height, width] or [numbers]
-            cnn: `CNN_FIELDS` of the convolutions
+            cnn: RSL-RL's `cnn_cfg`
             hidden: widths of the MLP's hidden layers
             activation: name of the MLP's activation
             out: number of outputs
@@ -167,7 +143,8 @@ class GroupNetwork(nn.Module):
         """
         super().__init__()
         self._is_image = [len(shape) == 3 for shape in shapes]
-        encoders, width = [], 0
+        self._encoders = nn.ModuleList()
+        width = 0
         for shape in shapes:
             if len(shape) == 1:
                 width += shape[0]
@@ -177,20 +154,13 @@ class GroupNetwork(nn.Module):
                     f"an observation group of shape {tuple(shape)} has no network: vectors have one dimension, and images"
                     " [channels, height, width] need agent.actor_cnn or agent.critic_cnn"
                 )
-            encoder = ConvNet(
-                in_features=shape[0],
-                num_cells=list(cnn["output_channels"]),
-                kernel_sizes=cnn["kernel_size"],
-                strides=cnn["stride"],
-                activation_class=activation_class(cnn["activation"]),
-            )
-            width += encoder(torch.zeros(1, *shape)).shape[-1]
-            encoders.append(encoder)
-        self._encoders = nn.ModuleList(encoders)
-        self._mlp = MLP(width, out, num_cells=list(hidden), activation_class=activation_class(activation))
+            encoder: Any = CNN((shape[1], shape[2]), shape[0], **cnn)
+            self._encoders.append(encoder)
+            width += encoder.output_dim
+        self._mlp = MLP(width, out, hidden, activation)
 
     def forward(self, *groups: torch.Tensor) -> torch.Tensor:
-        """Return outputs [..., out] for observation groups [..., *shape], in the order of `shapes`."""
+        """Return outputs [n, out] for observation groups [n, *shape], in the order of `shapes`."""
         images = [group for group, is_image in zip(groups, self._is_image, strict=True) if is_image]
         vectors = [group for group, is_image in zip(groups, self._is_image, strict=True) if not is_image]
         encoded = [encode(encoder, image) for encoder, image in zip(self._encoders, images, strict=True)]
@@ -198,7 +168,7 @@ class GroupNetwork(nn.Module):
 
 
 def encode(encoder: Any, images: torch.Tensor) -> torch.Tensor:
-    """Return the features of images [..., channels, height, width].
+    """Return the features of images [n, channels, height, width].
 
     uint8 frames (`observations: lean`) are normalized here: by fused kernels in bfloat16 (`envknee.lean.fused`) on GPUs that support them,
     else in float32.
@@ -211,8 +181,8 @@ def encode(encoder: Any, images: torch.Tensor) -> torch.Tensor:
         layers, others = fused.layers_of(encoder, *images.shape[-2:])
         if layers:
             with torch.autocast(images.device.type, torch.bfloat16):
-                encoded = fused.convolve(*fused.planes_of(images.flatten(0, -4)), layers)
+                encoded = fused.convolve(*fused.planes_of(images), layers)
                 for layer in others:
                     encoded = layer(encoded)
-            return encoded.float().unflatten(0, images.shape[:-3])
-    return encoder(normalized(images.flatten(0, -4))).unflatten(0, images.shape[:-3])
+            return encoded.float()
+    return encoder(normalized(images))

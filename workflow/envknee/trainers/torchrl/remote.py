@@ -68,7 +68,7 @@ class RemoteCollector(Collector):
             env, self._actor, self._critic, cfg, self.meter, torch.device(device), make_collector=self._set_up
         )
         self.meter.learned = lambda: metered.learned({"actor": self._actor, "critic": self._critic})
-        self.meter.memory.learner_made(self._rollouts.stored_bytes(), lambda: self.meter.learned().values())
+        self.meter.memory.learner_made(self._rollouts.stored.bytes(), lambda: self.meter.learned().values())
         self.meter.begin("first_step")
         self.meter.start_training(cfg.num_mini_batches, self._rollouts.next_observations())
 
@@ -124,8 +124,8 @@ class RemoteCollector(Collector):
         return list(self._rollouts.next_observations())
 
     def empty_step(self) -> Any:
-        """Return a zeroed environment step [1, num_envs] with the tensors of a rollout."""
-        return self._rollouts.empty_step()
+        """Return a zeroed environment step [1, num_envs] with the tensors of a rollout, on the CPU."""
+        return torch.zeros_like(self._rollouts.stored[:1]).cpu()
 
     def act_with(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Load the learner's parameters and buffers, by their names in `Learner.learned`."""

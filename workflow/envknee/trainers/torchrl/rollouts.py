@@ -55,7 +55,8 @@ class Rollouts:
             auto_register_policy_transforms=True,
         )
         self._groups = list(map(str, env.observation_spec.keys()))
-        self._stored = self._make_storage(policy)
+        self.stored = self._make_storage(policy)
+        """The storage [kept * horizon, num_envs]: observations, actions, rewards, values, ..."""
         if isinstance(cfg, LikeRslRlCfg) and cfg.init_at_random_ep_len:
             simulated: Any = env.unwrapped
             lengths = simulated.episode_length_buf
@@ -68,7 +69,7 @@ class Rollouts:
         place = self._place()
         self._collector.rollout()
         self._collected += 1
-        rollout = self._stored[place]
+        rollout = self.stored[place]
         values = rollout["state_value"]
         with torch.no_grad():
             newest = TensorDict(self._env.unwrapped.obs_buf, batch_size=self._env.batch_size)
@@ -78,15 +79,7 @@ class Rollouts:
 
     def next_observations(self) -> dict[str, torch.Tensor]:
         """Return, by group, views of the storage that the next rollout's observations will be in [horizon, num_envs, ...]."""
-        return {group: self._stored[group][self._place()] for group in self._groups}
-
-    def empty_step(self) -> Any:
-        """Return a zeroed environment step [1, num_envs] with the stored tensors, on the CPU."""
-        return make_room(self._stored[:1]).cpu()
-
-    def stored_bytes(self) -> int:
-        """Return the size of the storage: observations, actions, rewards, values, ..."""
-        return self._stored.bytes()
+        return {group: self.stored[group][self._place()] for group in self._groups}
 
     def _place(self) -> slice:
         begin = self._collected % self._kept * self._horizon
@@ -100,7 +93,8 @@ class Rollouts:
             observations: Any = self._env.unwrapped.obs_buf
             groups = {group: torch.zeros_like(observations[group]) for group in self._groups}
             example: Any = policy(self._env.fake_tensordict().update(groups))
-        step = make_room(example.exclude(*(("next", group) for group in self._groups)))
+        step: Any = torch.zeros_like(example.exclude(*(("next", group) for group in self._groups)))
+        step["next_value"] = step["state_value"].clone()
         for _ in range(self._kept * self._horizon):
             self._buffer.add(step)
         stored = self._buffer.storage[:]
@@ -146,9 +140,3 @@ def next_values(values: torch.Tensor, last: torch.Tensor, dones: torch.Tensor) -
 def make_environment(config: TrialConfig, meter: Meter) -> IsaacLabTorchRLWrapper:
     """Start the simulation of a trial (`metered.start`) in Isaac Lab's TorchRL wrapper."""
     return IsaacLabTorchRLWrapper(metered.start(config, meter), clip_actions=config.agent.clip_actions)
-
-
-def make_room(example: Any) -> TensorDict:
-    """Return zeros like the tensors of an environment step, and `next_value`."""
-    room = TensorDict({"next_value": torch.zeros_like(example["state_value"])}, example.batch_size)
-    return room.update(example.detach().apply(torch.zeros_like))

@@ -35,12 +35,7 @@ UNSUPPORTED = {
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
-    """Return the complete configuration of a trial.
-
-    Raises:
-        UserError: when the task, the asset or an override is wrong, the batch does not divide the rollout, or this trainer lacks a
-            requested option.
-    """
+    """Return the complete configuration of a trial (`Trainer.resolve`)."""
     refuse_what_it_cannot(request)
     is_registered = AGENT_ENTRY_POINT in tasks.registration(request.task_id)
     entry_point = AGENT_ENTRY_POINT if is_registered else configure.RSL_RL
@@ -108,7 +103,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     else:
         learner = Learner(actor, critic, cfg, cfg.seed)
         rollouts = Rollouts(env, actor, critic, cfg, meter, torch.device(cfg.device))
-        meter.memory.learner_made(rollouts.stored_bytes(), learner.tensors)
+        meter.memory.learner_made(rollouts.stored.bytes(), learner.tensors)
         _run(in_turns, learner, rollouts, cfg, meter)
 
 
