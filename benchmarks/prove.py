@@ -656,10 +656,10 @@ def prove_learning(scenario: LearningScenario, seeds: int, studies: int, seed: i
         limit = learning.limit_of(series, points, costs, SETTINGS)
         seconds += time.process_time() - start
         _judge(limit.threshold_num_envs, scenario, count)
-        for saving, truth in zip(limit.savings, scenario.savings, strict=True):
-            if saving.saving_lower is not None and saving.saving_upper is not None:
+        for gain, truth in zip(limit.gains, scenario.savings, strict=True):
+            if gain.gain_lower is not None and gain.gain_upper is not None:
                 count["intervals"] += 1
-                count["gain"] += saving.saving_lower <= truth <= saving.saving_upper
+                count["gain"] += gain.gain_lower <= truth <= gain.gain_upper
     return _row("learning", scenario, seeds, studies, seconds, _decisions(count, studies, scenario))
 
 

@@ -243,7 +243,7 @@ def test_learning_and_memory_are_those_of_the_same_records():
     limit = memory_limit.analyse(records_of(trials), Decide())
     ours = said.series[0].learning
     assert ours is not None and said.memory is not None and limit is not None
-    assert (ours.state, ours.threshold_num_envs, ours.savings) == (learned.state, None, learned.savings)
+    assert (ours.state, ours.threshold_num_envs, ours.gains) == (learned.state, None, learned.gains)
     assert ours.statement == learned.statement
     assert [point.timeout for point in ours.points] == [1, 0, 0]
     assert (said.memory.terms, said.memory.walls, said.memory.statement) == (limit.terms, limit.walls, limit.statement)

@@ -362,7 +362,7 @@ def test_a_folder_without_a_study_is_named(tmp_path: Path):
         load_study(StudyFolder(tmp_path / "nothing"), None)
 
 
-# --- Phases, savings and batch sizes in the verdict
+# --- Phases, hours saved and batch sizes in the verdict
 
 
 def knee_trials(**fields: Any) -> list[Trial]:

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envknee.verdict.rule import doublings
-from envknee.verdict.rule.union import Tested
-from envknee.verdict.schema.learning import Cost, Saving
+from envknee.verdict.schema.learning import Cost
 
 LEAST_SEEDS = 3
-"""With fewer seeds per point, savings are shown, but decide nothing."""
+"""With fewer seeds per point, gains are shown, but decide nothing."""
 
 RESAMPLES = 1000
 
@@ -88,25 +87,3 @@ def cost(costs: Seeds, confidence: float) -> Cost:
         width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)
         lower, upper = value * math.exp(-width), value * math.exp(min(width, 600.0))
     return Cost(value=value, lower_bound=level.at_most, interval_lower=lower, interval_upper=upper, seeds=level.repeats)
-
-
-def saving_of(doubling: Tested) -> Saving:
-    """Return the saving of a doubling of costs."""
-
-    def share(log_gain: float | None) -> float | None:
-        return None if log_gain is None else -doublings.expm1(-log_gain)
-
-    contrast = doubling.contrast
-    return Saving(
-        num_envs=doubling.num_envs,
-        doubled=2 * doubling.num_envs,
-        seeds=contrast.repeats,
-        saving=-doublings.expm1(-contrast.log_gain),
-        decides=contrast.decides,
-        saving_lower=share(doubling.lower),
-        saving_upper=share(doubling.upper),
-        saving_upper_one_sided=share(doubling.upper_one_sided),
-        p_value=doubling.p_value,
-        p_holm=doubling.p_holm,
-        shown_below_delta=doubling.shown_below,
-    )

@@ -91,7 +91,7 @@ def _title(limits: Sequence[LearningLimit]) -> str:
     thresholds = [
         f"{limit.threshold_num_envs:,}{of(limit)}" for limit in limits if limit.threshold_num_envs is not None
     ]
-    said = "No limit is decided" if any(limit.savings for limit in limits) else "No doubling was measured"
+    said = "No limit is decided" if any(limit.gains for limit in limits) else "No doubling was measured"
     if thresholds:
         said = f"Doubling saves less than {limits[0].delta:.0%} of the time from {', '.join(thresholds)} on"
     return f"{soonest}\n{said}; {reached(limits)} got there"
