@@ -8,7 +8,7 @@ throughput, learning, memory_limit      the three limits
 learning_cost, learning_trials          the cost of a point, from its seeds
 memory_sample, memory_fit, memory_model the parts of a memory peak, and predictions for other cards
 scaling, phase_law, batch, noise_scale  several GPUs, phases, and the critical batch size
-levers, remedies, advice                what to do next
+levers, remedies, advice, measure_next  what to do next
 machines, hardware, spending            machines and cost
 headline      one recommendation per arm
 decide        the whole verdict

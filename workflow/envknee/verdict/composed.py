@@ -10,7 +10,8 @@ num_envs. Learning takes as long as there with the same rollout, or what a line 
 A rollout must have been measured once, so that it is known to fit the memory. Some points are both measured and composed in one process.
 The largest difference, at least `LEAST_MARGIN`, counts as what any composed FPS may be off by, in either direction and however many
 repeats there are. A single test has the noise of its trials, so a point beyond `LEAST_MARGIN` is tested in later repeats, too, and the
-median of its differences counts. Without a test, or beyond `LARGEST_ERROR`, nothing is composed. Beyond it in two tests, the law does not hold.
+median of its differences counts. Without a test, or beyond `LARGEST_ERROR`, nothing is composed. Beyond it in two tests, the law does not
+hold.
 """
 
 import itertools
