@@ -56,7 +56,8 @@ def test_the_law_recovers_what_made_the_data():
     # McCandlish et al., equation 2.11: (S / S_min - 1) (E / E_min - 1) = 1 at every batch size.
     assert law.s_min is not None and law.e_min_frames is not None
     for point in law.points:
-        steps, frames = point.steps_to_target, point.frames_to_target.value
+        frames = point.frames_to_target.value
+        steps = frames / point.batch_size
         assert (steps / law.s_min - 1.0) * (frames / law.e_min_frames - 1.0) == pytest.approx(1.0, rel=0.01)
 
 

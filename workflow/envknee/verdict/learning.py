@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from envknee.record.schema import Record
 from envknee.study.model import Decide
-from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost
-from envknee.verdict.learning_trials import frames_of, gpu_seconds_of, seconds_of
+from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost, frames_of, gpu_seconds_of, seconds_of
 from envknee.verdict.rule import censored, doublings, union
 from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series

@@ -14,7 +14,7 @@ from typing import Literal
 from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.study.space import Point
-from envknee.verdict import learning_cost, learning_trials
+from envknee.verdict import learning_cost
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.levers import Change, Lever
 from envknee.verdict.schema.scaling import Scaling
@@ -63,7 +63,7 @@ def _lever(name: _Setting, records: Sequence[Record], series: Series, num_envs: 
     sooner = {
         point: learning_cost.level_of(costs)
         for point, group in by_point(records, "learning").items()
-        if (costs := learning_trials.seconds_of(group)).count and not costs.censored
+        if (costs := learning_cost.seconds_of(group)).count and not costs.censored
     }
     here = Point(num_envs, series.horizon, series.batch_size)
     more_fps = more_seconds = None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from envknee.record.schema import Record
-from envknee.verdict.learning_trials import that_ran
+from envknee.verdict.learning_cost import that_ran
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.series import by_series
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from envknee.record.schema import Record
-from envknee.verdict.learning_trials import that_ran
+from envknee.verdict.learning_cost import that_ran
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.schema.rules import Limit, RuleLimit, RulePoint, Rules
 from envknee.verdict.series import by_series

@@ -128,7 +128,6 @@ def limit_of(
         world_size=ranks.world_size,
         points=[_point(n, values, own[n], failed[n], settings.confidence, step) for n, values in fps.items()],
         infeasible=infeasible,
-        not_counted=not_counted,
         law=fit_law(own, series.horizon, settings.confidence, ranks.world_size),
         method=METHOD,
         notes=throughput_notes(own, decision, infeasible, not_counted, ranks, settings),

@@ -17,8 +17,7 @@ from envknee.study.model import Decide
 from envknee.study.space import batch_transitions
 from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.estimate import Estimate, estimate
-from envknee.verdict.learning_cost import Seeds
-from envknee.verdict.learning_trials import seeds_of
+from envknee.verdict.learning_cost import Seeds, seeds_of
 from envknee.verdict.measure_next import measure_next
 from envknee.verdict.memory_sample import Room, Sample
 from envknee.verdict.noise import assumed_cv

@@ -11,7 +11,7 @@ from envknee.show.figures import canvas
 from envknee.show.figures.style import GREY, Look, looks_of
 from envknee.show.words import reached
 from envknee.verdict.learning import best_of
-from envknee.verdict.learning_trials import gpus_of, seconds_of, that_ran
+from envknee.verdict.learning_cost import gpus_of, seconds_of, that_ran
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.series import Series, series_of
 

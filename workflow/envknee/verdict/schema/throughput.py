@@ -65,8 +65,6 @@ class ThroughputLimit(SeriesLimit):
     """Ranks that trained together; num_envs is per rank, FPS are of all ranks."""
     points: list[ThroughputPoint]
     infeasible: list[InfeasiblePoint]
-    not_counted: dict[str, int]
-    """Trials with a status other than ok, oom or refused, by status."""
     law: Law | None
     """None with fewer than three different num_envs: two parameters would fit anything."""
 

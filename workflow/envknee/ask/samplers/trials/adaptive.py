@@ -14,7 +14,7 @@ from envknee.ask.search import Tried, fresh, law, next_step, rule_of
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.study.space import Point
-from envknee.verdict import learning_trials, throughput
+from envknee.verdict import learning_cost, throughput
 from envknee.verdict.words.numbers import shown_batch
 
 CLOSE = 1.05
@@ -113,6 +113,6 @@ def _note(tried: Tried, request: Request, record: Record | None) -> None:
     if record.request.kind == "throughput":
         tried.fps += throughput.measured_fps([record])
     else:
-        seeds = learning_trials.seconds_of([record])
+        seeds = learning_cost.seconds_of([record])
         tried.seeds += [(seconds, True) for seconds in seeds.reached] + [(seconds, False) for seconds in seeds.censored]
     tried.lost += tried.known == before
