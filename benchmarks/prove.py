@@ -553,7 +553,7 @@ class AdaptiveScenario(ThroughputScenario):
         fps = self.trials.measure(self.fps, generator, repeats + confirm).fps
         with tally.verdict():
             tried = {num_envs: search.Tried() for num_envs in SIZES}
-            while (step := search.next_step(SIZES, tried, rule, None, search.law(1, DELTA))).num_envs is not None:
+            while (step := search.next_step(SIZES, tried, rule, None)).num_envs is not None:
                 tries = tried[step.num_envs]
                 tries.fps.append(fps[step.num_envs][tries.asked])
                 tries.asked += 1

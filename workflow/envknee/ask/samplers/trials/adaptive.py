@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from envknee.ask.question import Choice, Question
-from envknee.ask.search import Tried, fresh, law, next_step, rule_of
+from envknee.ask.search import Tried, fresh, next_step, rule_of
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.study.space import Point
@@ -25,7 +25,6 @@ def choose(question: Question) -> Choice:
     """Return the next trial, or why no further one is needed."""
     sweep, records = question.sweep, question.records
     rule = rule_of(question.slot.kind, sweep.adaptive, sweep.repeats)
-    predict = law if question.slot.kind == "throughput" else None
     asked = [request for request in question.requests if request.skip is None]
     ends: list[str] = []
     waiting: Choice | None = None
@@ -37,9 +36,9 @@ def choose(question: Question) -> Choice:
         for request in of_series:
             if request.num_envs in tried:
                 _note(tried[request.num_envs], request, records.get(request.number))
-        step = next_step(sizes, tried, rule, focus, predict and predict(horizon, sweep.adaptive.delta))
+        step = next_step(sizes, tried, rule, focus)
         focus = step.focus or focus
-        confirm = fresh(step, tried, sweep.adaptive.confirm) if predict is not None else None
+        confirm = fresh(step, tried, sweep.adaptive.confirm) if question.slot.kind == "throughput" else None
         size = step.num_envs if confirm is None else confirm
         if size is None:
             ends.append(f"horizon {horizon}, {shown_batch(batch_size)}: {step.why}")
