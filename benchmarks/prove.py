@@ -470,36 +470,38 @@ class ThroughputScenario(Scenario):
                 tally.covers("gain", self.gains[doubling.num_envs], doubling.lower, doubling.upper)
 
 
-PROCESS_BLOCKS: tuple[tuple[str, Sequence[float], Processes, bool], ...] = (
-    *((f"at delta, rho {rho}", ALL_AT_DELTA, Processes(rho), True) for rho in (0.0, 0.5, 0.8)),
-    *((f"plateau, rho {rho}", FALLING, Processes(rho), True) for rho in (0.0, 0.5, 0.8)),
+def in_blocks(what: str, fps: Sequence[float], processes: Processes, in_scope: bool = True) -> ThroughputScenario:
+    """Return a scenario of processes that measure all sizes."""
+    return ThroughputScenario(f"process blocks, {what}", fps, processes, repeats=(3, 5, 8), in_scope=in_scope)
+
+
+RHOS = (0.0, 0.5, 0.8)
+
+PROCESS_BLOCKS: tuple[ThroughputScenario, ...] = (
+    *(in_blocks(f"at delta, rho {rho}", ALL_AT_DELTA, Processes(rho)) for rho in RHOS),
+    *(in_blocks(f"plateau, rho {rho}", FALLING, Processes(rho)) for rho in RHOS),
     *(
-        (f"plateau, rho {rho}, taken as fresh ones", FALLING, Processes(rho, paired=False), rho == 0.0)
-        for rho in (0.0, 0.5, 0.8)
+        in_blocks(f"plateau, rho {rho}, taken as fresh ones", FALLING, Processes(rho, paired=False), rho == 0.0)
+        for rho in RHOS
     ),
-    ("at delta, effect differs with N", ALL_AT_DELTA, Processes(0.5, 0.02, tilt=0.03), True),
-    (
+    in_blocks("at delta, effect differs with N", ALL_AT_DELTA, Processes(0.5, 0.02, tilt=0.03)),
+    in_blocks(
         "at delta, effect differs with N, taken as fresh ones",
-        ALL_AT_DELTA,
-        Processes(0.5, 0.02, tilt=0.03, paired=False),
-        False,
+        ALL_AT_DELTA, Processes(0.5, 0.02, tilt=0.03, paired=False), in_scope=False,
     ),
-    ("at delta, one slow process", ALL_AT_DELTA, Processes(0.0, 0.02, slowest=0.15), True),
-    ("plateau, one slow process", FALLING, Processes(0.0, 0.02, slowest=0.15), True),
-    ("at delta, two machines", ALL_AT_DELTA, Processes(0.5, 0.02, machines=2), True),
-    ("plateau, two machines", FALLING, Processes(0.5, 0.02, machines=2), True),
+    in_blocks("at delta, one slow process", ALL_AT_DELTA, Processes(0.0, 0.02, slowest=0.15)),
+    in_blocks("plateau, one slow process", FALLING, Processes(0.0, 0.02, slowest=0.15)),
+    in_blocks("at delta, two machines", ALL_AT_DELTA, Processes(0.5, 0.02, machines=2)),
+    in_blocks("plateau, two machines", FALLING, Processes(0.5, 0.02, machines=2)),
     *(
-        (
+        in_blocks(
             f"{what}, each size costs 1%, {order} order",
-            fps,
-            Processes(0.5, 0.02, step_cost=0.01, order=order),
-            order != "ascending",
+            fps, Processes(0.5, 0.02, step_cost=0.01, order=order), order != "ascending",
         )
         for what, fps in (("at delta", ALL_AT_DELTA), ("plateau", FALLING))
         for order in ORDERS
     ),
-)
-"""Name, true FPS, processes, and whether all assumptions hold."""
+)  # fmt: skip
 
 THROUGHPUT: tuple[ThroughputScenario, ...] = (
     ThroughputScenario("saturating", SATURATING, Fresh(normal(0.02)), repeats=(2, 3, 5), follows_law=True),
@@ -530,10 +532,7 @@ THROUGHPUT: tuple[ThroughputScenario, ...] = (
     ThroughputScenario("at delta, drift in random order", ALL_AT_DELTA, Fresh(partial(drifting, at_random=True))),
     ThroughputScenario("at delta, drift in ascending order", ALL_AT_DELTA, Fresh(drifting), in_scope=False),
     ThroughputScenario("one repeat", SATURATING, Fresh(normal(0.02)), repeats=(1,), follows_law=True),
-    *(
-        ThroughputScenario(f"process blocks, {what}", fps, processes, repeats=(3, 5, 8), in_scope=in_scope)
-        for what, fps, processes, in_scope in PROCESS_BLOCKS
-    ),
+    *PROCESS_BLOCKS,
     *(
         ThroughputScenario(f"composed horizon, {what}{said}", fps, Composed(off=off))
         for what, fps in (("at delta", ALL_AT_DELTA), ("plateau", FALLING))
