@@ -19,12 +19,6 @@ from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPo
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
 from envknee.verdict.words.learning import learning_notes, learning_statement
 
-METHOD = (
-    "costs: interquartile mean over seeds, stratified bootstrap (1,000 resamples); doublings: log-normal model, spread pooled over num_envs"
-    " unless Bartlett's test tells them apart, seeds that did not arrive censored; threshold: smallest tested num_envs whose doubling is"
-    " shown to save less than delta, by a fixed sequence from the largest down or by Holm, each at half of 1 - confidence"
-)
-
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[LearningLimit]:
     """Return the learning limit of every series among `records`."""
@@ -88,7 +82,6 @@ def limit_of(
         budget_s=budget_s,
         points=list(points),
         best=_best(series, ran),
-        method=METHOD,
         notes=learning_notes(points, decision, settings),
         statement="",
     )

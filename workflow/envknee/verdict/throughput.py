@@ -31,13 +31,6 @@ from envknee.verdict.schema.throughput import InfeasiblePoint, Law, ThroughputLi
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series, series_of
 from envknee.verdict.words.throughput import composed_notes, throughput_notes, throughput_statement
 
-METHOD = (
-    "t on ln FPS within machines: paired where processes measured both ends, else Welch over repeats in separate processes; threshold:"
-    " smallest tested num_envs whose doubling is shown to gain less than delta, by a fixed sequence from the largest doubling down or by"
-    " Holm, each at half of 1 - confidence; still pays: one-sided lower bound of the largest doubling; the threshold's interval: inverted"
-    " Bonferroni band"
-)
-
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[ThroughputLimit]:
     """Return the throughput limit of every series among `records`."""
@@ -129,7 +122,6 @@ def limit_of(
         points=[_point(n, values, own[n], failed[n], settings.confidence, step) for n, values in fps.items()],
         infeasible=infeasible,
         law=fit_law(own, series.horizon, settings.confidence, ranks.world_size),
-        method=METHOD,
         notes=throughput_notes(own, decision, infeasible, not_counted, ranks, settings),
         statement="",
     )

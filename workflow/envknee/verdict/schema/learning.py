@@ -83,6 +83,12 @@ class LearningLimit(SeriesLimit):
     """The learning limit of one series."""
 
     repeat_word = "seed"
+    method: str = (
+        "costs: interquartile mean over seeds, stratified bootstrap (1,000 resamples); doublings: log-normal model, spread pooled over"
+        " num_envs unless Bartlett's test tells them apart, seeds that did not arrive censored; threshold: smallest tested num_envs"
+        " whose doubling is shown to save less than delta, by a fixed sequence from the largest down or by Holm, each at half of 1 -"
+        " confidence"
+    )
     scaled_from: ScaledFrom | None = Field(default=None, exclude_if=lambda value: value is None)
     """The arm's scaling rule, if any; horizon and batch_size are then those of its base."""
 

@@ -61,6 +61,12 @@ class ThroughputLimit(SeriesLimit):
     """The throughput limit of one series."""
 
     repeat_word = "repeat"
+    method: str = (
+        "t on ln FPS within machines: paired where processes measured both ends, else Welch over repeats in separate processes;"
+        " threshold: smallest tested num_envs whose doubling is shown to gain less than delta, by a fixed sequence from the largest"
+        " doubling down or by Holm, each at half of 1 - confidence; still pays: one-sided lower bound of the largest doubling; the"
+        " threshold's interval: inverted Bonferroni band"
+    )
     world_size: int = 1
     """Ranks that trained together; num_envs is per rank, FPS are of all ranks."""
     points: list[ThroughputPoint]
