@@ -18,14 +18,16 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from envknee.ask import search
 from envknee.record.schema import Frozen
+from envknee.study.designs import williams
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.model import Adaptive, Decide
@@ -57,6 +59,9 @@ LEARNING_DELTA = 0.25
 SETTINGS = Decide(delta=DELTA, delta_learning=LEARNING_DELTA, confidence=0.95)
 
 STUDIES = 2000
+
+LEAST_NAMED = 100
+"""Studies that named a doubling, below which a share of them says little."""
 
 
 class Share(Frozen):
@@ -127,11 +132,40 @@ class Proof(Frozen):
     rows: list[ProofRow]
 
 
+class Tally:
+    """How often something was so in the studies of a scenario, and the processor time of their verdicts."""
+
+    def __init__(self) -> None:
+        self.hits: Counter[str] = Counter()
+        self.of: Counter[str] = Counter()
+        self.seconds = 0.0
+
+    def count(self, share: str, hits: int, of: int = 1) -> None:
+        """Count hits of a share, by the name of its field in `ProofRow`."""
+        self.hits[share] += hits
+        self.of[share] += of
+
+    def covers(self, share: str, truth: float, lower: float | None, upper: float | None) -> None:
+        """Count whether an interval covers a finite truth; an upper end of None is open."""
+        self.count(share, lower is not None and lower <= truth <= (math.inf if upper is None else upper))
+
+    @contextmanager
+    def verdict(self) -> Iterator[None]:
+        """Time what decides."""
+        start = time.process_time()
+        yield
+        self.seconds += time.process_time() - start
+
+
 @dataclass(frozen=True)
 class Scenario:
     """Studies whose truth is known."""
 
+    limit: ClassVar[Limit]
+
     name: str
+    repeats: tuple[int, ...] = field(default=(3, 5), kw_only=True)
+    """Repeats or seeds of each point, a row of the table each."""
     in_scope: bool = field(default=True, kw_only=True)
 
     @property
@@ -148,6 +182,37 @@ class Scenario:
     def true_threshold(self) -> int | None:
         """The smallest num_envs measured whose doubling truly does not pay."""
         return next((num_envs for num_envs, pays in self.pays.items() if not pays), None)
+
+    def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
+        """Simulate one study, decide it, and count what was right."""
+        raise NotImplementedError
+
+    def judge(self, named: int | None, tally: Tally) -> None:
+        """Count whether a study named a threshold wrongly, and whether it named the true one."""
+        tally.count("false_reached", named in self.still_paying)
+        if self.true_threshold is not None:
+            tally.count("found", named == self.true_threshold)
+
+    def prove(self, repeats: int, studies: int, seed: int) -> ProofRow:
+        """Return how often the verdicts of `studies` with `repeats` were right."""
+        # Noise of a scenario's own: adding one changes no other.
+        generator = np.random.default_rng([seed, zlib.crc32(self.name.encode()), repeats])
+        tally = Tally()
+        for _ in range(studies):
+            self.study(generator, repeats, tally)
+        return ProofRow(
+            limit=self.limit,
+            scenario=self.name,
+            repeats=repeats,
+            studies=studies,
+            in_scope=self.in_scope,
+            ms_per_verdict=1e3 * tally.seconds / studies,
+            **{
+                share: Share(hits=tally.hits[share], of=of)
+                for share, of in tally.of.items()
+                if share != "told" or of >= LEAST_NAMED
+            },
+        )
 
 
 # --- Throughput
@@ -228,6 +293,29 @@ def disagreeing(generator: np.random.Generator, repeats: int) -> NDArray[np.floa
     return 0.02 * generator.standard_normal(where.shape) + where * 0.03 * generator.standard_normal((len(SIZES), 1))
 
 
+class Measured(NamedTuple):
+    """The measurements of one study, by num_envs."""
+
+    fps: dict[int, list[float]]
+    blocks: Mapping[int, Sequence[Hashable]] | None = None
+    margins: Mapping[int, float] | None = None
+    """What composed FPS may be off by."""
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Each repeat of each size is a process of its own."""
+
+    noise: Noise
+    machines: Machines | None = None
+
+    def measure(self, fps: Sequence[float], generator: np.random.Generator, repeats: int) -> Measured:
+        """Return the measurements of one study."""
+        measured = np.array(fps)[:, None] * np.exp(self.noise(generator, repeats))
+        blocks = dict(zip(SIZES, self.machines(repeats), strict=True)) if self.machines else None
+        return Measured(dict(zip(SIZES, measured.tolist(), strict=True)), blocks)
+
+
 Order = Literal["ascending", "random", "Williams"]
 ORDERS: tuple[Order, ...] = ("ascending", "random", "Williams")
 
@@ -252,15 +340,13 @@ class Processes:
     paired: bool = True
     """False: the decision is told nothing of processes and takes all repeats as fresh ones."""
 
-    def study(
-        self, fps: Sequence[float], generator: np.random.Generator, repeats: int
-    ) -> tuple[dict[int, list[float]], dict[int, list[Hashable]]]:
-        """Return FPS and blocks of one study by num_envs."""
+    def measure(self, fps: Sequence[float], generator: np.random.Generator, repeats: int) -> Measured:
+        """Return the measurements of one study."""
         measured: dict[int, list[float]] = {size: [] for size in SIZES}
         blocks: dict[int, list[Hashable]] = {size: [] for size in SIZES}
         speeds = 0.08 * generator.standard_normal(self.machines) if self.machines > 1 else np.zeros(1)
         slow = int(generator.integers(repeats)) if self.slowest else None
-        for number, order in enumerate(orders(self.order, len(SIZES), repeats, generator)):
+        for number, order in enumerate(orders(self.order, repeats, generator)):
             machine = number % self.machines
             own = self.spread * math.sqrt(self.rho) * generator.standard_normal() + speeds[machine]
             own -= self.slowest * (number == slow)
@@ -270,7 +356,7 @@ class Processes:
                 log = own + tilt * place + noise - self.step_cost * position
                 measured[SIZES[place]].append(fps[place] * math.exp(log))
                 blocks[SIZES[place]].append(Process(machine, number) if self.paired else machine)
-        return measured, blocks
+        return Measured(measured, blocks)
 
 
 @dataclass(frozen=True)
@@ -288,10 +374,8 @@ class Composed:
     off: float = 0.0
     """Composed FPS are off by up to this share, in all processes alike, at each size by another one."""
 
-    def study(
-        self, fps: Sequence[float], generator: np.random.Generator, repeats: int
-    ) -> tuple[dict[int, list[float]], dict[int, list[Hashable]], dict[int, float]]:
-        """Return FPS, blocks and margins of one study by num_envs."""
+    def measure(self, fps: Sequence[float], generator: np.random.Generator, repeats: int) -> Measured:
+        """Return the measurements of one study."""
         horizon, points = 2, [Point(size, horizon, None) for horizon in (1, 2) for size in SIZES]
         parts = {point.num_envs: own for point, own in parts_of(points).items()}
         learns_s = 0.5 / max(fps)
@@ -308,34 +392,24 @@ class Composed:
                     for part, weight in parts[size].learns.items()
                 )
                 collecting_s = horizon * size * (1.0 / true - learns_s) * collects[size]
-                own_fps, point = (
-                    horizon * size / (collecting_s + learning_s) * math.exp(off[size]),
-                    Point(size, horizon, None),
-                )
+                own_fps = horizon * size / (collecting_s + learning_s) * math.exp(off[size])
+                point = Point(size, horizon, None)
                 if point in (Composition(tests=tests).doubted if number else tests):
                     tests[point].append(math.log(own_fps / (true / measured[size])))
                     own_fps = true / measured[size]
                 found[size].append(own_fps)
         blocks: dict[int, list[Hashable]] = {size: [Process(0, number) for number in range(repeats)] for size in SIZES}
-        return found, blocks, dict.fromkeys(SIZES, Composition(tests=tests).margin)
+        return Measured(found, blocks, dict.fromkeys(SIZES, Composition(tests=tests).margin))
 
 
-def orders(order: Order, sizes: int, blocks: int, generator: np.random.Generator) -> list[list[int]]:
-    """Return the places of the sizes in the order in which each block measures them.
-
-    Williams 1949 (Aust. J. Sci. Res. A 2:149): each size stands at each position, and follows each other one, equally often over a whole
-    design; of it each study takes rows by chance.
-    """
+def orders(order: Order, blocks: int, generator: np.random.Generator) -> list[list[int]]:
+    """Return the places of `SIZES` in the order in which each block measures them."""
     if order == "ascending":
-        return [list(range(sizes))] * blocks
+        return [list(range(len(SIZES)))] * blocks
     if order == "random":
-        return [generator.permutation(sizes).tolist() for _ in range(blocks)]
-    first = [place // 2 if place % 2 == 0 else sizes - (place + 1) // 2 for place in range(sizes)]
-    design = [[(place + shift) % sizes for place in first] for shift in range(sizes)]
-    design += [row[::-1] for row in design] if sizes % 2 else []
-    names = generator.permutation(sizes)
-    rows = [generator.permutation(len(design)) for _ in range(-(-blocks // len(design)))]
-    return [[int(names[place]) for place in design[row]] for row in np.concatenate(rows)[:blocks]]
+        return [generator.permutation(len(SIZES)).tolist() for _ in range(blocks)]
+    key, points = int(generator.integers(2**31)), [Point(place, 1, None) for place in range(len(SIZES))]
+    return [[point.num_envs for point in williams(points, row, key)] for row in range(blocks)]
 
 
 HALF_SATURATION = 64.0
@@ -352,248 +426,198 @@ ALL_AT_DELTA = [(1 + DELTA) ** i for i in range(len(SIZES))]
 class ThroughputScenario(Scenario):
     """FPS whose truth is known."""
 
+    limit = "throughput"
+
     fps: Sequence[float]
     """True FPS at `SIZES`."""
-    noise: Noise
-    repeats: tuple[int, ...] = (3, 5)
+    trials: Fresh | Processes | Composed
     follows_law: bool = False
     fits: int = len(SIZES)
     """How many of `SIZES` fit the memory; the others end as out of memory."""
-    machines: Machines | None = None
-    processes: Processes | None = None
-    """Of several sizes each, instead of `noise`."""
-    composed: Composed | None = None
-    """Composed repeats, instead of measured ones."""
 
     @property
-    def log_gains(self) -> list[float]:
-        """True gains of every doubling measured, as logarithms."""
+    def gains(self) -> dict[int, float]:
+        """True gains of every doubling measured, as logarithms, by num_envs."""
         fps = self.fps[: self.fits]
-        return [math.log(larger / smaller) for smaller, larger in zip(fps[:-1], fps[1:], strict=True)]
-
-    def study(
-        self, generator: np.random.Generator, repeats: int
-    ) -> tuple[dict[int, list[float]], Mapping[int, Sequence[Hashable]] | None, Mapping[int, float] | None]:
-        """Return the FPS of one study by num_envs, their blocks, and what they may be off by."""
-        if self.composed is not None:
-            return self.composed.study(self.fps, generator, repeats)
-        if self.processes is not None:
-            return *self.processes.study(self.fps, generator, repeats), None
-        sizes = SIZES[: self.fits]
-        fps = np.array(self.fps)[:, None] * np.exp(self.noise(generator, repeats))
-        measured = dict(zip(sizes, fps[: self.fits].tolist(), strict=True))
-        return measured, dict(zip(sizes, self.machines(repeats), strict=False)) if self.machines else None, None
+        return {n: math.log(larger / smaller) for n, smaller, larger in zip(SIZES, fps, fps[1:], strict=False)}
 
     @property
     def pays(self) -> dict[int, bool]:
         """Whether doubling truly gains delta or more, by num_envs."""
-        return {n: gain >= math.log1p(DELTA) - 1e-9 for n, gain in zip(SIZES, self.log_gains, strict=False)}
+        return {n: gain >= math.log1p(DELTA) - 1e-9 for n, gain in self.gains.items()}
+
+    def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
+        """Judge the limit of a whole grid."""
+        fps, blocks, margins = self.trials.measure(self.fps, generator, repeats)
+        fps = {size: fps[size] for size in SIZES[: self.fits]}
+        with tally.verdict():
+            decision = throughput.decision_of(fps, DELTA, SETTINGS.confidence, blocks=blocks, margins=margins)
+            law = throughput.fit_law(fps, 1, SETTINGS.confidence) if self.follows_law else None
+        self.judge_gains(decision, tally)
+        assert decision.lowest is not None
+        beyond = math.inf if self.true_threshold is None else self.true_threshold
+        tally.count("threshold", decision.lowest <= beyond <= (decision.highest or math.inf))
+        if law is not None:
+            half = law.half_saturation_num_envs_lower, law.half_saturation_num_envs_upper
+            tally.covers("half_saturation", HALF_SATURATION, *half)
+            tally.covers("asymptote", HALF_SATURATION, law.asymptote_fps_lower, law.asymptote_fps_upper)
+
+    def judge_gains(self, decision: Decision, tally: Tally) -> None:
+        """Judge the threshold of a decision, and the intervals of its doublings."""
+        self.judge(decision.threshold, tally)
+        for doubling in decision.doublings:
+            if doubling.lower is not None and doubling.upper is not None:
+                tally.covers("gain", self.gains[doubling.num_envs], doubling.lower, doubling.upper)
 
 
-PROCESS_BLOCKS: tuple[tuple[str, Sequence[float], Processes, bool], ...] = (
-    *((f"at delta, rho {rho}", ALL_AT_DELTA, Processes(rho), True) for rho in (0.0, 0.5, 0.8)),
-    *((f"plateau, rho {rho}", FALLING, Processes(rho), True) for rho in (0.0, 0.5, 0.8)),
+def in_blocks(what: str, fps: Sequence[float], processes: Processes, in_scope: bool = True) -> ThroughputScenario:
+    """Return a scenario of processes that measure all sizes."""
+    return ThroughputScenario(f"process blocks, {what}", fps, processes, repeats=(3, 5, 8), in_scope=in_scope)
+
+
+RHOS = (0.0, 0.5, 0.8)
+
+PROCESS_BLOCKS: tuple[ThroughputScenario, ...] = (
+    *(in_blocks(f"at delta, rho {rho}", ALL_AT_DELTA, Processes(rho)) for rho in RHOS),
+    *(in_blocks(f"plateau, rho {rho}", FALLING, Processes(rho)) for rho in RHOS),
     *(
-        (f"plateau, rho {rho}, taken as fresh ones", FALLING, Processes(rho, paired=False), rho == 0.0)
-        for rho in (0.0, 0.5, 0.8)
+        in_blocks(f"plateau, rho {rho}, taken as fresh ones", FALLING, Processes(rho, paired=False), rho == 0.0)
+        for rho in RHOS
     ),
-    ("at delta, effect differs with N", ALL_AT_DELTA, Processes(0.5, 0.02, tilt=0.03), True),
-    (
+    in_blocks("at delta, effect differs with N", ALL_AT_DELTA, Processes(0.5, 0.02, tilt=0.03)),
+    in_blocks(
         "at delta, effect differs with N, taken as fresh ones",
-        ALL_AT_DELTA,
-        Processes(0.5, 0.02, tilt=0.03, paired=False),
-        False,
+        ALL_AT_DELTA, Processes(0.5, 0.02, tilt=0.03, paired=False), in_scope=False,
     ),
-    ("at delta, one slow process", ALL_AT_DELTA, Processes(0.0, 0.02, slowest=0.15), True),
-    ("plateau, one slow process", FALLING, Processes(0.0, 0.02, slowest=0.15), True),
-    ("at delta, two machines", ALL_AT_DELTA, Processes(0.5, 0.02, machines=2), True),
-    ("plateau, two machines", FALLING, Processes(0.5, 0.02, machines=2), True),
+    in_blocks("at delta, one slow process", ALL_AT_DELTA, Processes(0.0, 0.02, slowest=0.15)),
+    in_blocks("plateau, one slow process", FALLING, Processes(0.0, 0.02, slowest=0.15)),
+    in_blocks("at delta, two machines", ALL_AT_DELTA, Processes(0.5, 0.02, machines=2)),
+    in_blocks("plateau, two machines", FALLING, Processes(0.5, 0.02, machines=2)),
     *(
-        (
+        in_blocks(
             f"{what}, each size costs 1%, {order} order",
-            fps,
-            Processes(0.5, 0.02, step_cost=0.01, order=order),
-            order != "ascending",
+            fps, Processes(0.5, 0.02, step_cost=0.01, order=order), order != "ascending",
         )
         for what, fps in (("at delta", ALL_AT_DELTA), ("plateau", FALLING))
         for order in ORDERS
     ),
-)
-"""Name, true FPS, processes, and whether all assumptions hold."""
+)  # fmt: skip
 
 THROUGHPUT: tuple[ThroughputScenario, ...] = (
-    ThroughputScenario("saturating", SATURATING, normal(0.02), (2, 3, 5), follows_law=True),
-    ThroughputScenario("clear plateau", FALLING, normal(0.01)),
-    ThroughputScenario("linear", LINEAR, normal(0.02)),
-    ThroughputScenario("non-monotone, falling", FALLING, normal(0.02)),
-    ThroughputScenario("non-monotone, resuming", RESUMING, normal(0.02)),
-    ThroughputScenario("noisy", SATURATING, normal(0.10), follows_law=True),
-    ThroughputScenario("every doubling at delta", ALL_AT_DELTA, normal(0.02), (2, 3, 5)),
-    ThroughputScenario("at delta, noise falls with N", ALL_AT_DELTA, normal(0.06, 0.06, 0.03, 0.02, 0.01, 0.01, 0.005)),
-    ThroughputScenario("at delta, some repeats slow", ALL_AT_DELTA, sometimes_slow),
-    ThroughputScenario("at delta, one straggler", ALL_AT_DELTA, one_straggler),
-    ThroughputScenario("one straggler", SATURATING, one_straggler, follows_law=True),
-    ThroughputScenario("outliers", SATURATING, outliers, follows_law=True),
-    ThroughputScenario("out of memory at the top", SATURATING, normal(0.02), follows_law=True, fits=5),
-    ThroughputScenario("at delta, two machines", ALL_AT_DELTA, on(two_machines, 0.08), machines=two_machines),
-    ThroughputScenario("clear plateau, two machines", FALLING, on(two_machines, 0.08), (3, 5), machines=two_machines),
+    ThroughputScenario("saturating", SATURATING, Fresh(normal(0.02)), repeats=(2, 3, 5), follows_law=True),
+    ThroughputScenario("clear plateau", FALLING, Fresh(normal(0.01))),
+    ThroughputScenario("linear", LINEAR, Fresh(normal(0.02))),
+    ThroughputScenario("non-monotone, falling", FALLING, Fresh(normal(0.02))),
+    ThroughputScenario("non-monotone, resuming", RESUMING, Fresh(normal(0.02))),
+    ThroughputScenario("noisy", SATURATING, Fresh(normal(0.10)), follows_law=True),
+    ThroughputScenario("every doubling at delta", ALL_AT_DELTA, Fresh(normal(0.02)), repeats=(2, 3, 5)),
     ThroughputScenario(
-        "at delta, each num_envs on a machine of its own", ALL_AT_DELTA, on(own_machines, 0.05), machines=own_machines
+        "at delta, noise falls with N", ALL_AT_DELTA, Fresh(normal(0.06, 0.06, 0.03, 0.02, 0.01, 0.01, 0.005))
+    ),
+    ThroughputScenario("at delta, some repeats slow", ALL_AT_DELTA, Fresh(sometimes_slow)),
+    ThroughputScenario("at delta, one straggler", ALL_AT_DELTA, Fresh(one_straggler)),
+    ThroughputScenario("one straggler", SATURATING, Fresh(one_straggler), follows_law=True),
+    ThroughputScenario("outliers", SATURATING, Fresh(outliers), follows_law=True),
+    ThroughputScenario("out of memory at the top", SATURATING, Fresh(normal(0.02)), follows_law=True, fits=5),
+    ThroughputScenario("at delta, two machines", ALL_AT_DELTA, Fresh(on(two_machines, 0.08), two_machines)),
+    ThroughputScenario("clear plateau, two machines", FALLING, Fresh(on(two_machines, 0.08), two_machines)),
+    ThroughputScenario(
+        "at delta, each num_envs on a machine of its own", ALL_AT_DELTA, Fresh(on(own_machines, 0.05), own_machines)
     ),
     ThroughputScenario(
-        "at delta, gains of two machines differ", ALL_AT_DELTA, disagreeing, machines=two_machines, in_scope=False
+        "at delta, gains of two machines differ", ALL_AT_DELTA, Fresh(disagreeing, two_machines), in_scope=False
     ),
-    ThroughputScenario("at delta, slow for a while, no blocks", ALL_AT_DELTA, slow_block),
-    ThroughputScenario("clear plateau, slow for a while, no blocks", FALLING, slow_block),
-    ThroughputScenario("at delta, drift in random order", ALL_AT_DELTA, partial(drifting, at_random=True)),
-    ThroughputScenario("at delta, drift in ascending order", ALL_AT_DELTA, drifting, in_scope=False),
-    ThroughputScenario("one repeat", SATURATING, normal(0.02), (1,), follows_law=True),
+    ThroughputScenario("at delta, slow for a while, no blocks", ALL_AT_DELTA, Fresh(slow_block)),
+    ThroughputScenario("clear plateau, slow for a while, no blocks", FALLING, Fresh(slow_block)),
+    ThroughputScenario("at delta, drift in random order", ALL_AT_DELTA, Fresh(partial(drifting, at_random=True))),
+    ThroughputScenario("at delta, drift in ascending order", ALL_AT_DELTA, Fresh(drifting), in_scope=False),
+    ThroughputScenario("one repeat", SATURATING, Fresh(normal(0.02)), repeats=(1,), follows_law=True),
+    *PROCESS_BLOCKS,
     *(
-        ThroughputScenario(
-            f"process blocks, {what}", fps, normal(0.0), (3, 5, 8), processes=processes, in_scope=in_scope
-        )
-        for what, fps, processes, in_scope in PROCESS_BLOCKS
-    ),
-    *(
-        ThroughputScenario(f"composed horizon, {what}{said}", fps, normal(0.0), (3, 5), composed=Composed(off=off))
+        ThroughputScenario(f"composed horizon, {what}{said}", fps, Composed(off=off))
         for what, fps in (("at delta", ALL_AT_DELTA), ("plateau", FALLING))
         for said, off in (("", 0.0), (", law 1% off", 0.01), (", law 2% off", 0.02))
     ),
 )
 
 
-def prove_throughput(scenario: ThroughputScenario, repeats: int, studies: int, seed: int) -> ProofRow:
-    """Return how often throughput limits of a scenario's studies were right."""
-    generator = _generator(seed, scenario.name, repeats)
-    count: Counter[str] = Counter()
-    seconds = 0.0
-    for _ in range(studies):
-        measured, blocks, margins = scenario.study(generator, repeats)
-        start = time.process_time()
-        decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence, blocks=blocks, margins=margins)
-        law = throughput.fit_law(measured, 1, SETTINGS.confidence) if scenario.follows_law else None
-        seconds += time.process_time() - start
-        _judge(decision.threshold, scenario, count)
-        _judge_gains(decision, scenario, count)
-        beyond = math.inf if scenario.true_threshold is None else scenario.true_threshold
-        assert decision.lowest is not None
-        count["threshold"] += decision.lowest <= beyond <= (decision.highest or math.inf)
-        if law is not None:
-            count["half"] += _within(
-                HALF_SATURATION, law.half_saturation_num_envs_lower, law.half_saturation_num_envs_upper
-            )
-            count["asymptote"] += _within(HALF_SATURATION, law.asymptote_fps_lower, law.asymptote_fps_upper)
-    shares = _decisions(count, studies, scenario)
-    shares["threshold"] = Share(hits=count["threshold"], of=studies)
-    if scenario.follows_law:
-        shares["half_saturation"] = Share(hits=count["half"], of=studies)
-        shares["asymptote"] = Share(hits=count["asymptote"], of=studies)
-    return _row("throughput", scenario, repeats, studies, seconds, shares)
+@dataclass(frozen=True)
+class AdaptiveScenario(ThroughputScenario):
+    """Trials that are chosen one by one until the limit seems decided, `repeats` of each point at most."""
+
+    def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
+        """Judge the limit of the trials that were chosen."""
+        settings = Adaptive(delta=DELTA, confidence=SETTINGS.confidence)
+        rule, confirm = search.rule_of("throughput", settings, repeats), settings.confirm
+        fps = self.trials.measure(self.fps, generator, repeats + confirm).fps
+        with tally.verdict():
+            tried = {num_envs: search.Tried() for num_envs in SIZES}
+            while (step := search.next_step(SIZES, tried, rule, None)).num_envs is not None:
+                tries = tried[step.num_envs]
+                tries.fps.append(fps[step.num_envs][tries.asked])
+                tries.asked += 1
+            fresh: dict[int, list[float]] = {num_envs: [] for num_envs in SIZES}
+            while (size := search.fresh(step, tried, confirm)) is not None:
+                fresh[size].append(fps[size][repeats + tried[size].confirming])
+                tried[size].confirming += 1
+            measured = {size: [*tries.fps, *fresh[size]] for size, tries in tried.items() if tries.fps}
+            confirms = {size: [False] * len(tried[size].fps) + [True] * len(fresh[size]) for size in measured}
+            decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence)
+            decision = throughput.confirmed(decision, measured, confirms, SETTINGS.confidence)
+        self.judge_gains(decision, tally)
+        for named in decision.doublings:
+            if named.num_envs == decision.threshold and named.lower is not None:
+                tally.covers("told", self.gains[named.num_envs], named.lower, named.upper)
+        tally.count("trials", sum(map(len, measured.values())), repeats * len(SIZES))
 
 
-LEAST_NAMED = 100
-"""Studies that named a doubling, below which a share of them says little."""
+SEARCHED = ("saturating", "clear plateau", "linear", "every doubling at delta", "at delta, noise falls with N")
 
-ADAPTIVE = ("saturating", "clear plateau", "linear", "every doubling at delta", "at delta, noise falls with N")
-"""Scenarios in which `sampler: adaptive` chooses the trials, too."""
-
-
-def prove_adaptive(scenario: ThroughputScenario, repeats: int, studies: int, seed: int) -> ProofRow:
-    """Return how often the verdict was right where trials are chosen one by one, until it seems decided.
-
-    Each point has `repeats` at most.
-    """
-    scenario = replace(scenario, name=f"adaptive: {scenario.name}")
-    generator = _generator(seed, scenario.name, repeats)
-    settings = Adaptive(delta=DELTA, confidence=SETTINGS.confidence)
-    rule, confirm = search.rule_of("throughput", settings, repeats), settings.confirm
-    count: Counter[str] = Counter()
-    seconds = 0.0
-    for _ in range(studies):
-        fps = np.array(scenario.fps)[:, None] * np.exp(scenario.noise(generator, repeats + confirm))
-        start = time.process_time()
-        tried = {num_envs: search.Tried() for num_envs in SIZES}
-        while (step := search.next_step(SIZES, tried, rule, None, search.law(1, DELTA))).num_envs is not None:
-            tries = tried[step.num_envs]
-            tries.fps.append(float(fps[SIZES.index(step.num_envs), tries.asked]))
-            tries.asked += 1
-        fresh: dict[int, list[float]] = {num_envs: [] for num_envs in SIZES}
-        while (size := search.fresh(step, tried, confirm)) is not None:
-            fresh[size].append(float(fps[SIZES.index(size), repeats + tried[size].confirming]))
-            tried[size].confirming += 1
-        measured = {size: [*tries.fps, *fresh[size]] for size, tries in tried.items() if tries.fps}
-        confirms = {size: [False] * len(tried[size].fps) + [True] * len(fresh[size]) for size in measured}
-        decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence)
-        decision = throughput.confirmed(decision, measured, confirms, SETTINGS.confidence)
-        seconds += time.process_time() - start
-        _judge(decision.threshold, scenario, count)
-        _judge_gains(decision, scenario, count)
-        count["trials"] += sum(map(len, measured.values()))
-    shares = _decisions(count, studies, scenario)
-    if count["named"] >= LEAST_NAMED:
-        shares["told"] = Share(hits=count["told"], of=count["named"])
-    shares["trials"] = Share(hits=count["trials"], of=studies * repeats * len(SIZES))
-    return _row("throughput", scenario, repeats, studies, seconds, shares)
-
-
-def _judge_gains(decision: Decision, scenario: ThroughputScenario, count: Counter[str]) -> None:
-    """Count the intervals of single doublings, and those that hold the true gain; and of the doubling that is named, apart."""
-    truths = dict(zip(SIZES, scenario.log_gains, strict=False))
-    for doubling in decision.doublings:
-        if doubling.lower is not None and doubling.upper is not None:
-            covers = doubling.lower <= truths[doubling.num_envs] <= doubling.upper
-            count["intervals"] += 1
-            count["gain"] += covers
-            count["named"] += doubling.num_envs == decision.threshold
-            count["told"] += covers and doubling.num_envs == decision.threshold
-
-
-def _within(truth: float, lower: float | None, upper: float | None) -> bool:
-    """Tell whether an interval covers a finite truth; an upper end of None is open."""
-    return lower is not None and lower <= truth <= (math.inf if upper is None else upper)
+ADAPTIVE: tuple[AdaptiveScenario, ...] = tuple(
+    AdaptiveScenario(f"adaptive: {own.name}", own.fps, own.trials) for own in THROUGHPUT if own.name in SEARCHED
+)
 
 
 # --- Tables without repeats
 
-TABLES: Mapping[str, tuple[Sequence[float], float | None, bool]] = {
-    "saturating, noise as published": (SATURATING, None, True),
-    "falling, noise as published": (FALLING, None, True),
-    "linear, noise as published": (LINEAR, None, True),
-    "saturating, twice the noise assumed": (SATURATING, 2.0, False),
-}
-"""Name -> true FPS, the factor by which noise exceeds what is assumed, and whether the assumption holds."""
 
+@dataclass(frozen=True)
+class TableScenario(ThroughputScenario):
+    """One FPS for each size, whose noise is that of published records, or more."""
 
-def prove_table(name: str, studies: int, seed: int) -> ProofRow:
-    """Return how often the estimate of a table without repeats names the true limit, and its intervals the true gains."""
-    fps, factor, in_scope = TABLES[name]
-    truth = ThroughputScenario(name, fps, normal(0.0), in_scope=in_scope)
-    generator = _generator(seed, f"table: {name}", 1)
-    cvs = np.array([assumed_cv(size, HALF_SATURATION) for size in SIZES])
-    count: Counter[str] = Counter()
-    seconds = 0.0
-    for _ in range(studies):
-        noise = (factor or 1.0) * cvs * generator.standard_normal(len(SIZES))
-        measured = dict(zip(SIZES, (np.array(fps) * np.exp(noise)).tolist(), strict=True))
-        start = time.process_time()
-        answer = estimate(
-            measured, lambda size: assumed_cv(size, HALF_SATURATION), "published", DELTA, SETTINGS.confidence, None
-        )
-        decision = throughput.decision_of(
-            {size: [value] for size, value in measured.items()}, DELTA, SETTINGS.confidence
-        )
-        seconds += time.process_time() - start
+    limit = "table"
+
+    def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
+        """Judge the estimate."""
+        fps = {size: values[0] for size, values in self.trials.measure(self.fps, generator, repeats).fps.items()}
+        with tally.verdict():
+            answer = estimate(fps, cv_of, "published", DELTA, SETTINGS.confidence, None)
+            decision = throughput.decision_of({n: [value] for n, value in fps.items()}, DELTA, SETTINGS.confidence)
         assert answer is not None
-        _judge(decision.threshold, truth, count)
-        count["named"] += answer.num_envs == truth.true_threshold
-        beyond = math.inf if truth.true_threshold is None else truth.true_threshold
-        count["threshold"] += (answer.lowest or math.inf) <= beyond <= (answer.highest or math.inf)
-        for step, gain in zip(answer.steps, truth.log_gains, strict=True):
-            count["gain"] += step.gain_lower <= math.expm1(gain) <= step.gain_upper
-    hits = {"false_reached": "false", "found": "named", "threshold": "threshold"}
-    shares = {share: Share(hits=count[counted], of=studies) for share, counted in hits.items()}
-    shares["gain"] = Share(hits=count["gain"], of=studies * (len(SIZES) - 1))
-    return _row("table", truth, 1, studies, seconds, shares)
+        tally.count("false_reached", decision.threshold in self.still_paying)
+        tally.count("found", answer.num_envs == self.true_threshold)
+        beyond = math.inf if self.true_threshold is None else self.true_threshold
+        tally.count("threshold", (answer.lowest or math.inf) <= beyond <= (answer.highest or math.inf))
+        for step in answer.steps:
+            tally.covers("gain", math.expm1(self.gains[step.num_envs]), step.gain_lower, step.gain_upper)
+
+
+def cv_of(num_envs: int) -> float:
+    """Return the coefficient of variation that is assumed of the simulated FPS."""
+    return assumed_cv(num_envs, HALF_SATURATION)
+
+
+AS_PUBLISHED = Fresh(normal(*map(cv_of, SIZES)))
+
+TABLES: tuple[TableScenario, ...] = (
+    TableScenario("saturating, noise as published", SATURATING, AS_PUBLISHED, repeats=(1,)),
+    TableScenario("falling, noise as published", FALLING, AS_PUBLISHED, repeats=(1,)),
+    TableScenario("linear, noise as published", LINEAR, AS_PUBLISHED, repeats=(1,)),
+    TableScenario(
+        "saturating, twice the noise assumed", SATURATING, Fresh(normal(*(2 * cv_of(size) for size in SIZES))), repeats=(1,),
+        in_scope=False,
+    ),
+)  # fmt: skip
 
 
 # --- Learning
@@ -605,6 +629,8 @@ LEARNING_SIZES = [16, 32, 64, 128]
 class LearningScenario(Scenario):
     """Seconds to the target whose truth is known: log-normal over seeds."""
 
+    limit = "learning"
+
     seconds: Sequence[float]
     """True medians at `LEARNING_SIZES`."""
     noise: float
@@ -613,17 +639,38 @@ class LearningScenario(Scenario):
     """Seeds that take longer are censored."""
     second_hump: float = 0.0
     """A seed in three takes exp of this times as long."""
-    seeds: tuple[int, ...] = (3, 10)
+    repeats: tuple[int, ...] = field(default=(3, 10), kw_only=True)
 
     @property
     def savings(self) -> list[float]:
         """True savings of every doubling."""
-        return [1 - larger / smaller for smaller, larger in zip(self.seconds[:-1], self.seconds[1:], strict=True)]
+        return [1 - larger / smaller for smaller, larger in itertools.pairwise(self.seconds)]
 
     @property
     def pays(self) -> dict[int, bool]:
         """Whether doubling truly saves delta or more, by num_envs."""
         return {n: saving >= LEARNING_DELTA - 1e-9 for n, saving in zip(LEARNING_SIZES, self.savings, strict=False)}
+
+    def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
+        """Judge the learning limit."""
+        costs = self.seeds(generator, repeats)
+        with tally.verdict():
+            points = [learning.point_of(num_envs, cost, SETTINGS.confidence) for num_envs, cost in costs.items()]
+            limit = learning.limit_of(Series("simulated", 1, None), points, costs, SETTINGS)
+        self.judge(limit.threshold_num_envs, tally)
+        for gain, truth in zip(limit.gains, self.savings, strict=True):
+            if gain.gain_lower is not None and gain.gain_upper is not None:
+                tally.covers("gain", truth, gain.gain_lower, gain.gain_upper)
+
+    def seeds(self, generator: np.random.Generator, repeats: int) -> dict[int, Seeds]:
+        """Return what the seeds of one study cost, by num_envs."""
+        deviations = self.noise * generator.standard_normal((len(LEARNING_SIZES), repeats))
+        deviations += self.second_hump * (generator.random(deviations.shape) < 1 / 3)
+        seconds = np.array(self.seconds)[:, None] * np.exp(deviations)
+        return {
+            n: Seeds(tuple(row[row < self.budget_s]), (self.budget_s,) * int((row >= self.budget_s).sum()))
+            for n, row in zip(LEARNING_SIZES, seconds, strict=True)
+        }
 
 
 SECONDS_AT_DELTA = [40.0 * (1 - LEARNING_DELTA) ** i for i in range(len(LEARNING_SIZES))]
@@ -637,43 +684,10 @@ LEARNING: tuple[LearningScenario, ...] = (
     LearningScenario("every doubling at delta", SECONDS_AT_DELTA, 0.20),
     LearningScenario("at delta, every fourth seed of the first point censored", SECONDS_AT_DELTA, 0.20, 46.0),
     LearningScenario("at delta, half the seeds of the first point censored", SECONDS_AT_DELTA, 0.20, 40.0),
-    LearningScenario("censored at 2N", [40.0, 30.0, 35.0, 26.0], 0.20, 40.0, seeds=(3, 6, 10)),
+    LearningScenario("censored at 2N", [40.0, 30.0, 35.0, 26.0], 0.20, 40.0, repeats=(3, 6, 10)),
     LearningScenario("at delta, two humps", SECONDS_AT_DELTA, 0.10, second_hump=0.8),
-    LearningScenario("two seeds", [40.0, 22.0, 20.0, 19.5], 0.15, seeds=(2,)),
+    LearningScenario("two seeds", [40.0, 22.0, 20.0, 19.5], 0.15, repeats=(2,)),
 )
-
-
-def prove_learning(scenario: LearningScenario, seeds: int, studies: int, seed: int) -> ProofRow:
-    """Return how often learning limits of a scenario's studies were right."""
-    generator = _generator(seed, scenario.name, seeds)
-    series = Series("simulated", 1, None)
-    count: Counter[str] = Counter()
-    seconds = 0.0
-    for _ in range(studies):
-        costs = simulated_seeds(scenario, seeds, generator)
-        start = time.process_time()
-        points = [learning.point_of(num_envs, cost, SETTINGS.confidence) for num_envs, cost in costs.items()]
-        limit = learning.limit_of(series, points, costs, SETTINGS)
-        seconds += time.process_time() - start
-        _judge(limit.threshold_num_envs, scenario, count)
-        for saving, truth in zip(limit.savings, scenario.savings, strict=True):
-            if saving.saving_lower is not None and saving.saving_upper is not None:
-                count["intervals"] += 1
-                count["gain"] += saving.saving_lower <= truth <= saving.saving_upper
-    return _row("learning", scenario, seeds, studies, seconds, _decisions(count, studies, scenario))
-
-
-def simulated_seeds(scenario: LearningScenario, seeds: int, generator: np.random.Generator) -> dict[int, Seeds]:
-    """Return what the seeds of one study cost, by num_envs."""
-    deviations = scenario.noise * generator.standard_normal((len(LEARNING_SIZES), seeds))
-    deviations += scenario.second_hump * (generator.random(deviations.shape) < 1 / 3)
-    seconds = np.array(scenario.seconds)[:, None] * np.exp(deviations)
-    return {
-        n: Seeds(
-            tuple(row[row < scenario.budget_s]), tuple(np.full((row >= scenario.budget_s).sum(), scenario.budget_s))
-        )
-        for n, row in zip(LEARNING_SIZES, seconds, strict=True)
-    }
 
 
 # --- Memory
@@ -688,13 +702,38 @@ MEMORY_HORIZON, MEMORY_BATCH = 16, 128
 class MemoryScenario(Scenario):
     """Peaks that follow the model, with noise."""
 
+    limit = "memory"
+
     sizes: Sequence[int]
     horizons: Sequence[int] = (MEMORY_HORIZON,)
     batches: Sequence[int] = (MEMORY_BATCH,)
     noise_gb: float = 0.0
     noise_share: float = 0.0
     """Standard deviation in parts of the peak."""
-    repeats: tuple[int, ...] = (1, 3)
+    repeats: tuple[int, ...] = field(default=(1, 3), kw_only=True)
+
+    def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
+        """Judge the interval of the largest num_envs by the wall that one more trial would meet."""
+        samples = list(self.samples(generator, repeats))
+        with tally.verdict():
+            limit = memory_limit.limit_of("simulated", samples, Room(DEVICE_GB), SETTINGS)
+        wall = limit.wall(MEMORY_HORIZON, MEMORY_BATCH)
+        assert wall is not None
+        # One more trial, with noise of its own: it meets the memory where truth and noise together fill it.
+        free_gb = DEVICE_GB * (1.0 - SETTINGS.memory_margin)
+        noise = (self.noise_gb + self.noise_share * free_gb) * generator.standard_normal()
+        per_env = PER_ENV_GB + PER_TRANSITION_GB * MEMORY_HORIZON
+        met = math.floor((free_gb - peak_gb(0, 0, MEMORY_BATCH) - noise) / per_env)
+        tally.covers("wall", met, wall.largest_num_envs_lower, wall.largest_num_envs_upper)
+
+    def samples(self, generator: np.random.Generator, repeats: int) -> Iterator[Sample]:
+        """Yield the trials of one study; what needs more than the device has ends as out of memory."""
+        for point in itertools.product(self.sizes, self.horizons, self.batches):
+            truth = peak_gb(*point)
+            scale = self.noise_gb + self.noise_share * truth
+            for peak in truth + scale * generator.standard_normal(repeats):
+                status, peak_or_none = ("ok", float(peak)) if peak <= DEVICE_GB else ("oom", None)
+                yield Sample("throughput", *point, None, status, peak_or_none)
 
 
 MEMORY: tuple[MemoryScenario, ...] = (
@@ -711,69 +750,10 @@ def peak_gb(num_envs: int, horizon: int, batch: float) -> float:
     return BASE_GB + PER_ENV_GB * num_envs + PER_TRANSITION_GB * num_envs * horizon + PER_BATCH_GB * batch
 
 
-def prove_memory(scenario: MemoryScenario, repeats: int, studies: int, seed: int) -> ProofRow:
-    """Return how often the interval of the largest num_envs held the wall that one more trial would meet."""
-    generator = _generator(seed, scenario.name, repeats)
-    free_gb = DEVICE_GB * (1.0 - SETTINGS.memory_margin)
-    per_env = PER_ENV_GB + PER_TRANSITION_GB * MEMORY_HORIZON
-    fixed = peak_gb(0, 0, MEMORY_BATCH)
-    covered, seconds = 0, 0.0
-    for _ in range(studies):
-        samples = list(simulated_peaks(scenario, repeats, generator))
-        start = time.process_time()
-        limit = memory_limit.limit_of("simulated", samples, Room(DEVICE_GB), SETTINGS)
-        seconds += time.process_time() - start
-        wall = limit.wall(MEMORY_HORIZON, MEMORY_BATCH)
-        assert wall is not None
-        # One more trial, with noise of its own: it meets the memory where truth and noise together fill it.
-        noise = scenario.noise_gb + scenario.noise_share * free_gb
-        met = math.floor((free_gb - fixed - noise * generator.standard_normal()) / per_env)
-        covered += _within(met, wall.largest_num_envs_lower, wall.largest_num_envs_upper)
-    return _row("memory", scenario, repeats, studies, seconds, {"wall": Share(hits=covered, of=studies)})
-
-
-def simulated_peaks(scenario: MemoryScenario, repeats: int, generator: np.random.Generator) -> Iterator[Sample]:
-    """Yield the trials of one study; what needs more than the device has ends as out of memory."""
-    for point in itertools.product(scenario.sizes, scenario.horizons, scenario.batches):
-        truth = peak_gb(*point)
-        scale = scenario.noise_gb + scenario.noise_share * truth
-        for peak in truth + scale * generator.standard_normal(repeats):
-            status, peak_or_none = ("ok", float(peak)) if peak <= DEVICE_GB else ("oom", None)
-            yield Sample("throughput", *point, None, status, peak_or_none)
-
-
 # --- All of it
 
-
-def _judge(named: int | None, scenario: Scenario, count: Counter[str]) -> None:
-    """Count whether a study named a threshold wrongly, and whether it named the true one."""
-    count["false"] += named in scenario.still_paying
-    count["found"] += named is not None and named == scenario.true_threshold
-
-
-def _decisions(count: Counter[str], studies: int, scenario: Scenario) -> dict[str, Share]:
-    """Return the shares that throughput and learning have in common."""
-    shares = {"false_reached": Share(hits=count["false"], of=studies)}
-    if scenario.true_threshold is not None:
-        shares["found"] = Share(hits=count["found"], of=studies)
-    if count["intervals"]:
-        shares["gain"] = Share(hits=count["gain"], of=count["intervals"])
-    return shares
-
-
-def _row(
-    limit: Limit, scenario: Scenario, repeats: int, studies: int, seconds: float, shares: Mapping[str, Share]
-) -> ProofRow:
-    """Return a row; `seconds` is the processor time of all verdicts."""
-    return ProofRow(
-        limit=limit,
-        scenario=scenario.name,
-        repeats=repeats,
-        studies=studies,
-        in_scope=scenario.in_scope,
-        ms_per_verdict=1e3 * seconds / studies,
-        **shares,
-    )
+SCENARIOS: tuple[Scenario, ...] = (*THROUGHPUT, *ADAPTIVE, *TABLES, *LEARNING, *MEMORY)
+"""In the order of the table, a row for each of their `repeats`."""
 
 
 def prove(studies: int, seed: int, tell: Callable[[ProofRow], None] = lambda row: None) -> Proof:
@@ -782,46 +762,11 @@ def prove(studies: int, seed: int, tell: Callable[[ProofRow], None] = lambda row
     `tell` is called with each row as it is done.
     """
     rows = []
-    for simulation in wanted():
-        row = simulation.prove(studies, seed)
-        tell(row)
-        rows.append(row)
+    for scenario in SCENARIOS:
+        for repeats in scenario.repeats:
+            rows.append(scenario.prove(repeats, studies, seed))
+            tell(rows[-1])
     return Proof(seed=seed, studies=studies, delta=SETTINGS.delta, confidence=SETTINGS.confidence, rows=rows)
-
-
-class Wanted(NamedTuple):
-    """A row, and what simulates it for a number of studies and a seed."""
-
-    limit: str
-    scenario: str
-    repeats: int
-    prove: Callable[[int, int], ProofRow]
-
-
-def wanted() -> list[Wanted]:
-    """Return every row of the table, in its order."""
-    throughput = [(scenario, repeats) for scenario in THROUGHPUT for repeats in scenario.repeats]
-    searched = [(scenario, repeats) for scenario, repeats in throughput if scenario.name in ADAPTIVE and repeats > 2]
-    learned = [(scenario, seeds) for scenario in LEARNING for seeds in scenario.seeds]
-    peaks = [(scenario, repeats) for scenario in MEMORY for repeats in scenario.repeats]
-    return [
-        *(Wanted("throughput", scenario.name, r, partial(prove_throughput, scenario, r)) for scenario, r in throughput),
-        *(
-            Wanted("throughput", f"adaptive: {scenario.name}", r, partial(prove_adaptive, scenario, r))
-            for scenario, r in searched
-        ),
-        *(Wanted("table", name, 1, partial(prove_table, name)) for name in TABLES),
-        *(
-            Wanted("learning", scenario.name, seeds, partial(prove_learning, scenario, seeds))
-            for scenario, seeds in learned
-        ),
-        *(Wanted("memory", scenario.name, r, partial(prove_memory, scenario, r)) for scenario, r in peaks),
-    ]
-
-
-def _generator(seed: int, name: str, repeats: int) -> np.random.Generator:
-    """Return noise of a scenario's own: adding one changes no other."""
-    return np.random.default_rng([seed, zlib.crc32(name.encode()), repeats])
 
 
 SHARES: Mapping[str, str] = {

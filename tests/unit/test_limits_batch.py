@@ -55,7 +55,8 @@ def test_the_law_recovers_what_made_the_data():
     assert law.s_min == pytest.approx(E_MIN / B_NOISE, rel=1e-3)
     # McCandlish et al., equation 2.11: (S / S_min - 1) (E / E_min - 1) = 1 at every batch size.
     for point in law.points:
-        steps, frames = point.steps_to_target, point.frames_to_target.value
+        frames = point.frames_to_target.value
+        steps = frames / point.batch_size
         assert (steps / law.s_min - 1.0) * (frames / law.e_min_frames - 1.0) == pytest.approx(1.0, rel=0.01)
 
 

@@ -94,8 +94,8 @@ def test_seconds_of_several_gpus_are_paid_for_each():
 def test_reached_by_hand():
     limit = analyse(learning_trials({16: [40.0, 40.4, 40.8], 32: [20.0, 20.2, 20.4], 64: [19.8, 20.0, 20.2]}))
     assert (limit.state, limit.threshold_num_envs, limit.threshold_lowest) == ("reached", 32, 32)
-    assert limit.savings[0].saving == pytest.approx(0.5)  # geometric means: every seed costs half
-    assert limit.savings[1].saving == pytest.approx(1 - (19.8 * 20.0 * 20.2 / (20.0 * 20.2 * 20.4)) ** (1 / 3))
+    assert limit.gains[0].gain == pytest.approx(0.5)  # geometric means: every seed costs half
+    assert limit.gains[1].gain == pytest.approx(1 - (19.8 * 20.0 * 20.2 / (20.0 * 20.2 * 20.4)) ** (1 / 3))
     assert limit.best is not None and limit.best.num_envs == 64
     assert limit.statement.startswith("reached at 32 environments: doubling to 64 saves 1.0% of the seconds to target")
 
@@ -109,29 +109,29 @@ def test_a_doubling_that_costs_time_is_told_as_such():
 
 def test_fewer_than_three_seeds_never_decide():
     limit = analyse(learning_trials({16: [20.0, 20.1], 32: [20.0, 20.1]}))
-    assert (limit.state, limit.threshold_num_envs, limit.more_seeds) == ("undecided", None, 1)
+    assert (limit.state, limit.threshold_num_envs, limit.more_repeats) == ("undecided", None, 1)
     assert "about 1 more seed of each point would decide" in limit.statement
     assert limit.notes == ["2 seeds at 16, 32: too few to decide (3 at least)"]
-    assert limit.savings[0].saving_upper is not None
+    assert limit.gains[0].gain_upper is not None
 
 
 def test_a_doubling_to_a_point_that_misses_the_target_is_not_decided_on():
     trials = learning_trials({16: [20.0, 20.1, 20.2], 32: [None, None, None]}, budget_s=60.0)
     limit = analyse(trials)
-    assert (limit.state, limit.savings[0].decides, limit.savings[0].saving_lower) == ("undecided", False, None)
+    assert (limit.state, limit.gains[0].decides, limit.gains[0].gain_lower) == ("undecided", False, None)
     assert "too few seeds reached the target to decide" in limit.statement
     assert limit.best is not None and limit.best.num_envs == 16
 
 
 def test_a_doubling_from_a_point_that_misses_the_target_is_not_decided_on():
     limit = analyse(learning_trials({16: [None, None, None], 32: [58.0, 58.5, 59.0]}, budget_s=60.0))
-    assert (limit.state, limit.savings[0].decides, limit.savings[0].p_holm) == ("undecided", False, None)
+    assert (limit.state, limit.gains[0].decides, limit.gains[0].p_holm) == ("undecided", False, None)
     assert limit.best is not None and limit.best.num_envs == 32
 
 
 def test_no_seed_reaches_the_target():
     limit = analyse(learning_trials({16: [None] * 3, 32: [None] * 3}))
-    assert (limit.state, limit.best, limit.savings[0].decides) == ("undecided", None, False)
+    assert (limit.state, limit.best, limit.gains[0].decides) == ("undecided", None, False)
     assert limit.points[0].expected_running_time_s is None
     assert "0 of 6 trials reached the target" in limit.statement
     assert limit.notes == [
@@ -144,9 +144,9 @@ def test_six_seeds_of_which_one_did_not_arrive_decide():
     fast = [20.0, 20.1, 20.2, 20.3, 20.4, 20.5]
     limit = analyse(learning_trials({16: fast, 32: [*fast[:5], None]}, budget_s=22.0))
     assert (limit.state, limit.threshold_num_envs) == ("reached", 16)
-    assert limit.savings[0].decides and limit.savings[0].saving is not None and limit.savings[0].saving < 0.0
+    assert limit.gains[0].decides and limit.gains[0].gain is not None and limit.gains[0].gain < 0.0
     few = analyse(learning_trials({16: fast[:5], 32: [*fast[:4], None]}, budget_s=22.0))
-    assert few.state == "undecided" and not few.savings[0].decides
+    assert few.state == "undecided" and not few.gains[0].decides
 
 
 def test_expected_running_time_pays_for_what_failed():
@@ -158,7 +158,7 @@ def test_empty_and_all_out_of_memory():
     assert learning.analyse([], Decide()) == []
     refused = a_trial(32, kind="learning", status="refused", number=1)
     limit = analyse([a_trial(16, kind="learning", status="oom"), refused])
-    assert (limit.state, limit.best, limit.savings) == ("no data", None, [])
+    assert (limit.state, limit.best, limit.gains) == ("no data", None, [])
     assert limit.points[0].seconds_to_target is None
     assert limit.notes == ["infeasible (out of memory or refused): 16, 32 environments"]
 

@@ -1,11 +1,9 @@
 """The proof in small: promises are kept over all scenarios, and a broken rule is found out."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from envknee.study.errors import UserError
 from envknee.verdict import memory_fit
@@ -15,32 +13,14 @@ from records import known
 from scipy.stats import binom
 
 from benchmarks import prove
-from benchmarks.prove import LEARNING, MEMORY, THROUGHPUT, Proof, ProofRow, Share
+from benchmarks.prove import LEARNING, MEMORY, THROUGHPUT, Proof, ProofRow, Scenario, Share
 
 CHANCE = 1e-4
 """How unlikely a row must be under its promise before it counts as a broken one: there are dozens, of few studies each."""
 
 
-def throughput_rows(studies: int) -> list[ProofRow]:
-    return [
-        prove.prove_throughput(scenario, n, studies, seed=1)
-        for scenario in THROUGHPUT
-        if scenario.in_scope
-        for n in scenario.repeats
-    ]
-
-
-def learning_rows(studies: int) -> list[ProofRow]:
-    return [prove.prove_learning(scenario, n, studies, seed=1) for scenario in LEARNING for n in scenario.seeds]
-
-
-def memory_rows(studies: int) -> list[ProofRow]:
-    return [
-        prove.prove_memory(scenario, n, studies, seed=1)
-        for scenario in MEMORY
-        if scenario.in_scope
-        for n in scenario.repeats
-    ]
+def rows_of(scenarios: Sequence[Scenario], studies: int) -> list[ProofRow]:
+    return [own.prove(n, studies, seed=1) for own in scenarios if own.in_scope for n in own.repeats]
 
 
 def pooled(rows: Sequence[ProofRow], name: str) -> float:
@@ -65,7 +45,7 @@ def assert_promises(rows: Sequence[ProofRow], covers: Sequence[str]) -> None:
 
 
 def test_throughput_limits_keep_their_promises():
-    rows = throughput_rows(60)
+    rows = rows_of(THROUGHPUT, 60)
     assert_promises(rows, ("gain", "threshold", "half_saturation", "asymptote"))
     assert pooled(rows, "false_reached") <= prove.LARGEST_FALSE_SHARE
     by_name = {(row.scenario, row.repeats): row for row in rows}
@@ -76,14 +56,14 @@ def test_throughput_limits_keep_their_promises():
 
 
 def test_estimates_from_tables_without_repeats_keep_their_promises():
-    rows = [prove.prove_table(name, 200, seed=1) for name in prove.TABLES]
+    rows = [table.prove(1, 200, seed=1) for table in prove.TABLES]
     assert_promises([row for row in rows if row.in_scope], ("gain", "threshold"))
     assert {known(row.false_reached).hits for row in rows} == {0}, "an estimate is no verdict"
     assert "gain" in rows[-1].missed, "noise above what is assumed is found out"
 
 
 def test_learning_limits_keep_their_promises():
-    rows = learning_rows(100)
+    rows = rows_of(LEARNING, 100)
     assert_promises(rows, ("gain",))
     assert pooled(rows, "false_reached") <= prove.LARGEST_FALSE_SHARE
     two = next(row for row in rows if row.repeats == 2)
@@ -93,14 +73,14 @@ def test_learning_limits_keep_their_promises():
 
 
 def test_memory_walls_keep_their_promise():
-    rows = memory_rows(20)
+    rows = rows_of(MEMORY, 20)
     assert_promises(rows, ("wall",))
 
 
 def test_a_rule_without_the_correction_is_found_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(union, "holm", lambda p_values: list(p_values))
     worst = next(scenario for scenario in THROUGHPUT if scenario.name == "every doubling at delta")
-    assert "false_reached" in prove.prove_throughput(worst, 5, 200, seed=1).missed
+    assert "false_reached" in worst.prove(5, 200, seed=1).missed
 
 
 def test_intervals_that_are_too_narrow_are_found_out(monkeypatch: pytest.MonkeyPatch):
@@ -110,42 +90,32 @@ def test_intervals_that_are_too_narrow_are_found_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(affine, "widening", lambda *given: 0.5 * widening(*given))
     reach = memory_fit.Fit.reach
     monkeypatch.setattr(memory_fit.Fit, "reach", lambda fit, confidence: 0.3 * reach(fit, confidence))
-    assert {"gain", "half_saturation", "asymptote"} <= set(prove.prove_throughput(THROUGHPUT[0], 5, 100, seed=1).missed)
-    assert prove.prove_learning(LEARNING[0], 10, 100, seed=1).missed == ["gain"]
-    assert prove.prove_memory(MEMORY[0], 3, 40, seed=1).missed == ["wall"]
+    assert {"gain", "half_saturation", "asymptote"} <= set(THROUGHPUT[0].prove(5, 100, seed=1).missed)
+    assert LEARNING[0].prove(10, 100, seed=1).missed == ["gain"]
+    assert MEMORY[0].prove(3, 40, seed=1).missed == ["wall"]
 
 
 def test_sizes_in_ascending_order_within_processes_are_found_out_and_a_williams_design_is_not():
     by_name = {scenario.name: scenario for scenario in THROUGHPUT}
     blocks = "process blocks, at delta, each size costs 1%"
     ascending, williams = (
-        known(prove.prove_throughput(by_name[f"{blocks}, {order} order"], 8, 60, 1).false_reached)
+        known(by_name[f"{blocks}, {order} order"].prove(8, 60, seed=1).false_reached)
         for order in ("ascending", "Williams")
     )
     assert ascending.share > 0.15
     assert williams.hits <= binom.ppf(1.0 - CHANCE, 60, prove.LARGEST_FALSE_SHARE)
 
 
-@pytest.mark.parametrize("sizes", [4, 7])
-def test_a_williams_design_lets_each_size_follow_each_other_one_equally_often(sizes: int):
-    rows = sizes * (2 if sizes % 2 else 1)
-    design = prove.orders("Williams", sizes, rows, np.random.default_rng(1))
-    follows = Counter(pair for row in design for pair in zip(row[:-1], row[1:], strict=True))
-    assert len(follows) == sizes * (sizes - 1) and len({*follows.values()}) == 1
-    assert all(sorted(row) == list(range(sizes)) for row in design)
-    assert {Counter(column)[0] for column in zip(*design, strict=True)} == {rows // sizes}
-
-
 def test_an_adaptive_number_of_tests_lets_chance_through():
     # Why censored doublings count among Holm's tests: half the worst case's first points are censored, by chance.
     scenario = next(candidate for candidate in LEARNING if candidate.name.startswith("at delta, every fourth"))
-    row = prove.prove_learning(scenario, 10, 1000, seed=3)
+    row = scenario.prove(10, 1000, seed=3)
     assert row.false_reached is not None and row.false_reached.share <= 0.04
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
     def numbers(seed: int) -> dict[str, object]:
-        return prove.prove_throughput(THROUGHPUT[0], 3, 20, seed).model_dump(exclude={"ms_per_verdict"})
+        return THROUGHPUT[0].prove(3, 20, seed).model_dump(exclude={"ms_per_verdict"})
 
     assert numbers(1) == numbers(1)
     assert numbers(1) != numbers(2)
@@ -215,7 +185,8 @@ def test_the_documented_table_has_the_program_s_columns_and_rows():
     lines = [line for line in table.splitlines() if line.startswith("|")]
     header, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
     assert header == [heading.strip() for heading in prove.HEADINGS]
-    assert [row[:3] for row in rows] == [[of.limit, of.scenario, str(of.repeats)] for of in prove.wanted()]
+    wanted = [[own.limit, own.name, str(repeats)] for own in prove.SCENARIOS for repeats in own.repeats]
+    assert [row[:3] for row in rows] == wanted
     missed = {(row[1], row[2]) for row in rows if any("!" in cell for cell in row) and not row[-1]}
     assert not missed, "in scope and missed"
 

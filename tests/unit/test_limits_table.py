@@ -241,7 +241,7 @@ def test_learning_and_memory_are_those_of_the_same_records():
     (learned,) = learning.analyse(records_of(trials), Decide())
     limit = known(memory_limit.analyse(records_of(trials), Decide()))
     ours, memory = known(said.series[0].learning), known(said.memory)
-    assert (ours.state, ours.threshold_num_envs, ours.savings) == (learned.state, None, learned.savings)
+    assert (ours.state, ours.threshold_num_envs, ours.gains) == (learned.state, None, learned.gains)
     assert ours.statement == learned.statement
     assert [point.timeout for point in ours.points] == [1, 0, 0]
     assert (memory.terms, memory.walls, memory.statement) == (limit.terms, limit.walls, limit.statement)
@@ -251,7 +251,7 @@ def test_one_point_only():
     (series,) = verdict(["num_envs,fps", "64,100"]).series
     assert series.throughput.statement.endswith("one point (64 environments): a doubling needs two")
     assert series.measure_next == (
-        "Measure 128 environments (twice 64), and at least 3 repeats of each point (now 1): there is no doubling yet."
+        "Measure 128 environments: no doubling is measured yet, and at least 3 repeats of each point (now 1)."
     )
 
 
@@ -265,7 +265,7 @@ def test_any_num_envs_pairs_with_its_double_and_the_others_are_told():
     (series,) = verdict(lines).series
     assert [(gain.num_envs, gain.doubled) for gain in series.throughput.gains] == [(100, 200)]
     assert "300 environments: measured, but neither half nor double was; in no doubling" in series.throughput.notes
-    assert series.measure_next == "Measure 600 environments (twice 300): 300 is in no doubling yet."
+    assert series.measure_next == "Measure 600 environments: 300 is in no doubling yet."
     alone = verdict(["num_envs,fps", "100,1", "150,2", "350,3"]).series[0]
     assert alone.throughput.gains == [] and "no measured num_envs is twice another" in alone.throughput.statement
     assert (alone.measure_next or "").startswith("Measure 350 and 700 environments, 3 times each")
@@ -279,7 +279,7 @@ def test_out_of_memory_is_a_result_and_names_what_is_left_to_measure():
     assert (series.measure_next or "").startswith("Memory ends the curve: 400 did not fit")
     assert said.memory is not None and said.memory.walls[0].smallest_failed == 400
     lonely = verdict(["num_envs,fps", "100,10", "150,oom"]).series[0]
-    assert (lonely.measure_next or "").startswith("Measure 50 environments (half of 100)")
+    assert (lonely.measure_next or "").startswith("Measure 50 environments: no doubling is measured yet")
     nothing = verdict(["num_envs,fps", "100,oom"]).series[0]
     assert (nothing.throughput.state, nothing.measure_next) == (
         "no data", "Measure a num_envs that fits the memory, and twice as many."
@@ -288,9 +288,9 @@ def test_out_of_memory_is_a_result_and_names_what_is_left_to_measure():
 
 def test_noise_asks_for_repeats_and_growth_for_more_environments():
     (noisy,) = verdict(repeats({16: [100.0, 140.0, 70.0], 32: [101.0, 60.0, 130.0]})).series
-    assert (noisy.measure_next or "").startswith("Measure at least 78 repeats of each point (now 3): doubling 16")
+    assert (noisy.measure_next or "").startswith("Measure more repeats (about 75 more): doubling 16")
     (growing,) = verdict(repeats({16: [100.0, 101.0, 102.0], 32: [200.0, 201.0, 202.0]})).series
-    assert (growing.measure_next or "").startswith("Measure 64 environments: the last doubling, 16 to 32")
+    assert (growing.measure_next or "").startswith("Measure 64 environments: doubling 16 still gained 99.0%")
 
 
 @pytest.mark.parametrize(

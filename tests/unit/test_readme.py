@@ -44,7 +44,7 @@ def phrases() -> dict[str, list[str]]:
 
     learning = verdict_of("cartpole-one-gpu-learning").arms[0].learning
     (limit,) = [candidate for candidate in learning if candidate.state == "reached" and candidate.horizon == 32]
-    (saving,) = [candidate for candidate in limit.savings if candidate.num_envs == limit.threshold_num_envs]
+    (saving,) = [candidate for candidate in limit.gains if candidate.num_envs == limit.threshold_num_envs]
     best = best_of(learning)
     assert best is not None and (best.num_envs, best.horizon) == (limit.threshold_num_envs, 32)
     at_64_s = next(
@@ -54,7 +54,7 @@ def phrases() -> dict[str, list[str]]:
         for point in own.points
         if point.num_envs == limit.threshold_num_envs and point.seconds_to_target is not None
     )
-    longer, at_least = f"{-saving.saving:.0%}", f"{-saving.saving_upper_one_sided:.0%}"
+    longer, at_least = f"{-saving.gain:.0%}", f"{-saving.gain_upper_one_sided:.0%}"
     fps = [
         median(
             record.fps_total.median

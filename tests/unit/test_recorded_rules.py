@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 
 from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.rules import RuleLimit, RulePoint, Rules
-from envknee.verdict.words.learning import saving_evidence
+from envknee.verdict.words.states import gain_evidence
 from published import ROOT, records_of, uuid_of, verdict_of, words_of
 from records import known
 
@@ -217,6 +217,6 @@ def test_the_page_says_where_rules_differ():
 
 def test_a_doubling_that_may_save_something_after_all_says_what_the_bound_is_of():
     """Not `takes 12.9% longer (at most 11.2%, ...)`: the bound is of a saving."""
-    said = {arm.arm: saving_evidence(arm.learning[0])[0] for arm in verdict_of(STUDY).arms}
+    said = {arm.arm: gain_evidence(arm.learning[0])[0] for arm in verdict_of(STUDY).arms}
     longer = "doubling 1,024 takes 12.9% longer (saves at most 11.2%, 5 seeds; pays from 25%"
     assert said["fixed_batch"].startswith(longer)

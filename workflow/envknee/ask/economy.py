@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from envknee.ask.observations import point_of
 from envknee.record.schema import Record
 from envknee.study.space import Point
-from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost
-from envknee.verdict.learning_trials import seconds_of
+from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost, seconds_of
 
 CONFIDENCE = 0.95
 """Not `decide.confidence`, which may change after the measurement; requests may not."""

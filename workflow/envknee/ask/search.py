@@ -15,18 +15,18 @@ that stop a search understate the gain. So fresh repeats of both ends measure th
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import nnls
 from scipy.special import stdtrit
 
 from envknee.ask.enough import LOOKS
-from envknee.study import space
 from envknee.study.model import Adaptive
 from envknee.study.rules import Kind
 from envknee.verdict import learning, learning_cost, throughput
 from envknee.verdict.learning_cost import Seeds
+from envknee.verdict.rule import affine
 from envknee.verdict.rule.union import Decision, Tested
 from envknee.verdict.words.numbers import listed
 
@@ -79,8 +79,10 @@ class Rule:
     """Fewest repeats with which a doubling decides anything."""
     most: int
     """Most repeats of a point."""
-    within: float | None
+    within: float | None = None
     """Factor that the threshold's interval may span; None: only doublings decide."""
+    predict: Callable[[Mapping[int, Tried]], float] | None = None
+    """Returns the num_envs from which doublings gain less than the limit, given at least two sizes; None: no such law."""
 
 
 class Step(NamedTuple):
@@ -105,7 +107,9 @@ def rule_of(kind: Kind, settings: Adaptive, most: int) -> Rule:
             fps = {size: tries.fps[: looked(len(tries.fps))] for size, tries in tried.items() if tries.fps}
             return throughput.decision_of(fps, settings.delta, settings.confidence)
 
-        return Rule(by_fps, math.log1p(settings.delta), settings.confidence, LOOKS[0], looked(most), None)
+        predict = partial(_by_law, delta=settings.delta)
+        log_limit = math.log1p(settings.delta)
+        return Rule(by_fps, log_limit, settings.confidence, LOOKS[0], looked(most), predict=predict)
 
     def by_seconds(tried: Mapping[int, Tried]) -> Decision:
         seeds = {size: tries.seen for size, tries in tried.items() if tries.known}
@@ -120,12 +124,10 @@ def next_step(
     tried: Mapping[int, Tried],
     rule: Rule,
     start: int | None,
-    predict: Callable[[Mapping[int, Tried]], float] | None,
 ) -> Step:
     """Return what one series needs next.
 
-    `sizes` are the num_envs that may fit, ascending, and `start` is the threshold of an earlier series, if known. `predict` returns the
-    num_envs from which doublings gain less than the limit, given at least two sizes; None: no such law.
+    `sizes` are the num_envs that may fit, ascending, and `start` is the threshold of an earlier series, if known.
     """
     pairs = [size for size in sizes if 2 * size in tried]
     if not pairs:
@@ -135,7 +137,7 @@ def next_step(
     lowest, highest = decision.lowest, decision.highest
     if rule.within and lowest is not None and highest is not None and highest <= rule.within * lowest:
         return Step(None, f"decided, the threshold lies between {lowest:,} and {highest:,} environments", focus=highest)
-    focus = _focus(sizes, pairs, tried, by_size, rule, start, predict)
+    focus = _focus(pairs, tried, by_size, rule, start)
     if focus is None:
         scouts = dict.fromkeys([sizes[len(sizes) // 4], sizes[(5 * len(sizes)) // 8], *sizes])
         unseen = [size for size in scouts if not tried[size].asked]
@@ -182,13 +184,11 @@ def fresh(step: Step, tried: Mapping[int, Tried], confirm: int) -> int | None:
 
 
 def _focus(
-    sizes: Sequence[int],
     pairs: Sequence[int],
     tried: Mapping[int, Tried],
     doublings: Mapping[int, Tested],
     rule: Rule,
     start: int | None,
-    predict: Callable[[Mapping[int, Tried]], float] | None,
 ) -> int | None:
     """Return the doubling that seems to be the first to gain less than the limit; None while unknown."""
     paying = [size for size, doubling in doublings.items() if doubling.contrast.log_gain >= rule.log_limit]
@@ -196,15 +196,15 @@ def _focus(
     if below:
         return min(below)
     predicted = None
-    if predict is not None and sum(bool(tries.fps) for tries in tried.values()) >= 2:
-        wanted = predict(tried)
+    if rule.predict is not None and sum(bool(tries.fps) for tries in tried.values()) >= 2:
+        wanted = rule.predict(tried)
         predicted = next((size for size in pairs if size >= wanted), pairs[-1])
     if paying:
         onward = [size for size in pairs if size > max(paying)]
         return max(onward[0], min(predicted or 0, onward[-1])) if onward else pairs[-1]
     if start is not None:
         return min(pairs, key=lambda size: abs(math.log(size / start)))
-    return predicted if predict is not None else pairs[len(pairs) // 2]
+    return predicted if rule.predict is not None else pairs[len(pairs) // 2]
 
 
 def _hopeless(doubling: Tested | None, tried: Mapping[int, Tried], rule: Rule) -> bool:
@@ -233,16 +233,9 @@ def _fewest(around: Sequence[int], tried: Mapping[int, Tried], rule: Rule, wante
     return Step(size, f"around {focus:,}", waits=pending and tried[size].asked >= min(wanted, rule.least), focus=focus)
 
 
-def law(horizon: int, delta: float) -> Callable[[Mapping[int, Tried]], float]:
-    """Return a function that predicts where doublings stop paying: by t_iter(N) = t0 + c N, at N = t0 (1 - delta) / (2 c delta)."""
-
-    def wanted(tried: Mapping[int, Tried]) -> float:
-        seconds = [
-            (size, space.rollout_size(size, horizon) / fps) for size, tries in tried.items() for fps in tries.fps
-        ]
-        sizes, times = np.array(seconds).T
-        # Relative least squares: each row is divided by its time.
-        (t0, per_env), _ = nnls(np.stack([1.0 / times, sizes / times], axis=1), np.ones(len(times)))
-        return math.inf if per_env <= 0.0 else t0 / per_env * (1.0 - delta) / (2.0 * delta)
-
-    return wanted
+def _by_law(tried: Mapping[int, Tried], delta: float) -> float:
+    """Return where doublings stop paying by t_iter(N) = t0 + c N, at N = t0 (1 - delta) / (2 c delta). It holds for every horizon."""
+    measured = [(size, size / fps) for size, tries in tried.items() for fps in tries.fps]
+    sizes, seconds = np.array(measured).T
+    (t0, per_env) = affine.solve(sizes, seconds[None])[0]
+    return math.inf if per_env <= 0.0 else float(t0 / per_env) * (1.0 - delta) / (2.0 * delta)

@@ -5,13 +5,10 @@ from typing import NamedTuple
 
 from envknee.show import words
 from envknee.verdict.learning import best_of
-from envknee.verdict.schema.learning import LearningLimit
+from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import ArmVerdict, Verdict
-from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
-from envknee.verdict.words.learning import saving_evidence
-from envknee.verdict.words.states import what_decides
-from envknee.verdict.words.throughput import gain_evidence
+from envknee.verdict.words.states import gain_evidence, what_decides
 
 
 class Answer(NamedTuple):
@@ -56,11 +53,11 @@ def answer(arm: ArmVerdict) -> Answer:
     gives = f"target in {best.seconds_to_target.value:,.1f} s{best.caveat}" if best else ""
     threshold = _short(limit) + ("" if limit is ran[0] else f" at {limit.series}")
     step = "Another horizon, batch size or learning rate may reach the target sooner."
-    if limit.state == "undecided" and limit.more_seeds:
+    if limit.state == "undecided" and limit.more_repeats:
         step = f"Measure {what_decides(limit)} of each point."
     elif limit.state == "still pays":
         step = f"Measure {2 * (limit.largest_num_envs or 0):,} environments."
-    return Answer(run, str(ran[0].series), gives, threshold, "learning", saving_evidence(limit), step)
+    return Answer(run, str(ran[0].series), gives, threshold, "learning", gain_evidence(limit), step)
 
 
 def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> words.Table:
@@ -82,7 +79,7 @@ def answered_series(verdict: Verdict) -> Series | None:
     return series.pop() if len(series) == 1 else None
 
 
-def _short(limit: ThroughputLimit | LearningLimit) -> str:
+def _short(limit: SeriesLimit) -> str:
     """Return `8,192 (2,048 to 8,192)`, `over 16,384`, or `undecided (3 more repeats)`."""
     if limit.threshold_num_envs is not None:
         alone = limit.threshold_lowest == limit.threshold_highest

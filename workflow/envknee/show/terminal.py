@@ -25,9 +25,9 @@ from envknee.study import space
 from envknee.study.errors import printable
 from envknee.study.paths import StudyFolder
 from envknee.verdict.read import load_study
+from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.scaling import ScalingPoint
 from envknee.verdict.schema.study import Verdict
-from envknee.verdict.series import SeriesLimit
 from envknee.verdict.words.numbers import percent
 
 SENTENCES = {

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from envknee.verdict.schema.learning import BestPoint, Cost, LearningLimit
+from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.remedies import Remedies, Remedy
 from envknee.verdict.schema.rules import Rules
@@ -81,7 +82,7 @@ def soonest(arm: ArmVerdict, best: BestPoint) -> str:
     return f"{best.num_envs:,} envs{arm.ranks.each}, {series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
 
 
-def threshold_interval(limit: ThroughputLimit | LearningLimit) -> str:
+def threshold_interval(limit: SeriesLimit) -> str:
     """Return the interval of a threshold in words."""
     if limit.threshold_lowest is None:
         return "no doubling measured"

@@ -5,10 +5,10 @@ In: records and the study. Out: verdict.json and records.csv. May use: `study`, 
 rule/         the decision rule (doublings), lines through noisy points (affine)
 series        records by arm, horizon and batch size
 throughput, learning, memory_limit      the three limits
-learning_cost, learning_trials          the cost of a point, from its seeds
+learning_cost the cost of a point, from its seeds
 memory_sample, memory_fit, memory_model the parts of a memory peak, and predictions for other cards
 scaling, phase_law, batch, noise_scale  several GPUs, phases, and the critical batch size
-levers, remedies, advice                what to do next
+levers, remedies, advice, measure_next  what to do next
 machines, hardware, spending            machines and cost
 headline      one recommendation per arm
 decide        the whole verdict

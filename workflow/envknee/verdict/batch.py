@@ -30,7 +30,7 @@ from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.study.off_policy import OFF_POLICY
 from envknee.study.space import batch_transitions
-from envknee.verdict import learning_cost, learning_trials
+from envknee.verdict import learning_cost
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint
 from envknee.verdict.series import Ranks
@@ -41,7 +41,7 @@ from envknee.verdict.words.numbers import listed
 def analyse(records: Sequence[Record], settings: Decide) -> list[BatchLaw]:
     """Return the laws of each arm: one per (num_envs, horizon) with enough batch sizes, else one for the whole arm."""
     by_arm: dict[str, list[Record]] = {}
-    for record in sorted(learning_trials.that_ran(records), key=lambda record: record.request.number):
+    for record in sorted(learning_cost.that_ran(records), key=lambda record: record.request.number):
         # Off-policy, frames / B are no optimizer steps.
         is_cut = record.request.trainer not in OFF_POLICY
         if record.request.kind == "learning" and is_cut and _batch_size(record):
@@ -169,14 +169,12 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
 
 
 def _point(batch_size: int, records: Sequence[Record], confidence: float) -> BatchPoint:
-    seeds = learning_trials.frames_of(records)
-    frames = learning_cost.cost(seeds, confidence)
+    seeds = learning_cost.frames_of(records)
     return BatchPoint(
         batch_size=batch_size,
         seeds=len(records),
         reached=len(seeds.reached),
-        frames_to_target=frames,
-        steps_to_target=frames.value / batch_size,
+        frames_to_target=learning_cost.cost(seeds, confidence),
     )
 
 

@@ -8,9 +8,9 @@ num_envs. Learning takes as long as there with the same rollout, or what a line 
     t(N, T) = N T / FPS with inference (N, smallest T) + sum of w_i [N_i T_i / FPS - N_i T_i / FPS with inference] (points that learn)
 
 A rollout must have been measured once, so that it is known to fit the memory. Some points are both measured and composed in one process.
-The largest difference, at least `LEAST_MARGIN`, counts as what any composed FPS may be off by, in either direction and however many repeats
-there are. A single test has the noise of its trials, so a point beyond `LEAST_MARGIN` is tested in later repeats, too. The median of its
-differences counts. Without a test, or beyond `LARGEST_ERROR`, nothing is composed. Beyond it in two tests, the law does not hold.
+The largest difference, at least `LEAST_MARGIN`, counts as what any composed FPS may be off by, in either direction and however many
+repeats there are. A single test has the noise of its trials, so a point beyond `DOUBTED` is tested in later repeats, too, and the median
+of its differences counts. Without a test, or beyond `LARGEST_ERROR`, nothing is composed. Beyond it in two tests, the law does not hold.
 """
 
 import itertools
@@ -24,10 +24,13 @@ from envknee.study.parts import Parts, parts_of, rollout_of
 from envknee.study.space import Point
 
 LEAST_MARGIN = 0.02
-"""What any composed FPS may be off by at the least (as a logarithm), and the difference beyond which a point is tested again.
+"""What any composed FPS may be off by at the least (as a logarithm).
 
 `make prove`: with a law that is 2% off, promises hold with this margin, and are missed without it.
 """
+
+DOUBTED = 0.03
+"""Difference of composed and measured FPS beyond which a point is tested again, which takes as long as measuring it."""
 
 LARGEST_ERROR = 0.05
 """Difference of composed and measured FPS (as a logarithm) beyond which the law is not used."""
@@ -61,8 +64,8 @@ class Composition:
 
     @property
     def doubted(self) -> set[Point]:
-        """Points to be tested again: their difference is beyond `LEAST_MARGIN`."""
-        return {point for point, error in self._errors().items() if error > LEAST_MARGIN}
+        """Points to be tested again: their difference is beyond `DOUBTED`."""
+        return {point for point, error in self._errors().items() if error > DOUBTED}
 
     @property
     def used(self) -> Sequence[Record]:

@@ -38,8 +38,6 @@ class Estimate(Frozen):
     by_law: float | None
     """The limit by the law t0 + c N; None if no law fits."""
     steps: list[Step]
-    falls_beyond: int | None
-    """From this num_envs on, FPS fall by more than the assumed noise, and stay lower."""
     dips: list[int]
     """num_envs with FPS below both neighbours'."""
     jumps: list[int]
@@ -74,6 +72,7 @@ def estimate(
         by_law = law.half_saturation_num_envs * (1.0 / delta - 1.0) / 2.0
     peak, last = max(sizes, key=lambda size: fps[size]), sizes[-1]
     _, most = gain_interval(math.log(fps[last] / fps[peak]), [cv(peak), cv(last)], confidence)
+    # From there on FPS fall by more than the assumed noise, and stay lower.
     falls_beyond = peak if most < 0.0 else None
     return Estimate(
         num_envs=best,
@@ -81,7 +80,6 @@ def estimate(
         highest=next((step.num_envs for step in steps if step.gain_upper < delta), None),
         by_law=by_law,
         steps=steps,
-        falls_beyond=falls_beyond,
         dips=dips,
         jumps=jumps,
         noise=noise,

@@ -59,9 +59,7 @@ def headline(
         fps=point.fps,
         fps_share_of_best=share,
         memory_peak_gb=peak,
-        memory_share=used,
         seconds_to_target=seconds.get((best.series, num_envs)),
-        best_time_to_target=soonest,
         binds=binds,
         because=_because(best, wanted, num_envs, ranks),
         what_would_move_it=what_would_move_it(

@@ -13,18 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from envknee.record.schema import Record
 from envknee.study.model import Decide
-from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost, saving_of
-from envknee.verdict.learning_trials import frames_of, gpu_seconds_of, seconds_of
-from envknee.verdict.rule import censored, union
+from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost, frames_of, gpu_seconds_of, seconds_of
+from envknee.verdict.rule import censored, doublings, union
 from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
 from envknee.verdict.words.learning import learning_notes, learning_statement
-
-METHOD = (
-    "costs: interquartile mean over seeds, stratified bootstrap (1,000 resamples); doublings: log-normal model, spread pooled over num_envs"
-    " unless Bartlett's test tells them apart, seeds that did not arrive censored; threshold: smallest tested num_envs whose doubling is"
-    " shown to save less than delta, by a fixed sequence from the largest down or by Holm, each at half of 1 - confidence"
-)
 
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[LearningLimit]:
@@ -81,28 +74,18 @@ def limit_of(
     """
     ran = [point for point in points if point.seeds]
     decision = decision_of(seconds, settings.delta_learning, settings.confidence)
-    savings = [saving_of(doubling) for doubling in decision.doublings]
-    return LearningLimit(
-        **series._asdict(),
+    sizes = [point.num_envs for point in ran]
+    delta, confidence = settings.delta_learning, settings.confidence
+    limit = LearningLimit(
+        **LearningLimit.fields(series, decision, sizes, delta, confidence, lambda log: -doublings.expm1(-log)),
         target_reward=target_reward,
         budget_s=budget_s,
-        delta=settings.delta_learning,
-        confidence=settings.confidence,
-        state=decision.state if ran else "no data",
-        threshold_num_envs=decision.threshold,
-        threshold_lowest=decision.lowest,
-        threshold_highest=decision.highest,
-        largest_num_envs=ran[-1].num_envs if ran else None,
-        still_saves=None if decision.still_pays is None else -math.expm1(-decision.still_pays),
-        more_seeds=decision.more_repeats,
-        resumes_at=list(decision.resumes_at),
         points=list(points),
-        savings=savings,
         best=_best(series, ran),
-        method=METHOD,
         notes=learning_notes(points, decision, settings),
-        statement=learning_statement(ran, decision, savings, ranks, settings),
+        statement="",
     )
+    return limit.model_copy(update={"statement": learning_statement(limit, ranks)})
 
 
 def point_of(num_envs: int, seconds: Seeds, confidence: float, oom: int = 0) -> LearningPoint:

@@ -1,18 +1,20 @@
-"""The cost of a point: the interquartile mean of its seeds, with its interval. Pure."""
+"""The cost of learning at a point: the interquartile mean of its seeds, with its interval. Pure."""
 
 import functools
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from envknee.record.schema import Record
+from envknee.record.status import DID_NOT_FIT
 from envknee.verdict.rule import doublings
-from envknee.verdict.rule.union import Tested
-from envknee.verdict.schema.learning import Cost, Saving
+from envknee.verdict.schema.learning import Cost
 
 LEAST_SEEDS = 3
-"""With fewer seeds per point, savings are shown, but decide nothing."""
+"""With fewer seeds per point, gains are shown, but decide nothing."""
 
 RESAMPLES = 1000
 
@@ -90,23 +92,45 @@ def cost(costs: Seeds, confidence: float) -> Cost:
     return Cost(value=value, lower_bound=level.at_most, interval_lower=lower, interval_upper=upper, seeds=level.repeats)
 
 
-def saving_of(doubling: Tested) -> Saving:
-    """Return the saving of a doubling of costs."""
+def that_ran(records: Sequence[Record]) -> list[Record]:
+    """Return the trials that fitted the memory and had a valid simulation: only they tell something about learning."""
+    return [record for record in records if record.outcome.status not in (*DID_NOT_FIT, "invalid")]
 
-    def share(log_gain: float | None) -> float | None:
-        return None if log_gain is None else -doublings.expm1(-log_gain)
 
-    contrast = doubling.contrast
-    return Saving(
-        num_envs=doubling.num_envs,
-        doubled=2 * doubling.num_envs,
-        seeds=contrast.repeats,
-        saving=-doublings.expm1(-contrast.log_gain),
-        decides=contrast.decides,
-        saving_lower=share(doubling.lower),
-        saving_upper=share(doubling.upper),
-        saving_upper_one_sided=share(doubling.upper_one_sided),
-        p_value=doubling.p_value,
-        p_holm=doubling.p_holm,
-        shown_below_delta=doubling.shown_below,
+def seconds_of(records: Sequence[Record]) -> Seeds:
+    """Return the wall seconds to the target of the trials that ran, or lower bounds if they did not reach it."""
+    return seeds_of((record.seconds_to_target, _floor_s(record)) for record in that_ran(records))
+
+
+def gpu_seconds_of(records: Sequence[Record]) -> Seeds:
+    """Return the same times the number of GPUs, of the trials that held any."""
+    on_gpu = [record for record in that_ran(records) if gpus_of(record)]
+    return seeds_of((record.gpu_seconds_to_target, gpus_of(record) * _floor_s(record)) for record in on_gpu)
+
+
+def frames_of(records: Sequence[Record]) -> Seeds:
+    """Return the frames to the target of the trials that ran, or lower bounds if they did not reach it."""
+    return seeds_of((record.frames_to_target, max(record.frames, 1)) for record in that_ran(records))
+
+
+def seeds_of(costs_and_floors: Iterable[tuple[float | None, float]]) -> Seeds:
+    """Split trials into costs of seeds that reached the target, and lower bounds of the others."""
+    pairs = list(costs_and_floors)
+    return Seeds(
+        tuple(float(cost) for cost, _ in pairs if cost is not None),
+        tuple(float(floor) for cost, floor in pairs if cost is None),
     )
+
+
+def _floor_s(record: Record) -> float:
+    """Return a lower bound of the seconds to the target, for a seed that did not reach it."""
+    if record.outcome.status == "timeout":
+        return max(record.train_s, 1e-9)
+    # A seed that became NaN or diverged would never reach it; it counts with its whole budget.
+    return max(record.train_s, record.request.budget_s or 0.0, 1e-9)
+
+
+def gpus_of(record: Record) -> int:
+    """Return how many GPUs a trial held; 0 on a CPU."""
+    environment = record.outcome.environment
+    return record.devices if environment is not None and environment.device.type == "cuda" else 0

@@ -9,12 +9,13 @@ are judged by their speed-up alone.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.study.space import Point
-from envknee.verdict import learning_cost, learning_trials
+from envknee.verdict import learning_cost
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.levers import Change, Lever
 from envknee.verdict.schema.scaling import Scaling
@@ -22,7 +23,7 @@ from envknee.verdict.series import Series, by_point
 from envknee.verdict.throughput import measured_fps
 from envknee.verdict.words.numbers import percent, span
 
-_Setting = Literal["longer horizon", "larger batch"]
+_Setting = Literal["horizon", "batch_size"]
 
 
 def analyse(
@@ -30,72 +31,70 @@ def analyse(
 ) -> list[Lever]:
     """Return the findings on each lever at one point, from all records of its arm."""
     return [
-        _lever("longer horizon", records, series, num_envs, settings),
-        _lever("larger batch", records, series, num_envs, settings),
+        _lever("horizon", records, series, num_envs, settings),
+        _lever("batch_size", records, series, num_envs, settings),
         _more_gpus(series.arm, scalings),
     ]
 
 
 def in_words(levers: Sequence[Lever]) -> str:
     """Return one sentence: the levers that are supported, not supported, and not measured."""
-    groups = (
-        ("The data support", "supported"),
-        ("not", "not supported"),
-        ("undecided", "not shown"),
-        ("not measured", "not measured"),
-    )
+    starts = {
+        "supported": "The data support",
+        "not supported": "not",
+        "not shown": "undecided:",
+        "not measured": "not measured:",
+    }
     parts = []
-    for start, verdict in groups:
-        levers_of = [lever for lever in levers if lever.verdict == verdict]
-        names = [lever.name + (f" ({lever.evidence})" if verdict != "not measured" else "") for lever in levers_of]
+    for verdict, start in starts.items():
+        names = [
+            lever.name if verdict == "not measured" else f"{lever.name} ({lever.evidence})"
+            for lever in levers
+            if lever.verdict == verdict
+        ]
         if names:
-            parts.append(f"{start}{'' if verdict in ('supported', 'not supported') else ':'} {' and '.join(names)}")
+            parts.append(f"{start} {' and '.join(names)}")
     sentence = "; ".join(parts)
     return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
-def _lever(name: _Setting, records: Sequence[Record], series: Series, num_envs: int, settings: Decide) -> Lever:
+def _lever(setting: _Setting, records: Sequence[Record], series: Series, num_envs: int, settings: Decide) -> Lever:
     fps = {
         point: doublings.Level.of(values)
         for point, group in by_point(records, "throughput").items()
         if (values := measured_fps(group))
     }
+    # The level of a cost is one over it: less time is a higher level.
     sooner = {
         point: learning_cost.level_of(costs)
         for point, group in by_point(records, "learning").items()
-        if (costs := learning_trials.seconds_of(group)).count and not costs.censored
+        if (costs := learning_cost.seconds_of(group)).count and not costs.censored
     }
     here = Point(num_envs, series.horizon, series.batch_size)
     more_fps = more_seconds = None
     words = []
-    if pair := _neighbours(name, fps, here):
+    if pair := _neighbours(setting, fps, here):
         more_fps = Change.between(fps[pair[0]], fps[pair[1]], settings.confidence)
-        words.append(_worded(name, pair, more_fps, "FPS"))
-    if pair := _neighbours(name, sooner, here):
-        # The level of a cost is one over it.
+        words.append(_worded(setting, pair, more_fps, "FPS"))
+    if pair := _neighbours(setting, sooner, here):
         more_seconds = Change.between(sooner[pair[1]], sooner[pair[0]], settings.confidence)
-        words.append(_worded(name, pair, more_seconds, "seconds to target"))
-    what = "horizons" if name == "longer horizon" else "batch sizes"
+        words.append(_worded(setting, pair, more_seconds, "seconds to target"))
+    is_horizon = setting == "horizon"
     return Lever(
-        name=name,
+        name="longer horizon" if is_horizon else "larger batch",
         verdict=_judged(more_fps, more_seconds),
         fps=more_fps,
         seconds_to_target=more_seconds,
-        evidence=", ".join(words) or f"measure two {what} at the same num_envs",
+        evidence=", ".join(words) or f"measure two {'horizons' if is_horizon else 'batch sizes'} at the same num_envs",
     )
 
 
-def _value(name: _Setting, point: Point) -> int | None:
-    """Return the setting that a lever changes."""
-    return point.horizon if name == "longer horizon" else point.batch_size
-
-
-def _neighbours(name: _Setting, points: Iterable[Point], here: Point) -> list[Point] | None:
+def _neighbours(setting: _Setting, points: Iterable[Point], here: Point) -> list[Point] | None:
     """Return the two largest settings at num_envs of `here`, or at the largest num_envs that has two; None if none has."""
-    other: _Setting = "larger batch" if name == "longer horizon" else "longer horizon"
     by_size: dict[int, list[Point]] = {}
     for point in points:
-        if _value(other, point) == _value(other, here) and _value(name, point) is not None:
+        value = getattr(point, setting)
+        if value is not None and point == replace(here, num_envs=point.num_envs, **{setting: value}):
             by_size.setdefault(point.num_envs, []).append(point)
     # Points that differ in one setting alone are sorted by it.
     pairs = {size: sorted(group)[-2:] for size, group in by_size.items() if len(group) > 1}
@@ -113,8 +112,8 @@ def _judged(
     return "supported" if of_fps == "more" or of_seconds == "less" else "not shown"
 
 
-def _worded(name: _Setting, pair: Sequence[Point], change: Change, of: str) -> str:
-    sizes = " to ".join(f"{_value(name, point):,}" for point in pair)
+def _worded(setting: _Setting, pair: Sequence[Point], change: Change, of: str) -> str:
+    sizes = " to ".join(f"{getattr(point, setting):,}" for point in pair)
     return f"{sizes} at {pair[0].num_envs:,} environments: {_shown(change, of)}"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from envknee.record.schema import Record
-from envknee.verdict.learning_trials import that_ran
+from envknee.verdict.learning_cost import that_ran
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.series import by_series
 
@@ -91,17 +91,17 @@ def _other_gpus(ran: Sequence[Record], learned: Sequence[LearningLimit]) -> list
     by_point = by_series(ran, "learning")
     notes = []
     for limit in learned:
-        for saving in limit.savings:
+        for gain in limit.gains:
             ends = [
                 [gpu for record in by_point[limit.series][size] for gpu in record.outcome.gpus]
-                for size in (saving.num_envs, saving.doubled)
+                for size in (gain.num_envs, gain.doubled)
             ]
             apart = not {gpu.uuid for gpu in ends[0]} & {gpu.uuid for gpu in ends[1]}
-            if saving.shown_below_delta and all(ends) and apart:
+            if gain.shown_below_delta and all(ends) and apart:
                 alike = " of the same kind" if len({gpu.name for gpu in (*ends[0], *ends[1])}) == 1 else ""
                 series = f" ({limit.series})" if len(learned) > 1 else ""
                 notes.append(
-                    f"learning at sizes {saving.num_envs:,} and {saving.doubled:,}{series} ran on different GPUs{alike}:"
+                    f"learning at sizes {gain.num_envs:,} and {gain.doubled:,}{series} ran on different GPUs{alike}:"
                     " their difference may be the machines'"
                 )
     return notes

@@ -14,12 +14,6 @@ from envknee.verdict.series import ONE_GPU, Ranks, Series
 from envknee.verdict.words.memory import memory_notes, memory_statement
 from envknee.verdict.words.numbers import counted
 
-METHOD = (
-    "non-negative least squares on measured peaks, by absolute or relative errors, whichever are likelier; interval, where there are"
-    " more points than unknowns: Student's t prediction interval of one more trial on the means of points, inverted, by both kinds of"
-    " errors where neither is much likelier; it holds as far as the linear model does"
-)
-
 
 def analyse(records: Sequence[Record], settings: Decide) -> MemoryLimit | None:
     """Return the memory limit of one arm, from its records; None without records."""
@@ -81,7 +75,6 @@ def limit_of(
         walls=walls,
         cards=on_cards(fit, samples, settings) if fit and room.on_gpu else [],
         infeasible=_infeasible(samples),
-        method=METHOD,
         notes=notes,
         statement=memory_statement(walls, fit, why_not, room, ranks, settings, at),
     )

@@ -58,25 +58,22 @@ def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_siz
 
 
 def memory_terms(fit: Fit, confidence: float) -> list[MemoryTerm]:
-    """Return the parts of the fitted model, each with its interval."""
-
-    def ends(column: int, side: int) -> list[float]:
-        """Return an end of the interval of one part by each fit, at least 0."""
-        found = []
-        for model, covariance in fit.with_noise:
-            width = model.reach(confidence) * math.sqrt(max(covariance[column, column], 0.0))
-            found.append(max(float(model.values[column] + side * width), 0.0))
-        return found
-
-    return [
-        MemoryTerm(
-            name=TERMS[column],
-            gb=float(fit.values[column]),
-            gb_lower=min(ends(column, -1), default=None),
-            gb_upper=max(ends(column, 1), default=None),
-        )
-        for column in fit.columns
-    ]
+    """Return the parts of the fitted model, each with its interval, which is at least 0 and spans both kinds of noise."""
+    terms = []
+    for column in fit.columns:
+        ends = [
+            max(
+                float(model.values[column])
+                + side * model.reach(confidence) * math.sqrt(max(covariance[column, column], 0.0)),
+                0.0,
+            )
+            for model, covariance in fit.with_noise
+            for side in (-1, 1)
+        ]
+        gb = float(fit.values[column])
+        lower, upper = min(ends, default=None), max(ends, default=None)
+        terms.append(MemoryTerm(name=TERMS[column], gb=gb, gb_lower=lower, gb_upper=upper))
+    return terms
 
 
 def largest_fitting(

@@ -22,7 +22,7 @@ from scipy.special import stdtrit
 from envknee.record.schema import GradientSquares, Record
 from envknee.study.model import Decide
 from envknee.study.space import Point
-from envknee.verdict.schema.noise_scale import NoiseScale, PointNoise
+from envknee.verdict.schema.batch import NoiseScale, PointNoise
 from envknee.verdict.series import Ranks, Series
 from envknee.verdict.words.batch import noise_statement
 

@@ -67,9 +67,7 @@ def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], confiden
     if not resolved:
         return None
     seconds: dict[int, list[Mapping[Phase, float]]] = {
-        num_envs: [
-            {phase: spread.median for phase, spread in record.phases_s.items()} for record in records if record.phases_s
-        ]
+        num_envs: [{phase: spread.median for phase, spread in (record.phases_s or {}).items()} for record in records]
         for num_envs, records in resolved.items()
     }
     ranks = Ranks.of(next(iter(resolved.values()))[0].request)

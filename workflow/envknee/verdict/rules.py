@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from envknee.record.schema import Record
-from envknee.verdict.learning_trials import that_ran
+from envknee.verdict.learning_cost import that_ran
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.schema.rules import Limit, RuleLimit, RulePoint, Rules
 from envknee.verdict.series import by_series
@@ -58,16 +58,11 @@ def _point(point: LearningPoint, records: Sequence[Record]) -> RulePoint:
     request = records[0].request
     speeds = [record.train_s / record.frames * 1e6 for record in that_ran(records) if record.frames and record.train_s]
     return RulePoint(
-        num_envs=point.num_envs,
+        **dict(point),
         horizon=request.horizon,
         batch_size=request.batch_size,
         learning_rate=request.learning_rate,
         epochs=request.epochs,
-        seeds=point.seeds,
-        reached=point.reached,
-        seconds_to_target=point.seconds_to_target,
-        gpu_seconds_to_target=point.gpu_seconds_to_target,
-        frames_to_target=point.frames_to_target,
         seconds_per_million_frames=median(speeds) if speeds else None,
     )
 

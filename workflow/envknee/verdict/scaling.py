@@ -19,7 +19,6 @@ import math
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict
-from typing import NamedTuple
 
 from envknee.record.schema import Record
 from envknee.study.model import Arm, Decide
@@ -33,14 +32,6 @@ from envknee.verdict.throughput import measured_fps
 from envknee.verdict.words.numbers import percent, span
 
 
-class Efficiency(NamedTuple):
-    """A share of k times one rank's FPS, with its two-sided interval; None if either side has one repeat."""
-
-    value: float
-    lower: float | None
-    upper: float | None
-
-
 def analyse(records: Sequence[Record], arms: Mapping[str, Arm], settings: Decide) -> list[Scaling]:
     """Return the scaling of every arm that trains on several ranks, in the order of `arms`."""
     return [_scaling(arm, records, arms, settings) for arm in arms if arms[arm].world_size > 1]
@@ -52,8 +43,10 @@ def efficiency(
     world_size: int,
     confidence: float,
     blocks: Sequence[Sequence[Hashable]] | None = None,
-) -> Efficiency:
-    """Return the efficiency of one point from the FPS of repeats, above 0. Works without records.
+) -> tuple[float, float | None, float | None]:
+    """Return the efficiency of one point from the FPS of repeats, above 0, with its interval; None if either side has one repeat.
+
+    Works without records.
 
     `blocks` has the block of each repeat of either side: a `Process` or a machine. None: all ran on one machine.
     """
@@ -64,9 +57,9 @@ def efficiency(
         return efficiency(independent(one_rank, blocks[0]), independent(all_ranks, blocks[1]), world_size, confidence)
     log_share = contrast.log_gain - math.log(world_size)
     if contrast.variance is None:
-        return Efficiency(math.exp(log_share), None, None)
+        return math.exp(log_share), None, None
     width = doublings.half_width(contrast.variance, contrast.degrees, (1.0 - confidence) / 2)
-    return Efficiency(math.exp(log_share), math.exp(log_share - width), doublings.exp(log_share + width))
+    return math.exp(log_share), math.exp(log_share - width), doublings.exp(log_share + width)
 
 
 def partner_of(arm: str, arms: Mapping[str, Arm]) -> str | None:
@@ -96,43 +89,29 @@ def what_to_add(arm: str, arms: Mapping[str, Arm]) -> list[str]:
     return [f"for the scaling efficiency of {Ranks.of(arms[arm])} {more}"]
 
 
-class _Side(NamedTuple):
-    """Records of one of the two arms, by point."""
-
-    ranks: Ranks
-    points: Mapping[Point, Sequence[Record]]
-
-    def timed(self, point: Point) -> list[Record]:
-        return [record for record in self.points.get(point, ()) if measured_fps([record])]
-
-    @property
-    def devices(self) -> set[str]:
-        """Names of the timed trials' devices."""
-        timed = (r for records in self.points.values() for r in records if r.outcome.status == "ok")
-        return {r.outcome.environment.device.name for r in timed if r.outcome.environment is not None}
-
-
-def _side(arm: str | None, records: Sequence[Record], ranks: Ranks) -> _Side:
-    return _Side(ranks, by_point([record for record in records if record.request.arm == arm], "throughput"))
-
-
 def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], settings: Decide) -> Scaling:
     ranks, partner = Ranks.of(arms[arm]), partner_of(arm, arms)
-    several = _side(arm, records, ranks)
-    alone = _side(partner, records, ranks.alone)
+    several, alone = _timed(arm, records), _timed(partner, records)
+    devices = [_devices(side) for side in (several, alone)]
     # With `gpus: auto` the partner may have run on the CPU; in a cluster, on another kind of GPU.
-    alike = not alone.devices or not several.devices or alone.devices == several.devices
+    alike = devices[0] == devices[1] or not all(devices)
     points = [
-        _point(point, alone.timed(point), several.timed(point), ranks, settings.confidence)
-        for point in several.points
-        if alike and several.timed(point) and alone.timed(point)
+        _point(point, alone[point], own, ranks, settings.confidence)
+        for point, own in several.items()
+        if alike and point in alone
     ]
-    slowest = _slowest_share([record for trials in several.points.values() for record in trials])
-    apart = (
-        []
-        if slowest is None
-        else [f"the slowest {ranks.word} collects at {percent(slowest, 0)} of the fastest one's FPS"]
-    )
+    slowest = _slowest_share(several)
+    apart = []
+    if slowest is not None:
+        apart = [f"the slowest {ranks.word} collects at {percent(slowest, 0)} of the fastest one's FPS"]
+    if partner is None:
+        statement = f"no efficiency: no arm of the study is this one on {ranks.alone}"
+    elif not alike:
+        statement = f"no efficiency: this arm ran on {devices[0]}, and arm {partner} on {devices[1]}"
+    elif not points:
+        statement = f"no efficiency: no point is timed on {ranks} and on {ranks.alone} (arm {partner})"
+    else:
+        statement = _statement(points)
     return Scaling(
         arm=arm,
         world_size=ranks.world_size,
@@ -141,8 +120,21 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
         points=points,
         slowest_rank_share=slowest,
         notes=[*what_to_add(arm, arms), *apart],
-        statement=_statement(points, partner, alone, several, alike),
+        statement=statement,
     )
+
+
+def _timed(arm: str | None, records: Sequence[Record]) -> dict[Point, list[Record]]:
+    """Return an arm's trials that were timed to their end, by point."""
+    return by_point(
+        [record for record in records if record.request.arm == arm and measured_fps([record])], "throughput"
+    )
+
+
+def _devices(trials: Mapping[Point, Sequence[Record]]) -> str:
+    """Return the names of the trials' devices."""
+    environments = [record.outcome.environment for records in trials.values() for record in records]
+    return " and ".join(sorted({environment.device.name for environment in environments if environment is not None}))
 
 
 def _point(
@@ -150,49 +142,43 @@ def _point(
 ) -> ScalingPoint:
     blocks = blocks_of_arms(one_rank, all_ranks)
     fps = [measured_fps(records) for records in (one_rank, all_ranks)]
-    ratio = efficiency(fps[0], fps[1], ranks.world_size, confidence, blocks)
+    share, lower, upper = efficiency(fps[0], fps[1], ranks.world_size, confidence, blocks)
     repeats = [independent(values, own) for values, own in zip(fps, blocks, strict=True)]
-    speedup = ratio.value * ranks.world_size
-    sure = span(ratio.lower, ratio.upper, lambda share: percent(share, 0)) or "one repeat: no interval"
+    speedup = share * ranks.world_size
+    sure = span(lower, upper, lambda share: percent(share, 0)) or "one repeat: no interval"
     return ScalingPoint(
         **asdict(point),
         fps_one_rank=statistics.geometric_mean(repeats[0]),
         fps_all_ranks=statistics.geometric_mean(repeats[1]),
         speedup=speedup,
-        efficiency=ratio.value,
-        efficiency_lower=ratio.lower,
-        efficiency_upper=ratio.upper,
+        efficiency=share,
+        efficiency_lower=lower,
+        efficiency_upper=upper,
         repeats_one_rank=len(repeats[0]),
         repeats_all_ranks=len(repeats[1]),
         statement=(
             f"{ranks} give {speedup:.2f} times {ranks.alone}'s FPS at {point.num_envs:,} environments each,"
-            f" {Series('', point.horizon, point.batch_size)} (efficiency {percent(ratio.value, 0)}, {sure})"
+            f" {Series('', point.horizon, point.batch_size)} (efficiency {percent(share, 0)}, {sure})"
         ),
     )
 
 
-def _slowest_share(records: Sequence[Record]) -> float | None:
-    """Return the median over timed records of the slowest rank's FPS over the fastest's; None if unknown."""
-    pairs = [
+def _slowest_share(trials: Mapping[Point, Sequence[Record]]) -> float | None:
+    """Return the median over trials of the slowest rank's FPS over the fastest's; None if unknown."""
+    ends = [
         slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
+        for records in trials.values()
         for record in records
-        if record.outcome.status == "ok"
     ]
-    shares = [slowest / fastest for slowest, fastest in (pair for pair in pairs if pair is not None)]
+    shares = [pair[0] / pair[1] for pair in ends if pair is not None]
     return statistics.median(shares) if shares else None
 
 
-def _statement(points: Sequence[ScalingPoint], partner: str | None, alone: _Side, several: _Side, alike: bool) -> str:
-    if partner is None:
-        return f"no efficiency: no arm of the study is this one on {alone.ranks}"
-    if not alike:
-        names = [" and ".join(sorted(side.devices)) for side in (several, alone)]
-        return f"no efficiency: this arm ran on {names[0]}, and arm {partner} on {names[1]}"
-    if not points:
-        return f"no efficiency: no point is timed on {several.ranks} and on {alone.ranks} (arm {partner})"
+def _statement(points: Sequence[ScalingPoint]) -> str:
+    """Return the fastest point in one sentence, and the range over all."""
     fastest = max(points, key=lambda point: point.fps_all_ranks)
     if len(points) == 1:
         return fastest.statement
-    shares = sorted(point.efficiency for point in points)
-    ends = dict.fromkeys(percent(share, 0) for share in (shares[0], shares[-1]))
+    shares = [point.efficiency for point in points]
+    ends = dict.fromkeys(percent(share, 0) for share in (min(shares), max(shares)))
     return f"{fastest.statement}; {' to '.join(ends)} over {len(points)} points"

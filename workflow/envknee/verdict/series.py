@@ -77,28 +77,6 @@ class OfSeries(Frozen):
         return Series(self.arm, self.horizon, self.batch_size)
 
 
-class SeriesLimit(OfSeries):
-    """The size from which on doubling num_envs no longer pays, in one series."""
-
-    delta: float
-    confidence: float
-    state: Literal["reached", "still pays", "undecided", "no data"]
-    """Still pays: the largest doubling measured is shown to gain at least delta. Undecided: neither is shown."""
-    threshold_num_envs: int | None
-    threshold_lowest: int | None
-    """The threshold's interval; None without any doubling."""
-    threshold_highest: int | None
-    """None: the measurements set no upper end."""
-    largest_num_envs: int | None
-    """The largest num_envs that was measured."""
-    resumes_at: list[int]
-    """Later num_envs whose measured doubling gains more than delta again."""
-    method: str
-    notes: list[str]
-    statement: str
-    """The verdict in one sentence."""
-
-
 def series_of(record: Record) -> Series:
     """Return the series of a trial."""
     request = record.request

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from envknee.record.schema import Record
-from envknee.verdict.schema.spending import Spending
+from envknee.verdict.schema.study import Spending
 from envknee.verdict.words.numbers import counted
 
 JOULES_PER_KWH = 3.6e6
@@ -46,11 +46,8 @@ def _spending(arm: str | None, records: Sequence[Record]) -> Spending:
         gpu_hours=gpu_hours,
         trial_hours=trial_hours,
         energy_kwh=energy_kwh,
-        energy_trials=len(energies),
         job_energy_kwh=job_energy_kwh,
-        job_energy_trials=len(of_jobs),
         queue_wait_median_s=median,
-        queue_wait_longest_s=longest,
         lost_attempts=lost,
         lost_gpu_hours=lost_gpu_hours,
         statement=statement,

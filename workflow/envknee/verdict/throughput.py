@@ -27,16 +27,9 @@ from envknee.verdict.blocks import blocks_of
 from envknee.verdict.composed import Composition, compose
 from envknee.verdict.rule import affine, doublings, union
 from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
-from envknee.verdict.schema.throughput import Gain, InfeasiblePoint, Law, ThroughputLimit, ThroughputPoint
+from envknee.verdict.schema.throughput import InfeasiblePoint, Law, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series, series_of
 from envknee.verdict.words.throughput import composed_notes, throughput_notes, throughput_statement
-
-METHOD = (
-    "t on ln FPS within machines: paired where processes measured both ends, else Welch over repeats in separate processes; threshold:"
-    " smallest tested num_envs whose doubling is shown to gain less than delta, by a fixed sequence from the largest doubling down or by"
-    " Holm, each at half of 1 - confidence; still pays: one-sided lower bound of the largest doubling; the threshold's interval: inverted"
-    " Bonferroni band"
-)
 
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[ThroughputLimit]:
@@ -123,28 +116,16 @@ def limit_of(
     ]
     every = sum(statuses.values(), Counter[str]())
     not_counted = {status: every[status] for status in sorted(every) if status not in ("ok", *DID_NOT_FIT)}
-    return ThroughputLimit(
-        **series._asdict(),
+    limit = ThroughputLimit(
+        **ThroughputLimit.fields(series, decision, fps, settings.delta, settings.confidence, doublings.expm1),
         world_size=ranks.world_size,
-        delta=settings.delta,
-        confidence=settings.confidence,
-        state=decision.state if fps else "no data",
-        threshold_num_envs=decision.threshold,
-        threshold_lowest=decision.lowest,
-        threshold_highest=decision.highest,
-        largest_num_envs=max(fps, default=None),
-        still_gains=None if decision.still_pays is None else doublings.expm1(decision.still_pays),
-        more_repeats=decision.more_repeats,
-        resumes_at=list(decision.resumes_at),
         points=[_point(n, values, own[n], failed[n], settings.confidence, step) for n, values in fps.items()],
         infeasible=infeasible,
-        not_counted=not_counted,
-        gains=[_gain(doubling) for doubling in decision.doublings],
         law=fit_law(own, series.horizon, settings.confidence, ranks.world_size),
-        method=METHOD,
         notes=throughput_notes(own, decision, infeasible, not_counted, ranks, settings),
-        statement=throughput_statement(fps, decision, ranks, settings),
+        statement="",
     )
+    return limit.model_copy(update={"statement": throughput_statement(limit, ranks)})
 
 
 def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float, world_size: int = 1) -> Law | None:
@@ -217,27 +198,4 @@ def _point(
         fps_upper=upper,
         fps_repeats=list(fps),
         failed=failed,
-    )
-
-
-def _gain(doubling: union.Tested) -> Gain:
-    def share(log_gain: float | None) -> float | None:
-        return None if log_gain is None else doublings.expm1(log_gain)
-
-    return Gain(
-        num_envs=doubling.num_envs,
-        doubled=2 * doubling.num_envs,
-        repeats=doubling.contrast.repeats,
-        gain=math.expm1(doubling.contrast.log_gain),
-        gain_lower=share(doubling.lower),
-        gain_upper=share(doubling.upper),
-        gain_lower_one_sided=share(doubling.lower_one_sided),
-        gain_upper_one_sided=share(doubling.upper_one_sided),
-        p_value=doubling.p_value,
-        p_holm=doubling.p_holm,
-        shown_below_delta=doubling.shown_below,
-        machines=doubling.contrast.blocks,
-        processes=doubling.contrast.processes,
-        fresh=doubling.fresh,
-        machines_disagree=doubling.contrast.disagreement,
     )

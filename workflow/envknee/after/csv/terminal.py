@@ -10,8 +10,9 @@ from envknee.after.csv.verdict import SeriesVerdict, TableVerdict
 from envknee.show.terminal import print_lines
 from envknee.show.words import sizes_between, threshold_interval
 from envknee.verdict.estimate import Estimate
+from envknee.verdict.schema.limit import Gain
 from envknee.verdict.schema.memory import MemoryLimit, MemoryTerm
-from envknee.verdict.schema.throughput import Gain, Law, ThroughputLimit, ThroughputPoint
+from envknee.verdict.schema.throughput import Law, ThroughputLimit, ThroughputPoint
 from envknee.verdict.words.numbers import counted, percent, span
 
 UNITS: dict[str, str] = {

@@ -15,8 +15,8 @@ from envknee.study.model import Decide
 from envknee.study.space import batch_transitions
 from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.estimate import Estimate, estimate
-from envknee.verdict.learning_cost import Seeds
-from envknee.verdict.learning_trials import seeds_of
+from envknee.verdict.learning_cost import Seeds, seeds_of
+from envknee.verdict.measure_next import measure_next
 from envknee.verdict.memory_sample import Room, Sample
 from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.union import LEAST_REPEATS
@@ -24,7 +24,7 @@ from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
-from envknee.verdict.words.numbers import counted, listed, percent, shown_batch
+from envknee.verdict.words.numbers import counted, listed, shown_batch
 
 SCHEMA_VERSION = 1
 
@@ -96,61 +96,6 @@ def decide(
     )
 
 
-def measure_next(limit: ThroughputLimit, best: Estimate | None) -> str | None:
-    """Return what to measure to decide an open threshold, or None if it is reached.
-
-    A doubling needs measurements of N and 2N, so it asks for such pairs.
-    """
-    if limit.state == "reached":
-        return None
-    if not limit.points:
-        return "Measure a num_envs that fits the memory, and twice as many."
-    repeats = limit.fewest_repeats
-    few = f", and at least {LEAST_REPEATS} repeats of each point (now {repeats})" if repeats < LEAST_REPEATS else ""
-    sizes = [point.num_envs for point in limit.points]
-    failed = min((point.num_envs for point in limit.infeasible), default=None)
-    if best is not None and (best.num_envs is not None or failed is None):
-        size = best.num_envs or sizes[-1]
-        half = failed is not None and failed <= 2 * size and size % 2 == 0
-        smaller, larger = (size // 2, size) if half else (size, 2 * size)
-        return (
-            f"Measure {smaller:,} and {larger:,} environments, {LEAST_REPEATS} times each in separate processes: fewer"
-            " cannot tell a gain from noise."
-        )
-    if not limit.gains:
-        return f"Measure {_partner(sizes[-1], failed)}{few}: there is no doubling yet."
-    unsure = limit.unsure
-    if unsure is not None:
-        bound = unsure.gain_upper_one_sided
-        known = "nothing bounds it with one repeat" if bound is None else f"its upper bound is {percent(bound)}"
-        wanted = max(LEAST_REPEATS, repeats + (limit.more_repeats or 2))
-        return (
-            f"Measure at least {wanted} repeats of each point (now {repeats}): doubling"
-            f" {unsure.num_envs:,} gains {percent(unsure.gain)}, but {known}."
-        )
-    if failed is not None and failed <= 2 * sizes[-1]:
-        more = f" Measure at least {LEAST_REPEATS} repeats of each point (now {repeats})." if few else ""
-        return (
-            f"Memory ends the curve: {failed:,} did not fit, and the last doubling measured still gained"
-            f" {percent(limit.gains[-1].gain)}. More memory, or less per environment, would show where it stops paying.{more}"
-        )
-    paired = {size for gain in limit.gains for size in (gain.num_envs, gain.doubled)}
-    if sizes[-1] not in paired:
-        return f"Measure {_partner(sizes[-1], failed)}{few}: {sizes[-1]:,} is in no doubling yet."
-    last = limit.gains[-1]
-    return (
-        f"Measure {2 * sizes[-1]:,} environments{few}: the last doubling, {last.num_envs:,} to {last.doubled:,}, still"
-        f" gained {percent(last.gain)}."
-    )
-
-
-def _partner(num_envs: int, failed: int | None) -> str:
-    """Return the num_envs that makes a doubling with this one: the double, unless it cannot fit."""
-    if failed is not None and failed <= 2 * num_envs and num_envs % 2 == 0:
-        return f"{num_envs // 2:,} environments (half of {num_envs:,})"
-    return f"{2 * num_envs:,} environments (twice {num_envs:,})"
-
-
 def _label(series: Series, columns: frozenset[str]) -> str:
     parts = [f"horizon {series.horizon}"] if "horizon" in columns else []
     return ", ".join(parts + ([shown_batch(series.batch_size)] if "batch_size" in columns else []))
@@ -173,7 +118,7 @@ def _series_verdict(
         throughput=limit,
         estimate=best,
         learning=_learning(series, rows, settings),
-        measure_next=measure_next(limit, best),
+        measure_next=None if limit.state == "reached" else measure_next(limit, best=best),
     )
 
 

@@ -11,7 +11,7 @@ from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import INK, Look, look_at, wrapped
-from envknee.verdict.learning_trials import seconds_of, that_ran
+from envknee.verdict.learning_cost import seconds_of, that_ran
 from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.study import Verdict
 

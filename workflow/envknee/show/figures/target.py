@@ -11,7 +11,7 @@ from envknee.show.figures import canvas
 from envknee.show.figures.style import Look, looks_of
 from envknee.show.words import reached
 from envknee.verdict.learning import best_of
-from envknee.verdict.learning_trials import gpus_of, seconds_of, that_ran
+from envknee.verdict.learning_cost import gpus_of, seconds_of, that_ran
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.series import Series, series_of
 
@@ -91,7 +91,7 @@ def _title(limits: Sequence[LearningLimit]) -> str:
     thresholds = [
         f"{limit.threshold_num_envs:,}{of(limit)}" for limit in limits if limit.threshold_num_envs is not None
     ]
-    said = "No limit is decided" if any(limit.savings for limit in limits) else "No doubling was measured"
+    said = "No limit is decided" if any(limit.gains for limit in limits) else "No doubling was measured"
     if thresholds:
         said = f"Doubling saves less than {limits[0].delta:.0%} of the time from {', '.join(thresholds)} on"
     return f"{soonest}\n{said}; {reached(limits)} got there"

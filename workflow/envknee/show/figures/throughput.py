@@ -16,7 +16,7 @@ from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
 from envknee.verdict.words.numbers import percent
-from envknee.verdict.words.states import state_words
+from envknee.verdict.words.states import what_decides
 
 NARROW = 4.0
 """FPS within this factor are drawn on a linear axis from 0."""
@@ -188,4 +188,4 @@ def _finding(limit: ThroughputLimit, of_each: str) -> str:
         return f"doubling still pays at {largest.num_envs:,} {of_each}, the largest size{' that fits' if unfit else ''}"
     if unfit is not None:
         return f"{largest.fps:,.0f} FPS with {largest.num_envs:,} {of_each}; {unfit:,} do not fit"
-    return state_words(limit, of_each)
+    return f"undecided up to {largest.num_envs:,} {of_each} ({what_decides(limit)})"

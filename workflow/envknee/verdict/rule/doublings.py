@@ -67,16 +67,6 @@ def welch(first: Level, second: Level) -> tuple[float, float] | None:
     return variance, variance**2 / spread if spread > 0.0 else math.inf
 
 
-def difference(first: Level, second: Level, confidence: float) -> tuple[float, float | None, float | None]:
-    """Return ln(second / first) with Welch's two-sided interval; no interval where either has one repeat."""
-    log_ratio = second.log_value - first.log_value
-    noise = welch(first, second)
-    if noise is None:
-        return log_ratio, None, None
-    width = half_width(*noise, (1.0 - confidence) / 2)
-    return log_ratio, log_ratio - width, log_ratio + width
-
-
 def exp(log_ratio: float) -> float:
     """Return the ratio of a logarithm, kept finite: two repeats can leave an interval hundreds of orders of magnitude wide."""
     return math.exp(min(log_ratio, LARGEST_LOG))

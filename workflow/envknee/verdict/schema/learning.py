@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from envknee.record.schema import Frozen, ScaledFrom
-from envknee.verdict.series import SeriesLimit
+from envknee.verdict.schema.limit import SeriesLimit
 
 
 class Cost(Frozen):
@@ -52,27 +52,6 @@ class LearningPoint(Frozen):
         return self.seeds + self.without_memory
 
 
-class Saving(Frozen):
-    """The saving of a doubling: 0.25 is 25% fewer seconds to the target with twice the environments."""
-
-    num_envs: int
-    doubled: int
-    seeds: int
-    """Seeds of the end with fewer."""
-    saving: float
-    """By the model of `rule.censored`, in which every seed counts."""
-    decides: bool
-    """False if censored seeds forbid a decision: fewer than six seeds, or fewer than three that reached the target."""
-    saving_lower: float | None
-    """Two-sided interval of this doubling alone, if known."""
-    saving_upper: float | None
-    saving_upper_one_sided: float | None
-    p_value: float | None
-    p_holm: float | None
-    """For a saving of at least delta, corrected for the number of doublings. It is shown to be less at (1 - confidence) / 2 or below."""
-    shown_below_delta: bool
-
-
 class BestPoint(Frozen):
     """The measured point with the fewest seconds to the target."""
 
@@ -103,16 +82,18 @@ class BestPoint(Frozen):
 class LearningLimit(SeriesLimit):
     """The learning limit of one series."""
 
+    repeat_word = "seed"
+    method: str = (
+        "costs: interquartile mean over seeds, stratified bootstrap (1,000 resamples); doublings: log-normal model, spread pooled over"
+        " num_envs unless Bartlett's test tells them apart, seeds that did not arrive censored; threshold: smallest tested num_envs"
+        " whose doubling is shown to save less than delta, by a fixed sequence from the largest down or by Holm, each at half of 1 -"
+        " confidence"
+    )
     scaled_from: ScaledFrom | None = Field(default=None, exclude_if=lambda value: value is None)
     """The arm's scaling rule, if any; horizon and batch_size are then those of its base."""
 
     target_reward: float | None
     budget_s: float | None
-    still_saves: float | None
-    """With state "still pays": lower bound of the largest doubling's saving."""
-    more_seeds: int | None
-    """If undecided: more seeds of each point that would decide with 80% power, if the estimates are true; None: over 200."""
     points: list[LearningPoint]
-    savings: list[Saving]
     best: BestPoint | None
     """None if at every point some seed did not reach the target."""

@@ -24,8 +24,11 @@ class Change(Frozen):
     @classmethod
     def between(cls, before: doublings.Level, after: doublings.Level, confidence: float) -> "Change":
         """Return the change from one level to another, with Welch's interval."""
-        log_ratio, *ends = doublings.difference(before, after, confidence)
-        lower, upper = (None if end is None else doublings.expm1(end) for end in ends)
+        log_ratio, noise = after.log_value - before.log_value, doublings.welch(before, after)
+        lower = upper = None
+        if noise is not None:
+            width = doublings.half_width(*noise, (1.0 - confidence) / 2)
+            lower, upper = doublings.expm1(log_ratio - width), doublings.expm1(log_ratio + width)
         return cls(value=math.expm1(log_ratio), lower=lower, upper=upper)
 
 

@@ -90,7 +90,11 @@ class MemoryLimit(Frozen):
     infeasible: list[InfeasibleTrial]
     cards: list[CardPrediction] = []
     """Predictions for other cards, small cards first; only from trials on a GPU whose memory grows with num_envs."""
-    method: str
+    method: str = (
+        "non-negative least squares on measured peaks, by absolute or relative errors, whichever are likelier; interval, where there are"
+        " more points than unknowns: Student's t prediction interval of one more trial on the means of points, inverted, by both kinds of"
+        " errors where neither is much likelier; it holds as far as the linear model does"
+    )
     notes: list[str]
     statement: str
 

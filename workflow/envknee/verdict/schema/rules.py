@@ -3,16 +3,15 @@
 from typing import Literal
 
 from envknee.record.schema import Frozen, ScaledFrom
-from envknee.verdict.schema.learning import Cost
+from envknee.verdict.schema.learning import LearningPoint
 
 Limit = Literal["PPO", "simulator", "rule", "none seen", "no data"]
 """PPO: frames to the target rise. simulator: seconds per frame (with the learner's) no longer fall. rule: some seeds miss the target."""
 
 
-class RulePoint(Frozen):
-    """A rule's values at one num_envs, and the cost of the target there."""
+class RulePoint(LearningPoint):
+    """Learning at one num_envs, with the values that a rule gives there."""
 
-    num_envs: int
     horizon: int
     batch_size: int | None
     """Transitions in one optimizer step, all ranks together."""
@@ -20,12 +19,6 @@ class RulePoint(Frozen):
     """None: the task's own."""
     epochs: int | None
     """None: the task's own."""
-    seeds: int
-    reached: int
-    seconds_to_target: Cost | None
-    """None if no trial ran."""
-    gpu_seconds_to_target: Cost | None
-    frames_to_target: Cost | None
     seconds_per_million_frames: float | None
     """Seconds of training: median over trials."""
 

@@ -5,16 +5,14 @@ from typing import Literal
 from pydantic import Field
 
 from envknee.record.schema import Frozen
-from envknee.verdict.schema.batch import BatchLaw
-from envknee.verdict.schema.learning import BestPoint, Cost, LearningLimit
+from envknee.verdict.schema.batch import BatchLaw, PointNoise
+from envknee.verdict.schema.learning import Cost, LearningLimit
 from envknee.verdict.schema.levers import Lever
 from envknee.verdict.schema.memory import MemoryLimit
-from envknee.verdict.schema.noise_scale import PointNoise
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.remedies import Remedies
 from envknee.verdict.schema.rules import Rules
 from envknee.verdict.schema.scaling import Scaling
-from envknee.verdict.schema.spending import Spending
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks
 
@@ -47,12 +45,8 @@ class Headline(Frozen):
     """Share of the largest FPS at any point of this arm."""
     memory_peak_gb: float | None
     """Largest measured peak at the recommended point, on the rank with the most."""
-    memory_share: float | None
-    """Share of the memory that a rank may use."""
     seconds_to_target: Cost | None
     """At the recommended point, if learning trials ran there."""
-    best_time_to_target: BestPoint | None
-    """The point that reached the target reward soonest."""
     binds: Binds
     because: str
     """Why this point is recommended."""
@@ -98,6 +92,29 @@ class ArmVerdict(Frozen):
     def ranks(self) -> Ranks:
         """The ranks of this arm, in words."""
         return Ranks(self.world_size, self.rank_word)
+
+
+class Spending(Frozen):
+    """Resources of some trials."""
+
+    arm: str | None
+    """None: all arms together."""
+    trials: int
+    gpu_hours: float
+    """GPUs x hours for which trials held them, start-up included."""
+    trial_hours: float
+    """Sum of the hours of all trials, on GPUs or CPUs."""
+    energy_kwh: float | None
+    """Energy of the GPUs, by their own counters; None if unknown for all trials."""
+    job_energy_kwh: float | None = None
+    """Energy of the nodes of their SLURM jobs, by the nodes' sensors; None if unknown for all trials."""
+    queue_wait_median_s: float | None
+    """From submission to start of a trial's job; None without SLURM."""
+    lost_attempts: int = 0
+    """Attempts at these trials without a result."""
+    lost_gpu_hours: float = 0.0
+    """GPU-hours of lost attempts; not in `gpu_hours`."""
+    statement: str
 
 
 class Broken(Frozen):

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from envknee.record.schema import Frozen
 from envknee.verdict.rule import affine
-from envknee.verdict.series import SeriesLimit
+from envknee.verdict.schema.limit import Gain, SeriesLimit
 
 
 class ThroughputPoint(Frozen):
@@ -30,35 +30,6 @@ class InfeasiblePoint(Frozen):
     num_envs: int
     oom: int
     refused: int
-
-
-class Gain(Frozen):
-    """The gain of a doubling: 0.25 is 25% more FPS with twice the environments."""
-
-    num_envs: int
-    doubled: int
-    repeats: int
-    """Repeats of the end with fewer."""
-    gain: float
-    gain_lower: float | None
-    """Two-sided interval of this doubling alone; None if either end has one repeat."""
-    gain_upper: float | None
-    gain_lower_one_sided: float | None
-    gain_upper_one_sided: float | None
-    p_value: float | None
-    """For a gain of at least delta, before the correction for the number of doublings."""
-    p_holm: float | None
-    """After the correction. The gain is shown to be below delta at (1 - confidence) / 2 or less; the fixed sequence has the other half."""
-    shown_below_delta: bool
-    """By Holm, or by the fixed sequence from the largest doubling down."""
-    machines: int = 1
-    """Machines that measured both ends, within which the gain is measured; 0: none, so that nothing is decided."""
-    processes: int = Field(default=0, exclude_if=lambda value: value == 0)
-    """Processes that measured both ends one after the other, compared in pairs."""
-    fresh: bool = Field(default=False, exclude_if=lambda value: not value)
-    """Whether gain, bounds and repeats come from confirmatory repeats only: the repeats that stop a search understate the gain."""
-    machines_disagree: float | None = None
-    """p-value of the hypothesis that all machines gain the same; None with one machine."""
 
 
 class Law(Frozen):
@@ -89,18 +60,17 @@ class Law(Frozen):
 class ThroughputLimit(SeriesLimit):
     """The throughput limit of one series."""
 
+    repeat_word = "repeat"
+    method: str = (
+        "t on ln FPS within machines: paired where processes measured both ends, else Welch over repeats in separate processes;"
+        " threshold: smallest tested num_envs whose doubling is shown to gain less than delta, by a fixed sequence from the largest"
+        " doubling down or by Holm, each at half of 1 - confidence; still pays: one-sided lower bound of the largest doubling; the"
+        " threshold's interval: inverted Bonferroni band"
+    )
     world_size: int = 1
     """Ranks that trained together; num_envs is per rank, FPS are of all ranks."""
-    still_gains: float | None
-    """With state "still pays": lower bound of the largest doubling's gain."""
-    more_repeats: int | None
-    """If undecided: more repeats of each point that would decide with 80% power, if the estimates are true; None: over 200, or another
-    doubling is needed."""
     points: list[ThroughputPoint]
     infeasible: list[InfeasiblePoint]
-    not_counted: dict[str, int]
-    """Trials with a status other than ok, oom or refused, by status."""
-    gains: list[Gain]
     law: Law | None
     """None with fewer than three different num_envs: two parameters would fit anything."""
 

@@ -7,8 +7,7 @@ from envknee.record.schema import Record
 from envknee.study.scaling_rule import RATE_GROWS
 from envknee.verdict import learning_cost
 from envknee.verdict.rule import affine
-from envknee.verdict.schema.batch import BatchLaw, BatchPoint
-from envknee.verdict.schema.noise_scale import NoiseScale
+from envknee.verdict.schema.batch import BatchLaw, BatchPoint, NoiseScale
 from envknee.verdict.series import Ranks, Series
 from envknee.verdict.words.numbers import counted, listed, percent
 

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 from envknee.study.model import Decide
 from envknee.verdict.learning_cost import LEAST_SEEDS
-from envknee.verdict.rule import doublings
 from envknee.verdict.rule.union import Decision
-from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Saving
+from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import counted, listed, percent, span
-from envknee.verdict.words.states import what_would_decide
+from envknee.verdict.words.states import what_would_decide, why_no_doubling
 
 HOUR_S = 3600.0
 
@@ -33,12 +32,8 @@ def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings
             f"of {sum(point.seeds for point in ran)} trials {' and '.join(parts)}: costs with them are lower bounds,"
             " and a doubling with them stays undecided below six seeds"
         )
-    if len(ran) == 1:
-        notes.append(f"one point ({listed(point.num_envs for point in ran)} environments): a doubling needs two")
-    elif ran and not decision.doublings:
-        notes.append(
-            f"no measured num_envs is twice another ({listed(point.num_envs for point in ran)}): no doubling to compare"
-        )
+    if ran and not decision.doublings:
+        notes.append(why_no_doubling([point.num_envs for point in ran]))
     if decision.resumes_at:
         notes.append(
             f"not the end: doubling from {listed(decision.resumes_at)} saves more than delta ({settings.delta_learning:.0%}) again"
@@ -55,56 +50,34 @@ def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings
     return notes
 
 
-def learning_statement(
-    ran: Sequence[LearningPoint], decision: Decision, savings: Sequence[Saving], ranks: Ranks, settings: Decide
-) -> str:
+def learning_statement(limit: LearningLimit, ranks: Ranks) -> str:
     """Return the learning limit in one sentence."""
+    ran = [point for point in limit.points if point.seeds]
     if not ran:
         return "no data: no learning trial ran"
     share = f"{sum(point.reached for point in ran)} of {sum(point.trials for point in ran)} trials reached the target"
     largest = f"{ran[-1].num_envs:,} environments{ranks.each}"
-    if not savings:
+    shown = limit.named
+    if shown is None:
         return f"undecided up to {largest}: no doubling to compare; {share}"
-    shown = next((saving for saving in savings if saving.num_envs == decision.threshold), savings[-1])
-    evidence = f"{counted(shown.seeds, 'seed')}, pays from {settings.delta_learning:.0%} saved"
-    if decision.state == "reached":
-        assert shown.saving_upper_one_sided is not None
-        bound = _saves(shown.saving_upper_one_sided, "at most ", "at least ")
+    evidence = f"{counted(shown.repeats, 'seed')}, pays from {limit.delta:.0%} saved"
+    if limit.state == "reached":
+        assert shown.gain_upper_one_sided is not None
+        bound = _saves(shown.gain_upper_one_sided, "at most ", "at least ")
         return (
-            f"reached at {shown.num_envs:,} environments{ranks.each}: doubling to {shown.doubled:,} {_saves(shown.saving)}"
+            f"reached at {shown.num_envs:,} environments{ranks.each}: doubling to {shown.doubled:,} {_saves(shown.gain)}"
             f" of the seconds to target ({bound}, {evidence})"
         )
-    last = f"doubling {shown.num_envs:,} {_saves(shown.saving)} of the seconds to target"
-    if decision.still_pays is not None:
-        least = percent(-doublings.expm1(-decision.still_pays))
+    last = f"doubling {shown.num_envs:,} {_saves(shown.gain)} of the seconds to target"
+    if limit.still_gains is not None:
+        least = percent(limit.still_gains)
         return (
             f"still pays at {shown.doubled:,} environments{ranks.each}: {last} (at least {least}, {evidence}); {share}"
         )
-    why = "too few seeds reached the target to decide"
-    if shown.decides:
-        why = what_would_decide(decision.more_repeats, "seed")
-    ends = span(shown.saving_lower, shown.saving_upper)
-    interval = f"{settings.confidence:.0%} interval {ends}, " if ends else ""
+    why = what_would_decide(limit) if shown.decides else "too few seeds reached the target to decide"
+    ends = span(shown.gain_lower, shown.gain_upper)
+    interval = f"{limit.confidence:.0%} interval {ends}, " if ends else ""
     return f"undecided up to {largest}: {last} ({interval}{evidence}); {why}; {share}"
-
-
-def saving_evidence(limit: LearningLimit) -> list[str]:
-    """Return the saving of the deciding doubling, or else of the last one, with its bound, in a few words."""
-    if not limit.savings:
-        return []
-    saving = next((own for own in limit.savings if own.num_envs == limit.threshold_num_envs), limit.savings[-1])
-    most, bound = saving.saving_upper_one_sided, span(saving.saving_lower, saving.saving_upper)
-    if limit.state == "reached" and most is not None:
-        bound = f"at most {percent(most)}" if most >= 0.0 else f"at least {percent(-most)}"
-        if saving.saving < 0.0 <= most:
-            bound = f"saves {bound}"
-    elif limit.state == "still pays" and limit.still_saves is not None:
-        bound = f"at least {percent(limit.still_saves)}"
-    seeds = counted(saving.seeds, "seed")
-    evidence = f"{bound}, {seeds}" if bound else seeds
-    longer = saving.saving < 0.0
-    said = f"takes {percent(-saving.saving)} longer" if longer else f"saves {percent(saving.saving)} of the time"
-    return [f"doubling {saving.num_envs:,} {said} ({evidence}; pays from {limit.delta:.0%} saved)"]
 
 
 def hours_saved(limit: LearningLimit, num_envs: int, ranks: Ranks) -> str | None:

@@ -1,40 +1,59 @@
-"""The three states of a limit in a few words, for tables and titles. Pure."""
+"""The state of a limit in a few words, for tables and titles. Pure."""
+
+from collections.abc import Collection
 
 from envknee.verdict.schema.learning import LearningLimit
-from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.words.numbers import counted
+from envknee.verdict.schema.limit import SeriesLimit
+from envknee.verdict.words.numbers import counted, listed, percent, span
 
 
-def state_words(limit: ThroughputLimit | LearningLimit, of_each: str) -> str:
-    """Return `8,192 envs`, `still pays at 16,384 envs` or `undecided up to 16,384 envs (3 more repeats)`.
+def gain_evidence(limit: SeriesLimit) -> list[str]:
+    """Return the gain of the deciding doubling, or else of the last one, with its bound, in a few words."""
+    gain = limit.named
+    if gain is None:
+        return []
+    least, most = gain.gain_lower_one_sided, gain.gain_upper_one_sided
+    bound = span(gain.gain_lower, gain.gain_upper)
+    if limit.state == "still pays" and least is not None:
+        bound = f"at least {percent(least)}"
+    elif limit.state == "reached" and most is not None:
+        bound = f"at most {percent(most)}"
+    said, pays, repeated = f"gains {percent(gain.gain)}", f"cut-off {limit.delta:.0%}", repeats(gain.repeats)
+    if isinstance(limit, LearningLimit):
+        said, pays = f"saves {percent(gain.gain)} of the time", f"pays from {limit.delta:.0%} saved"
+        repeated = counted(gain.repeats, "seed")
+        if gain.gain < 0.0:
+            said = f"takes {percent(-gain.gain)} longer"
+            if limit.state == "reached" and most is not None:
+                bound = f"saves {bound}" if most >= 0.0 else f"at least {percent(-most)}"
+    return [f"doubling {gain.num_envs:,} {said} ({', '.join(filter(None, (bound, repeated)))}; {pays})"]
 
-    `of_each` is the unit of num_envs, such as `envs per GPU`.
-    """
-    if limit.threshold_num_envs is not None:
-        return f"{limit.threshold_num_envs:,} {of_each}"
-    if limit.largest_num_envs is None:
-        return "nothing measured"
-    if limit.state == "still pays":
-        return f"still pays at {limit.largest_num_envs:,} {of_each}"
-    wanted = what_decides(limit)
-    return f"undecided up to {limit.largest_num_envs:,} {of_each}" + (f" ({wanted})" if wanted else "")
 
-
-def what_would_decide(more: int | None, word: str) -> str:
-    """Return how many more repeats (or seeds, by `word`) would decide."""
-    if more is None:
-        return f"over 200 {word}s of each point would be needed to decide"
-    return f"about {counted(more, f'more {word}')} of each point would decide"
-
-
-def what_decides(limit: ThroughputLimit | LearningLimit) -> str:
+def what_decides(limit: SeriesLimit) -> str:
     """Return `3 more repeats`, or what else an undecided limit lacks; "" without a doubling."""
-    is_learning = isinstance(limit, LearningLimit)
-    if not (limit.savings if is_learning else limit.gains):
+    if not limit.gains:
         return ""
-    if not is_learning and not limit.gains[-1].machines:
+    if not limit.gains[-1].machines:
         return "no machine ran both sizes"
-    more, what = (limit.more_seeds, "seed") if is_learning else (limit.more_repeats, "repeat")
-    if more is None:
-        return "too few seeds arrived" if is_learning and not limit.savings[-1].decides else "too near the cut-off"
-    return counted(more, f"more {what}")
+    if limit.more_repeats is None:
+        return "too near the cut-off" if limit.gains[-1].decides else "too few seeds arrived"
+    return counted(limit.more_repeats, f"more {limit.repeat_word}")
+
+
+def what_would_decide(limit: SeriesLimit) -> str:
+    """Return how many more repeats (or seeds) would decide."""
+    if limit.more_repeats is None:
+        return f"over 200 {limit.repeat_word}s of each point would be needed to decide"
+    return f"about {what_decides(limit)} of each point would decide"
+
+
+def why_no_doubling(sizes: Collection[int]) -> str:
+    """Return why no two of the measured num_envs are a doubling apart."""
+    if len(sizes) == 1:
+        return f"one point ({listed(sizes)} environments): a doubling needs two"
+    return f"no measured num_envs is twice another ({listed(sizes)}): no doubling to compare; list N, 2N, 4N, ..."
+
+
+def repeats(count: int) -> str:
+    """Return `one repeat` or `3 repeats`."""
+    return "one repeat" if count == 1 else f"{count} repeats"

@@ -10,7 +10,7 @@ from envknee.verdict.rule.union import LEAST_REPEATS, Decision
 from envknee.verdict.schema.throughput import InfeasiblePoint, ThroughputLimit
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import listed, percent, span
-from envknee.verdict.words.states import what_would_decide
+from envknee.verdict.words.states import repeats, what_would_decide, why_no_doubling
 
 
 def throughput_notes(
@@ -42,7 +42,7 @@ def throughput_notes(
         if doubling.contrast.parts
     ]
     if fps and not decision.doublings:
-        notes.append(_why_no_doubling(fps))
+        notes.append(why_no_doubling(fps))
     else:
         unpaired = [n for n in fps if 2 * n not in fps and (n % 2 or n // 2 not in fps)]
         if unpaired:
@@ -88,58 +88,30 @@ def composed_horizons(limits: Sequence[ThroughputLimit]) -> list[str]:
     ]
 
 
-def _why_no_doubling(fps: Mapping[int, Sequence[float]]) -> str:
-    if len(fps) == 1:
-        return f"one point ({listed(fps)} environments): a doubling needs two"
-    return f"no measured num_envs is twice another ({listed(fps)}): no doubling to compare; list N, 2N, 4N, ..."
-
-
-def throughput_statement(fps: Mapping[int, Sequence[float]], decision: Decision, ranks: Ranks, settings: Decide) -> str:
+def throughput_statement(limit: ThroughputLimit, ranks: Ranks) -> str:
     """Return the throughput limit in one sentence."""
-    if not fps:
+    if not limit.points:
         return "no data: no throughput trial was timed to its end"
-    largest = f"{max(fps):,} environments{ranks.each}"
-    if not decision.doublings:
-        return f"undecided up to {largest}: {_why_no_doubling(fps)}"
-    shown = next((d for d in decision.doublings if d.num_envs == decision.threshold), decision.doublings[-1])
-    gain = percent(math.expm1(shown.contrast.log_gain))
-    evidence = f"{repeats(shown.contrast.repeats)}, cut-off {settings.delta:.0%}"
-    ends = span(shown.lower, shown.upper, _share)
-    bound = f"{settings.confidence:.0%} interval {ends}, " if ends else ""
-    if decision.state == "reached":
-        if shown.fresh:
-            evidence = f"{shown.contrast.repeats} fresh repeats; shown by all repeats, cut-off {settings.delta:.0%}"
-        elif shown.upper_one_sided is not None:
-            bound = f"{settings.confidence:.0%} upper bound {_share(shown.upper_one_sided)}, "
-        doubled = f"doubling to {2 * shown.num_envs:,} gains {gain} ({bound}{evidence})"
-        return f"reached at {shown.num_envs:,} environments{ranks.each}: {doubled}"
-    last = f"the last doubling, {shown.num_envs:,} to {2 * shown.num_envs:,}, gains {gain}"
-    if decision.still_pays is not None:
-        return f"still pays at {2 * shown.num_envs:,} environments{ranks.each}: {last} (at least {_share(decision.still_pays)}, {evidence})"
-    wanted = "measure both ends of each doubling on the same machine"
-    if shown.contrast.blocks:
-        wanted = what_would_decide(decision.more_repeats, "repeat")
-    return f"undecided up to {largest}: {last} ({bound}{evidence}); {wanted}"
-
-
-def gain_evidence(limit: ThroughputLimit) -> list[str]:
-    """Return the gain of the deciding doubling, or else of the last one, with its bound, in a few words."""
-    if not limit.gains:
-        return []
-    gain = next((own for own in limit.gains if own.num_envs == limit.threshold_num_envs), limit.gains[-1])
+    largest = f"{limit.points[-1].num_envs:,} environments{ranks.each}"
+    shown = limit.named
+    if shown is None:
+        return f"undecided up to {largest}: {why_no_doubling([point.num_envs for point in limit.points])}"
+    gain = percent(shown.gain)
+    evidence = f"{repeats(shown.repeats)}, cut-off {limit.delta:.0%}"
+    ends = span(shown.gain_lower, shown.gain_upper)
+    bound = f"{limit.confidence:.0%} interval {ends}, " if ends else ""
     if limit.state == "reached":
-        bound = "" if gain.gain_upper_one_sided is None else f"at most {percent(gain.gain_upper_one_sided)}"
-    elif limit.state == "still pays":
-        bound = "" if gain.gain_lower_one_sided is None else f"at least {percent(gain.gain_lower_one_sided)}"
-    else:
-        bound = span(gain.gain_lower, gain.gain_upper)
-    evidence = f"{bound}, {repeats(gain.repeats)}" if bound else repeats(gain.repeats)
-    return [f"doubling {gain.num_envs:,} gains {percent(gain.gain)} ({evidence}; cut-off {limit.delta:.0%})"]
-
-
-def repeats(count: int) -> str:
-    """Return `one repeat` or `3 repeats`."""
-    return "one repeat" if count == 1 else f"{count} repeats"
+        if shown.fresh:
+            evidence = f"{shown.repeats} fresh repeats; shown by all repeats, cut-off {limit.delta:.0%}"
+        elif shown.gain_upper_one_sided is not None:
+            bound = f"{limit.confidence:.0%} upper bound {percent(shown.gain_upper_one_sided)}, "
+        doubled = f"doubling to {shown.doubled:,} gains {gain} ({bound}{evidence})"
+        return f"reached at {shown.num_envs:,} environments{ranks.each}: {doubled}"
+    last = f"the last doubling, {shown.num_envs:,} to {shown.doubled:,}, gains {gain}"
+    if limit.still_gains is not None:
+        return f"still pays at {shown.doubled:,} environments{ranks.each}: {last} (at least {percent(limit.still_gains)}, {evidence})"
+    wanted = what_would_decide(limit) if shown.machines else "measure both ends of each doubling on the same machine"
+    return f"undecided up to {largest}: {last} ({bound}{evidence}); {wanted}"
 
 
 def _share(log_gain: float) -> str:

@@ -10,11 +10,11 @@ from itertools import groupby
 from operator import attrgetter
 
 from envknee.ask.question import Choice, Question
-from envknee.ask.search import Tried, fresh, law, next_step, rule_of
+from envknee.ask.search import Tried, fresh, next_step, rule_of
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.study.space import Point
-from envknee.verdict import learning_trials, throughput
+from envknee.verdict import learning_cost, throughput
 from envknee.verdict.words.numbers import shown_batch
 
 CLOSE = 1.05
@@ -25,7 +25,6 @@ def choose(question: Question) -> Choice:
     """Return the next trial, or why no further one is needed."""
     sweep, records = question.sweep, question.records
     rule = rule_of(question.slot.kind, sweep.adaptive, sweep.repeats)
-    predict = law if question.slot.kind == "throughput" else None
     asked = [request for request in question.requests if request.skip is None]
     ends: list[str] = []
     waiting: Choice | None = None
@@ -37,9 +36,9 @@ def choose(question: Question) -> Choice:
         for request in of_series:
             if request.num_envs in tried:
                 _note(tried[request.num_envs], request, records.get(request.number))
-        step = next_step(sizes, tried, rule, focus, predict and predict(horizon, sweep.adaptive.delta))
+        step = next_step(sizes, tried, rule, focus)
         focus = step.focus or focus
-        confirm = fresh(step, tried, sweep.adaptive.confirm) if predict is not None else None
+        confirm = fresh(step, tried, sweep.adaptive.confirm) if question.slot.kind == "throughput" else None
         size = step.num_envs if confirm is None else confirm
         if size is None:
             ends.append(f"horizon {horizon}, {shown_batch(batch_size)}: {step.why}")
@@ -113,6 +112,6 @@ def _note(tried: Tried, request: Request, record: Record | None) -> None:
     if record.request.kind == "throughput":
         tried.fps += throughput.measured_fps([record])
     else:
-        seeds = learning_trials.seconds_of([record])
+        seeds = learning_cost.seconds_of([record])
         tried.seeds += [(seconds, True) for seconds in seeds.reached] + [(seconds, False) for seconds in seeds.censored]
     tried.lost += tried.known == before

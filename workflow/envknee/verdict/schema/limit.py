@@ -1,0 +1,127 @@
+"""The limit of one series, by frames per second or by seconds to the target, as frozen models."""
+
+from collections.abc import Callable, Collection
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from envknee.record.schema import Frozen
+from envknee.verdict.rule.union import Decision, Tested
+from envknee.verdict.series import OfSeries, Series
+
+
+class Gain(Frozen):
+    """The gain of a doubling: 0.25 is 25% more FPS, or 25% fewer seconds to the target, with twice the environments."""
+
+    num_envs: int
+    doubled: int
+    repeats: int
+    """Repeats, or seeds, of the end with fewer."""
+    gain: float
+    gain_lower: float | None
+    """Two-sided interval of this doubling alone; None if unknown, as where either end has one repeat."""
+    gain_upper: float | None
+    gain_lower_one_sided: float | None
+    gain_upper_one_sided: float | None
+    p_value: float | None
+    """For a gain of at least delta, before the correction for the number of doublings."""
+    p_holm: float | None
+    """After the correction. The gain is shown to be below delta at (1 - confidence) / 2 or less; the fixed sequence has the other half."""
+    shown_below_delta: bool
+    """By Holm, or by the fixed sequence from the largest doubling down."""
+    decides: bool = Field(default=True, exclude_if=lambda value: value)
+    """False if censored seeds forbid a decision: fewer than six seeds, or fewer than three that reached the target."""
+    machines: int = 1
+    """Machines that measured both ends, within which FPS are compared; 0: none, so that nothing is decided."""
+    processes: int = Field(default=0, exclude_if=lambda value: value == 0)
+    """Processes that measured both ends one after the other, compared in pairs."""
+    fresh: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Whether gain, bounds and repeats come from confirmatory repeats only: the repeats that stop a search understate the gain."""
+
+    @classmethod
+    def of(cls, doubling: Tested, share: Callable[[float], float]) -> "Gain":
+        """Return the gain of a doubling; `share` returns the share that a logarithm stands for."""
+        contrast = doubling.contrast
+        lower, upper, lower_one_sided, upper_one_sided = (
+            None if bound is None else share(bound)
+            for bound in (doubling.lower, doubling.upper, doubling.lower_one_sided, doubling.upper_one_sided)
+        )
+        return cls(
+            num_envs=doubling.num_envs,
+            doubled=2 * doubling.num_envs,
+            repeats=contrast.repeats,
+            gain=share(contrast.log_gain),
+            gain_lower=lower,
+            gain_upper=upper,
+            gain_lower_one_sided=lower_one_sided,
+            gain_upper_one_sided=upper_one_sided,
+            p_value=doubling.p_value,
+            p_holm=doubling.p_holm,
+            shown_below_delta=doubling.shown_below,
+            decides=contrast.decides,
+            machines=contrast.blocks,
+            processes=contrast.processes,
+            fresh=doubling.fresh,
+        )
+
+
+class SeriesLimit(OfSeries):
+    """The size from which on doubling num_envs no longer pays, in one series."""
+
+    repeat_word: ClassVar[str]
+    """What a repeat is called."""
+
+    delta: float
+    confidence: float
+    state: Literal["reached", "still pays", "undecided", "no data"]
+    """Still pays: the largest doubling measured is shown to gain at least delta. Undecided: neither is shown."""
+    threshold_num_envs: int | None
+    threshold_lowest: int | None
+    """The threshold's interval; None without any doubling."""
+    threshold_highest: int | None
+    """None: the measurements set no upper end."""
+    largest_num_envs: int | None
+    """The largest num_envs that was measured."""
+    still_gains: float | None
+    """With state "still pays": lower bound of the largest doubling's gain."""
+    more_repeats: int | None
+    """If undecided: more repeats (or seeds) of each point that would decide with 80% power, if the estimates are true; None: over 200,
+    or another doubling is needed."""
+    resumes_at: list[int]
+    """Later num_envs whose measured doubling gains more than delta again."""
+    gains: list[Gain]
+    method: str
+    notes: list[str]
+    statement: str
+    """The verdict in one sentence."""
+
+    @property
+    def named(self) -> Gain | None:
+        """The doubling from the threshold, or else the largest one; None without one."""
+        at_threshold = (gain for gain in self.gains if gain.num_envs == self.threshold_num_envs)
+        return next(at_threshold, self.gains[-1] if self.gains else None)
+
+    @staticmethod
+    def fields(
+        series: Series,
+        decision: Decision,
+        sizes: Collection[int],
+        delta: float,
+        confidence: float,
+        share: Callable[[float], float],
+    ) -> dict[str, Any]:
+        """Return all fields that follow from a decision over the measured `sizes`; `share` as in `Gain.of`."""
+        return {
+            **series._asdict(),
+            "delta": delta,
+            "confidence": confidence,
+            "state": decision.state if sizes else "no data",
+            "threshold_num_envs": decision.threshold,
+            "threshold_lowest": decision.lowest,
+            "threshold_highest": decision.highest,
+            "largest_num_envs": max(sizes, default=None),
+            "still_gains": None if decision.still_pays is None else share(decision.still_pays),
+            "more_repeats": decision.more_repeats,
+            "resumes_at": list(decision.resumes_at),
+            "gains": [Gain.of(doubling, share) for doubling in decision.doublings],
+        }
