@@ -71,7 +71,7 @@ def following(question: Question, records: Sequence[Record]) -> tuple[dict[Point
 
     A point is measured if a part of it, or another point with its rollout, could not be. Two kinds of points are measured until they have
     tested the law: one of each horizon, and of each rollout larger than any at the smallest horizon the one with most environments.
-    A point whose test was off is tested again. If the law does not hold, no point is composed.
+    A point whose test was too far off is tested again. If the law does not hold, no point is composed.
     """
     composition = compose(records)
     if composition.missed:

@@ -59,8 +59,7 @@ def _gather_normalized(
 ) -> torch.Tensor:
     checks.check_indices("places", places, history.numel())
     if not launch.are_words(frames) or history.numel() >= 2**31:
-        chosen = frames_of(history, places, stacked)
-        images, image_sums = (tensor.flatten(0, 1)[chosen].flatten(1, 2) for tensor in (frames, sums))
+        images, image_sums = (gather(tensor, history, places, stacked) for tensor in (frames, sums))
         return operations.normalized_by(images, image_sums, dtype)
     channels, height, width = frames.shape[2:]
     out = _gathered(frames, places, stacked, dtype)

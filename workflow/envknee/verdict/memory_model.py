@@ -61,17 +61,13 @@ def memory_terms(fit: Fit, confidence: float) -> list[MemoryTerm]:
     """Return the parts of the fitted model, each with its interval, which is at least 0 and spans both kinds of noise."""
     terms = []
     for column in fit.columns:
-        ends = [
-            max(
-                float(model.values[column])
-                + side * model.reach(confidence) * math.sqrt(max(covariance[column, column], 0.0)),
-                0.0,
-            )
+        spans = [
+            (float(model.values[column]), model.reach(confidence) * math.sqrt(max(covariance[column, column], 0.0)))
             for model, covariance in fit.with_noise
-            for side in (-1, 1)
         ]
         gb = float(fit.values[column])
-        lower, upper = min(ends, default=None), max(ends, default=None)
+        lower = min((max(value - width, 0.0) for value, width in spans), default=None)
+        upper = max((max(value + width, 0.0) for value, width in spans), default=None)
         terms.append(MemoryTerm(name=TERMS[column], gb=gb, gb_lower=lower, gb_upper=upper))
     return terms
 
