@@ -363,7 +363,7 @@ class Processes:
 class Composed:
     """Each repeat is one process that measures all `SIZES` at a horizon, from which FPS at the double horizon are composed.
 
-    The first process measures two sizes there, too, which test the law. One that was too far off is measured again. Half of an iteration
+    The first process measures the largest size there, too, which tests the law. If it was too far off, it is measured again. Half of an iteration
     at the largest size is learning.
     """
 
@@ -381,7 +381,7 @@ class Composed:
         learns_s = 0.5 / max(fps)
         off = dict(zip(SIZES, self.off * generator.uniform(-1.0, 1.0, len(SIZES)), strict=True))
         found: dict[int, list[float]] = {size: [] for size in SIZES}
-        tests: dict[Point, list[float]] = {Point(size, horizon, None): [] for size in (SIZES[-3], SIZES[-1])}
+        tests: dict[Point, list[float]] = {Point(size, horizon, None): [] for size in SIZES[-1:]}
         for number in range(repeats):
             common = self.spread * math.sqrt(self.rho) * generator.standard_normal()
             own = self.spread * math.sqrt(1.0 - self.rho) * generator.standard_normal((3, len(SIZES)))

@@ -25,7 +25,7 @@ from test_ask import dice, measured, play
 
 SIZES, HORIZONS = [64, 128, 256, 512, 1024], [8, 16, 32]
 
-TESTS = {Point(256, 16, None), Point(128, 32, None), Point(1024, 16, None)}
+TESTS = {Point(128, 32, None), Point(1024, 16, None)}
 """Points that test the law in the first repeat."""
 
 
@@ -88,7 +88,7 @@ def test_a_point_follows_from_the_steps_of_its_num_envs_and_from_rollouts_like_i
     assert parts_of([Point(64, 8, 32), Point(64, 16, 32), other_batch_size]) == {}
 
 
-def test_a_first_repeat_measures_one_horizon_and_a_test_of_each_other_one_and_of_each_larger_rollout():
+def test_a_first_repeat_measures_one_horizon_and_tests_each_larger_rollout_and_each_horizon_without_one():
     composed = study()
     requests, records = play(composed, law())
     alone = {Point(n, 8, None) for n in SIZES}
@@ -118,7 +118,7 @@ def test_composed_fps_are_those_of_the_law_and_the_verdict_has_every_size_of_eac
     assert [point.composed for point in by_horizon[32].points] == [3, 2, 3, 3, 0]
     (note,) = [note for note in by_horizon[32].notes if "composed" in note]
     assert note.startswith("64, 128, 256, 512 environments: FPS composed from times at horizon 8")
-    assert "at most 0.0% off where measured, too (128 × 32, 256 × 16, 1,024 × 16). Every bound allows for 2.0%" in note
+    assert "at most 0.0% off where measured, too (128 × 32, 1,024 × 16). Every bound allows for 2.0%" in note
     assert not any("composed" in note for note in by_horizon[8].notes)
 
 
@@ -157,11 +157,11 @@ def test_a_test_that_met_a_busy_moment_is_repeated_and_its_median_counts():
 
     requests, records = play(once, disturbed)
     assert [Point(128, 32, None) in ran(requests, repeat) for repeat in range(3)] == [True, True, True]
-    assert Point(256, 16, None) not in ran(requests, 1), "it was not far off"
+    assert Point(1024, 16, None) not in ran(requests, 1), "it was not far off"
     composition = compose([*records.values()])
     assert composition.error is not None and composition.error < 0.004 and composition.used
     (note,) = [note for note in limits(records, once)[32].notes if "composed" in note]
-    assert "off, by the median of several tests, where measured, too (128 × 32, 256 × 16, 1,024 × 16)" in note
+    assert "off, by the median of several tests, where measured, too (128 × 32, 1,024 × 16)" in note
 
 
 def test_points_that_are_measured_for_the_first_time_count_in_what_a_repeat_will_take():

@@ -70,7 +70,7 @@ def following(question: Question, records: Sequence[Record]) -> tuple[dict[Point
     """Return the points that are composed in this repeat and those that test the law, with their parts. Every other one is measured.
 
     A point is measured if a part of it, or another point with its rollout, could not be. Two kinds of points are measured until they have
-    tested the law: one of each horizon, and of each rollout larger than any at the smallest horizon the one with most environments.
+    tested the law: of each rollout larger than any at the smallest horizon the one with most environments, and one of each other horizon.
     A point whose test was too far off is tested again. If the law does not hold, no point is composed.
     """
     composition = compose(records)
@@ -84,15 +84,18 @@ def following(question: Question, records: Sequence[Record]) -> tuple[dict[Point
         for point, parts in parts_of(question.points).items()
         if not parts.points & bad and (rollout_of(point), point.batch_size) not in too_large
     }
-    groups: dict[tuple[str, int, int | None], list[Point]] = {}
+    groups: dict[tuple[bool, int, int | None], list[Point]] = {}
     for point, parts in composed.items():  # by ascending num_envs at each horizon
-        same = ("rollout", rollout_of(point)) if parts.extrapolate else ("horizon", point.horizon)
-        groups.setdefault((same[0], same[1], point.batch_size), []).append(point)
+        size = rollout_of(point) if parts.extrapolate else point.horizon
+        groups.setdefault((parts.extrapolate, size, point.batch_size), []).append(point)
     tests = composition.doubted
-    for (kind, *_), group in groups.items():
-        if not composition.tests.keys() & set(group):
-            # Of a horizon the second largest: half the time, and as good a test.
-            tests.add(max(group) if kind == "rollout" else group[-2:][0])
+    for (extrapolates, size, batch_size), group in sorted(groups.items(), key=lambda item: not item[0][0]):
+        tested = {point for point in composition.tests.keys() | tests if point.batch_size == batch_size}
+        if extrapolates and not tested & {*group}:
+            tests.add(max(group))
+        # Of a horizon the second largest: half the time, and as good a test. A larger rollout that is tested there will do.
+        elif not extrapolates and size not in {point.horizon for point in tested}:
+            tests.add(group[-2:][0])
     return (
         {point: parts for point, parts in composed.items() if point not in tests},
         {point: parts for point, parts in composed.items() if point in tests},
