@@ -98,7 +98,7 @@ class AccumulatingPPO(PPO):
             RuntimeError: PyTorch's out-of-memory error, when not even single transitions fit, or when it came outside of those passes:
                 smaller parts cannot help the optimizer.
         """
-        if not self.learns_by_places and self.micro_batches == 1 and self.is_out_of_memory is None:
+        if self._learns_whole and not self.learns_by_places:
             return super().update()
 
         observations: Any = self.storage.observations.flatten(0, 1)
@@ -121,6 +121,11 @@ class AccumulatingPPO(PPO):
             self.while_gpu_learns()
         means = (sums / num_updates).tolist()
         return dict(zip(("value", "surrogate", "entropy"), means, strict=True))
+
+    @property
+    def _learns_whole(self) -> bool:
+        """Whether mini-batches have one part, and stay so when memory runs out."""
+        return self.micro_batches == 1 and self.is_out_of_memory is None
 
     @property
     def _mini_batch_size(self) -> int:
