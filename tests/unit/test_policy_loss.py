@@ -1,7 +1,5 @@
 """The kernel of PPO's losses: each term and each gradient is that of PyTorch, at every side of every clip."""
 
-from typing import Any
-
 import pytest
 import torch
 from envknee.lean.policy_loss import Rollout, Weights, losses
@@ -10,7 +8,7 @@ from torch.distributions import Normal, kl_divergence
 TRANSITIONS, SIZE, ACTIONS = 600, 400, 3
 
 
-def drawn() -> tuple[Any, torch.Tensor, Rollout]:
+def drawn() -> tuple[list[torch.Tensor], torch.Tensor, Rollout]:
     """Return predictions [SIZE, ...], places and a rollout whose ratios and values lie within and beyond the clips."""
     torch.manual_seed(0)
     means, values = torch.randn(TRANSITIONS, ACTIONS), torch.randn(TRANSITIONS, 1)
@@ -51,7 +49,7 @@ def in_pytorch(
 def test_terms_and_gradients_are_pytorchs(is_clipped: bool):
     weights = Weights(0.2, 1.5, 0.03, is_clipped)
     predicted, places, rollout = drawn()
-    terms, gradients = losses(*predicted, places, rollout, weights, SIZE)
+    terms, gradients = losses(predicted[0], predicted[1], predicted[2], places, rollout, weights, SIZE)
     expected = in_pytorch(predicted, places, rollout, weights)
     torch.testing.assert_close(terms, torch.stack(expected), rtol=1e-5, atol=2e-6)
     assert (terms[3, :20] == 0.0).all() and (terms[3, 20:] > 0.0).all()
@@ -66,6 +64,7 @@ def test_what_is_not_a_number_stays_none(number: int):
     predicted, places, rollout = drawn()
     with torch.no_grad():
         predicted[number][7] = torch.nan
-    terms, gradients = losses(*predicted, places, rollout, Weights(0.2, 1.0, 0.01, True), SIZE)
+    weights = Weights(0.2, 1.0, 0.01, True)
+    terms, gradients = losses(predicted[0], predicted[1], predicted[2], places, rollout, weights, SIZE)
     assert gradients[number][7].isnan().all() and gradients[number][8:].isfinite().all()
     assert terms[0 if number == 2 else 1, 7].isnan() and terms[:, 8:].isfinite().all()
