@@ -11,7 +11,7 @@ from envknee.record.schema import Record
 from envknee.study.paths import TrialFolder
 from envknee.trainers import load
 from records import known
-from trained import a_request, refusal
+from trained import a_learning_trial, a_request, refusal
 
 pytest.importorskip("skrl", reason="trainer: skrl_sac is optional: make setup TRAINERS=all")
 
@@ -31,11 +31,8 @@ class TestSac(TrainerTests):
 
     def asked(self) -> dict[str, Any]:
         """Ask for three iterations of 8 steps, the first of which fills the buffer; 40 does not divide the rollout of 64."""
-        return {
-            **STATE, "kind": "learning", "num_envs": 8, "horizon": 8, "batch_size": 40, "iterations": None,
-            "target_reward": -100.0, "target_episodes": 8, "budget_s": 120.0, "deterministic": True,
-            "overrides": {"env.episode_length_s": 0.2, "agent.replay_transitions": REPLAY, "agent.agent.gradient_steps": 2},
-        }  # fmt: skip
+        overrides = {"env.episode_length_s": 0.2, "agent.replay_transitions": REPLAY, "agent.agent.gradient_steps": 2}
+        return a_learning_trial(24, **STATE | {"batch_size": 40, "overrides": overrides})
 
     def launched(self, trial: TrialFolder) -> Record:
         """Note the size of each batch that is drawn from the buffer, in a file beside the trial's folder."""
@@ -66,9 +63,7 @@ class TestSac(TrainerTests):
             assert min(known(row.phases_s)[phase] for phase in ("physics", "observation", "inference", "storage")) > 0
             assert row.learning_rate == pytest.approx(1e-3)
         for row in rows[1:]:
-            assert (
-                row.phases_s is not None and row.phases_s["learning"] == pytest.approx(row.learn_s) and row.learn_s > 0
-            )
+            assert known(row.phases_s)["learning"] == pytest.approx(row.learn_s) and row.learn_s > 0
             assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
 
     def test_the_replay_buffer_is_what_the_record_says(self, trained: tuple[TrialFolder, Record]) -> None:

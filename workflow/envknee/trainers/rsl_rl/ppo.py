@@ -111,11 +111,7 @@ class LeanPPO(AccumulatingPPO):
         return [model for model in (self.actor, self.critic) if isinstance(model, LeanCNNModel)]
 
     def _decide_steps(self) -> None:
-        """Decide the steps that are None, by this agent and device.
-
-        Raises:
-            UserError: when `fused` is asked for, but this agent or device cannot use it.
-        """
+        """Decide the steps that are None, by this agent and device. Refuses `fused` where it cannot be."""
         both, models = (self.actor, self.critic), self._lean_models
         others = [model for model in both if getattr(model, "obs_groups_2d", []) and model not in models]
         reasons = [model.unfit_for_fused() for model in models]
