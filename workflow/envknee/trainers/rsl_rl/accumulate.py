@@ -42,13 +42,9 @@ class AccumulatingPPO(PPO):
     """Whether every update, even in one part, reads observations by their places (flat indices) in the rollout (`_observed`)."""
 
     micro_batches: int = 1
-    """Current number of parts per mini-batch; a retry raises it for good. Set by `use_micro_batches`."""
-
     is_out_of_memory: Callable[[BaseException], bool] | None = None
-    """Recognizes errors to retry with smaller parts. Set by `use_micro_batches`."""
-
     on_split: Callable[[int], None] | None = None
-    """Called with the new number of parts before a retry. Set by `use_micro_batches`."""
+    """Set by `use_micro_batches`, which explains them. A retry raises `micro_batches` for good."""
 
     while_gpu_learns: Callable[[], None] | None = None
     """Called in each update once all its work is queued, before the CPU waits for the GPU. Not in upstream's own update."""
@@ -272,10 +268,7 @@ class AccumulatingPPO(PPO):
         """Put the actor and the random generators into the state after upstream's forward pass of the whole mini-batch.
 
         That pass samples actions, so without this the next rollout would draw other actions than after a stock update. Upstream also logs
-        the standard deviation of the last mini-batch (`output_std`).
-
-        Args:
-            params: for each part, the distribution's parameters in the order of torch.distributions
+        the standard deviation of the last mini-batch (`output_std`). `params` are each part's, in the order of torch.distributions.
         """
         distribution: Any = self._raw_actor.distribution
         whole = (torch.cat(param) for param in zip(*params, strict=True))

@@ -124,14 +124,7 @@ class GroupNetwork(nn.Module):
     def __init__(
         self, shapes: list[torch.Size], cnn: dict[str, Any] | None, hidden: list[int], activation: str, out: int
     ) -> None:
-        """Create the layers.
-
-        Args:
-            shapes: of each observation group, for one environment: [channels, height, width] or [numbers]
-            cnn: RSL-RL's `cnn_cfg`
-            hidden: widths of the MLP's hidden layers
-            activation: name of the MLP's activation
-            out: number of outputs
+        """Create the layers for observation groups of `shapes` [channels, height, width] or [numbers]; `cnn` is RSL-RL's `cnn_cfg`.
 
         Raises:
             UserError: when a group is neither a vector nor an image, or an image comes without `cnn`.
