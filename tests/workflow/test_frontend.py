@@ -41,10 +41,8 @@ def put(simulated: Any, state: dict[str, torch.Tensor], chosen: torch.Tensor) ->
     """Let the joints of some environments be those of a state."""
     robot = simulated.scene["cartpole"]
     ids = chosen.to(torch.int32).to(simulated.device)
-    for kind, write in (
-        ("position", robot.write_joint_position_to_sim_index),
-        ("velocity", robot.write_joint_velocity_to_sim_index),
-    ):
+    for kind in ("position", "velocity"):
+        write = getattr(robot, f"write_joint_{kind}_to_sim_index")
         write(**{kind: state[kind][chosen.cpu()].to(simulated.device)}, env_ids=ids)
 
 
@@ -107,11 +105,7 @@ def test_both_frontends_give_the_same_from_the_same_states(tmp_path: Path, devic
 
 
 @pytest.mark.parametrize(
-    ("task", "words"),
-    [
-        ("Isaac-Cartpole-Camera", "warp twin"),
-        ("Envknee-Cartpole-Dual-Camera-Direct", "Envknee-Cartpole-Dual-Camera-Direct"),
-    ],
+    ("task", "words"), [("Isaac-Cartpole-Camera", "warp twin"), (tasks.DUAL_CAMERA, tasks.DUAL_CAMERA)]
 )
 def test_a_task_without_a_twin_is_told_in_a_sentence(tmp_path: Path, task: str, words: str):
     request = read_model(a_trial(tmp_path / "trial", frontend="warp", task_id=task).request, Request, "")
