@@ -23,25 +23,18 @@ ROWS = {"source": "csv", "path": "log.csv", "step": "iterations", "names": {"fps
 
 def a_study(arm: dict[str, Any] | None = None, command: dict[str, Any] | None = None, **sections: Any) -> Any:
     whole = {"argv": ["train"], "rows": ROWS} | (command or {})
+    arms = {"mine": {"trainer": "command", "command": whole} | (arm or {})}
     throughput = {"num_envs": [8, 16], "horizon": 4, "batch_size": 16}
-    return parse_study(
-        {
-            "study": "demo",
-            "arms": {"mine": {"trainer": "command", "command": whole} | (arm or {})},
-            "throughput": throughput,
-        }
-        | sections
-    )
+    return parse_study({"study": "demo", "arms": arms, "throughput": throughput} | sections)
 
 
-def a_request(**command: Any) -> Any:
-    return ask.request_for(a_study(command=command), Slot(0, "mine", "throughput", 0, 0), Point(16, 4, 16), None)
+def a_request(study: Any, num_envs: int = 16) -> Any:
+    return ask.request_for(study, Slot(0, "mine", "throughput", 0, 0), Point(num_envs, 4, 16), None)
 
 
 def test_placeholders_are_filled_and_other_braces_stay():
-    request = a_request(
-        argv=["train", "n={num_envs}", '{"a": 1}', "{{num_envs}}", "M={num_mini_batches}", "F={frames}"]
-    )
+    told = ["train", "n={num_envs}", '{"a": 1}', "{{num_envs}}", "M={num_mini_batches}", "F={frames}"]
+    request = a_request(a_study(command={"argv": told}))
     argv = program.arguments(request, Path("/run"), gpus=0)
     assert argv == ["train", "n=16", '{"a": 1}', "{num_envs}", "M=4", f"F={(1 + 5 + 1) * 64}"]
     assert program.values(request, Path("/run"), gpus=1).keys() == PLACEHOLDERS.keys() - {*OF_A_RULE}
@@ -130,10 +123,7 @@ def test_a_rule_reaches_the_program_by_its_arguments(tmp_path: Path):
         command={"argv": ["train", "--envs={num_envs}", "--lr={learning_rate}", "--batch={batch_size}"]},
         throughput={"num_envs": [8, 32], "horizon": 4, "batch_size": 16},
     )
-    arguments = []
-    for num_envs in (8, 32):
-        request = ask.request_for(study, Slot(0, "mine", "throughput", 0, 0), Point(num_envs, 4, 16), None)
-        arguments.append(program.arguments(request, tmp_path, gpus=0)[1:])
+    arguments = [program.arguments(a_request(study, num_envs), tmp_path, gpus=0)[1:] for num_envs in (8, 32)]
     assert arguments == [["--envs=8", "--lr=0.001", "--batch=16"], ["--envs=32", "--lr=0.002", "--batch=64"]]
 
 
@@ -147,9 +137,8 @@ def test_a_program_that_is_not_there_is_told(tmp_path: Path):
 
 
 def test_an_archive_that_would_run_a_command_needs_trust():
-    assert [(entry.does, entry.value) for entry in reach_of(a_study()) if entry.field.endswith("command")] == [
-        ("runs", "train")
-    ]
+    commands = [entry for entry in reach_of(a_study()) if entry.field.endswith("command")]
+    assert [(entry.does, entry.value) for entry in commands] == [("runs", "train")]
 
 
 def test_episodes_between_two_rows_belong_to_the_later_one():

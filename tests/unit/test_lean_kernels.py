@@ -21,33 +21,26 @@ ROLLOUT: dict[str, Any] = {
 }
 
 
-def a_rollout(
-    steps: int, envs: int, frames: int, channels: int, height: int, width: int, seed: int, device: str
-) -> dict[str, Any]:
+SIDE, SEED, DEVICE = st.integers(1, 20), st.integers(0, 2**31), st.sampled_from(DEVICES)
+
+
+def bytes_like(shape: Sequence[int], random: torch.Generator, device: str = "cpu", end: int = 256) -> torch.Tensor:
+    return torch.randint(0, end, shape, dtype=torch.uint8, generator=random).to(device)
+
+
+def sums_of(frames: torch.Tensor) -> torch.Tensor:
+    """Return the sums of planes [..., h, w] by Warp, or by PyTorch where that is meant for them."""
+    sums = torch.empty(frames.shape[:3], dtype=torch.int64, device=frames.device)
+    operations.plane_sums(frames.flatten(0, 2).flatten(1), sums.view(-1))
+    return sums
+
+
+def a_rollout(frames: int, channels: int, height: int, width: int, seed: int, device: str = "cpu") -> dict[str, Any]:
+    """Return a rollout of three environments and five steps, as `gather_normalized` takes it."""
     random = torch.Generator().manual_seed(seed)
-    shape = (steps + frames - 1, envs, channels, height, width)
-    images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=random).to(device)
-    sums = torch.empty(shape[:3], dtype=torch.int64, device=device)
-    operations.plane_sums(images.flatten(0, 2).flatten(1), sums.view(-1))
-    history = torch.randint(0, frames, (steps, envs), dtype=torch.uint8, generator=random).to(device)
-    places = torch.randperm(steps * envs, generator=random).to(device)
-    return {"frames": images, "sums": sums, "history": history, "places": places, "stacked": frames}
-
-
-@st.composite
-def rollouts(draw: st.DrawFn, devices: Sequence[str] = DEVICES) -> dict[str, Any]:
-    sides = st.integers(1, 20)
-    seed, device = draw(st.integers(0, 2**31)), draw(st.sampled_from(devices))
-    return a_rollout(5, 3, draw(st.integers(1, 8)), draw(st.integers(1, 5)), draw(sides), draw(sides), seed, device)
-
-
-@settings(deadline=None, max_examples=15)
-@given(rollout=rollouts(["cpu"]))
-def test_frames_of_floats_are_gathered_alike(rollout: dict[str, Any]) -> None:
-    sums = rollout.pop("sums")
-    stacks = gather(**rollout)
-    assert stacks.dtype == torch.uint8
-    assert torch.equal(normalized(stacks), gather_normalized(**rollout, sums=sums))
+    images = bytes_like((5 + frames - 1, 3, channels, height, width), random, device)
+    history, places = bytes_like((5, 3), random, device, end=frames), torch.randperm(15, generator=random).to(device)
+    return {"frames": images, "sums": sums_of(images), "history": history, "places": places, "stacked": frames}
 
 
 def astray(tensor: torch.Tensor) -> torch.Tensor:
@@ -66,9 +59,8 @@ def as_a_camera_gives(images: torch.Tensor, channels: int) -> torch.Tensor:
 
 @settings(deadline=None, max_examples=40)
 @given(
-    frames=st.integers(1, 8), envs=st.integers(1, 5), height=st.integers(1, 20), width=st.integers(1, 20),
-    channels=st.integers(1, 4), pixel=st.integers(1, 4), dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float16]),
-    seed=st.integers(0, 2**31), device=st.sampled_from(DEVICES),
+    frames=st.integers(1, 8), envs=st.integers(1, 5), height=SIDE, width=SIDE, channels=st.integers(1, 4),
+    pixel=st.integers(1, 4), dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float16]), seed=SEED, device=DEVICE,
 )  # fmt: skip
 def test_words_give_what_pixels_give_to_the_bit(
     frames: int, envs: int, height: int, width: int, channels: int, pixel: int, dtype: torch.dtype, seed: int, device: str
@@ -77,8 +69,7 @@ def test_words_give_what_pixels_give_to_the_bit(
     channels = min(channels, pixel)  # RGB as a view of RGBA, for one
     words, plain, both = (LeanFrameStack(envs, frames, device) for _ in range(3))
     for step in range(2 * frames + 3):
-        images = torch.randint(0, 256, (envs, height, width, pixel), dtype=torch.uint8, generator=random).to(device)
-        images = as_a_camera_gives(images, channels)
+        images = as_a_camera_gives(bytes_like((envs, height, width, pixel), random, device), channels)
         expected = plain(astray(images))
         stacked = words(images)
         assert torch.equal(stacked, expected)
@@ -96,28 +87,26 @@ def test_words_give_what_pixels_give_to_the_bit(
 
 
 @settings(deadline=None, max_examples=25)
-@given(rollout=rollouts())
+@given(rollout=st.builds(a_rollout, st.integers(1, 8), st.integers(1, 5), SIDE, SIDE, SEED, DEVICE))
 def test_so_does_a_rollout(rollout: dict[str, Any]) -> None:
     plain: dict[str, Any] = rollout | {"frames": astray(rollout["frames"])}
-    sums = torch.empty_like(rollout["sums"])
-    operations.plane_sums(plain["frames"].flatten(0, 2).flatten(1), sums.view(-1))
-    assert torch.equal(rollout["sums"], sums)
-    assert torch.equal(sums, rollout["frames"].sum((3, 4)))
+    sums = rollout["frames"].sum((3, 4))
+    assert torch.equal(rollout["sums"], sums) and torch.equal(sums_of(plain["frames"]), sums)
+    stacks = gather(rollout["frames"], rollout["history"], rollout["places"], rollout["stacked"])
+    assert stacks.dtype == torch.uint8 and torch.equal(normalized(stacks), gather_normalized(**rollout))
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         assert torch.equal(gather_normalized(**rollout, dtype=dtype), gather_normalized(**plain, dtype=dtype))
 
 
 @settings(deadline=None, max_examples=25)
 @given(
-    frames=st.integers(1, 4), envs=st.integers(1, 5), channels=st.integers(1, 4), height=st.integers(1, 20),
-    width=st.integers(1, 20), seed=st.integers(0, 2**31), device=st.sampled_from(DEVICES),
+    frames=st.integers(1, 4), envs=st.integers(1, 5), channels=st.integers(1, 4), height=SIDE, width=SIDE, seed=SEED,
+    device=DEVICE,
 )  # fmt: skip
 def test_the_newest_frame_is_kept_with_its_sums(
     frames: int, envs: int, channels: int, height: int, width: int, seed: int, device: str
 ) -> None:
-    random = torch.Generator().manual_seed(seed)
-    shape = (envs, frames * channels, height, width)
-    stacked = torch.randint(0, 256, shape, dtype=torch.uint8, generator=random).to(device)
+    stacked = bytes_like((envs, frames * channels, height, width), torch.Generator().manual_seed(seed), device)
     expected = stacked[:, -channels:]
     for stacks in (stacked, astray(stacked)):
         newest = torch.full((envs, channels, height, width), 7, dtype=torch.uint8, device=device)
@@ -127,10 +116,9 @@ def test_the_newest_frame_is_kept_with_its_sums(
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(
-    ("height", "width"), [(16, 16), (96, 96), (1024, 1024), (1025, 1024)]
-)  # to the end of STRETCH, and beyond
+@pytest.mark.parametrize(("height", "width"), [(16, 16), (96, 96), (1024, 1024), (1025, 1024)])
 def test_every_byte_is_divided_as_ieee_754_says(height: int, width: int, device: str) -> None:
+    """Also where a plane is as long as STRETCH, and longer."""
     pixels = torch.arange(height * width).view(1, height, width, 1) % 256
     images = torch.cat([pixels, pixels.flip(1), torch.full_like(pixels, 255), pixels], -1).byte()[..., :3].to(device)
     # On a CPU, since PyTorch multiplies by 1 / 255 on a GPU.
@@ -208,14 +196,14 @@ def test_so_is_what_does_not_fit_a_rollout(
 
 
 def test_compiled_code_gives_the_same():
-    rollout = a_rollout(3, 2, 2, 3, 8, 8, 0, "cpu")
+    rollout = a_rollout(2, 3, 8, 8, seed=0)
     stack, plain = LeanFrameStack(3, 2, "cpu"), LeanFrameStack(3, 2, "cpu")
     random = torch.Generator().manual_seed(0)
     network = torch.compile(lambda x: 2.0 * normalized(x), backend="eager", fullgraph=True)
     learner = torch.compile(lambda **words: gather_normalized(**words).relu(), backend="aot_eager", fullgraph=True)
     compiled = torch.compile(stack, backend="eager")
     for _ in range(3):
-        frame = torch.randint(0, 256, (3, 6, 6, 4), dtype=torch.uint8, generator=random)[..., :3]
+        frame = bytes_like((3, 6, 6, 4), random)[..., :3]
         stacked = compiled(frame)
         assert torch.equal(stacked, plain(frame))
         assert torch.equal(network(stacked), 2.0 * normalized(stacked))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -159,29 +160,25 @@ def assert_same(trained: Trained, expected: Trained, tolerance: float = 1e-10) -
     assert trained.algorithm.storage.step == 0  # ready for the next rollout
 
 
-def run_out_of_memory(device: str = "cpu") -> None:
+def with_stock(*models: Any, **settings: Any) -> tuple[Any, Trained]:
+    """Return our algorithm, and what stock PPO learns; takes the arguments of `make`."""
+    return make(OURS, *models, **settings), train(make("PPO", *models, **settings))
+
+
+def run_out_of_memory(device: Any = "cpu") -> None:
     """Raise what PyTorch raises when memory runs out."""
     torch.empty(2**60, dtype=torch.uint8, device=device)
 
 
-def limit_forward(network: torch.nn.Module, transitions: int) -> None:
-    """Let learning run out of memory in forward passes of more than so many transitions."""
-
-    def check(module: torch.nn.Module, inputs: tuple[torch.Tensor]) -> None:
-        if torch.is_grad_enabled() and len(inputs[0]) > transitions:
-            run_out_of_memory(str(inputs[0].device))
-
-    network.register_forward_pre_hook(check)
+def limit(transitions: int, *given: Any) -> None:
+    """Run out of memory, as a hook of a network that learns, if its last tensor has more than so many transitions."""
+    (tensor,) = given[-1]
+    if len(tensor) > transitions and not torch.is_inference_mode_enabled():
+        run_out_of_memory(tensor.device)
 
 
 def limit_backward(network: torch.nn.Module, transitions: int) -> None:
-    """Let learning run out of memory in backward passes of more than so many transitions."""
-
-    def check(module: torch.nn.Module, gradients: Any, output_gradients: Any) -> None:
-        if len(output_gradients[0]) > transitions:
-            run_out_of_memory(str(output_gradients[0].device))
-
-    network.register_full_backward_hook(check)
+    network.register_full_backward_hook(partial(limit, transitions))
 
 
 def test_parts_are_all_of_it_and_nearly_equal():
@@ -237,8 +234,7 @@ def test_every_distribution_and_normalized_observations(distribution):
     # rounding happens to make it positive, in the first mini-batch of every stock update.
     is_gaussian = distribution["class_name"] == "GaussianDistribution"
     settings: dict[str, Any] = ADAPTIVE if is_gaussian else {"entropy_coef": 0.005}
-    expected = train(make("PPO", actor, critic, **settings))
-    algorithm = make(OURS, actor, critic, **settings)
+    algorithm, expected = with_stock(actor, critic, **settings)
     algorithm.use_micro_batches(5)
     assert_same(train(algorithm), expected)
 
@@ -249,8 +245,7 @@ def test_every_distribution_and_normalized_observations(distribution):
 def test_a_camera_policy(device, share_cnn_encoders):
     critic = {**CAMERA_ACTOR, "distribution_cfg": None} if share_cnn_encoders else CRITIC
     settings = {"device": device, "share_cnn_encoders": share_cnn_encoders, **ADAPTIVE}
-    expected = train(make("PPO", CAMERA_ACTOR, critic, **settings))
-    algorithm = make(OURS, CAMERA_ACTOR, critic, **settings)
+    algorithm, expected = with_stock(CAMERA_ACTOR, critic, **settings)
     algorithm.use_micro_batches(3)
     assert_same(train(algorithm), expected)
 
@@ -262,16 +257,14 @@ DESCENT: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 0.1, "max_grad_n
 
 @pytest.mark.parametrize("actor", [STATE_ACTOR, CAMERA_ACTOR], ids=["state", "camera"])
 def test_float32(actor):
-    expected = train(make("PPO", actor, **DESCENT))
-    algorithm = make(OURS, actor, **DESCENT)
+    algorithm, expected = with_stock(actor, **DESCENT)
     algorithm.use_micro_batches(4)
     assert_same(train(algorithm), expected, 1e-5)
 
 
 def test_mixed_precision_is_kept():
     settings = DESCENT | {"use_mixed_precision": True, "learning_rate": 0.01}
-    expected = train(make("PPO", CAMERA_ACTOR, **settings))
-    algorithm = make(OURS, CAMERA_ACTOR, **settings)
+    algorithm, expected = with_stock(CAMERA_ACTOR, **settings)
     algorithm.use_micro_batches(4)
     learned_in = set()
     algorithm.actor.mlp.register_forward_hook(
@@ -283,8 +276,7 @@ def test_mixed_precision_is_kept():
 
 @pytest.mark.parametrize("armed", [False, True], ids=["stock", "ready to split"])
 def test_one_micro_batch_is_stock_to_the_last_bit(armed):
-    expected = train(make("PPO", CAMERA_ACTOR, **ADAPTIVE))
-    algorithm = make(OURS, CAMERA_ACTOR, **ADAPTIVE)
+    algorithm, expected = with_stock(CAMERA_ACTOR, **ADAPTIVE)
     algorithm.use_micro_batches(1, is_out_of_memory if armed else None)
     assert_same(train(algorithm), expected, 0.0)
 
@@ -292,19 +284,18 @@ def test_one_micro_batch_is_stock_to_the_last_bit(armed):
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("device", ["cpu", GPU])
 @pytest.mark.parametrize(
-    "limit",
+    "limited",
     [
-        lambda algorithm: limit_forward(algorithm.actor.mlp, 10),
-        lambda algorithm: limit_forward(algorithm.critic.mlp, 10),
+        lambda algorithm: algorithm.actor.mlp.register_forward_pre_hook(partial(limit, 10)),
+        lambda algorithm: algorithm.critic.mlp.register_forward_pre_hook(partial(limit, 10)),
         lambda algorithm: limit_backward(algorithm.actor.mlp[2], 10),  # the critic has its gradients by then
     ],
     ids=["actor's forward pass", "critic's forward pass", "backward pass"],
 )
-def test_what_does_not_fit_is_done_again_in_smaller_parts(limit, device):
+def test_what_does_not_fit_is_done_again_in_smaller_parts(limited, device):
     settings = {"device": device, "normalize_advantage_per_mini_batch": True, **ADAPTIVE}
-    expected = train(make("PPO", **settings))
-    algorithm = make(**settings)
-    limit(algorithm)
+    algorithm, expected = with_stock(**settings)
+    limited(algorithm)
     splits = []
     algorithm.use_micro_batches(1, is_out_of_memory, splits.append)
     assert_same(train(algorithm), expected)
@@ -315,8 +306,7 @@ def test_what_does_not_fit_is_done_again_in_smaller_parts(limit, device):
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("failing_call", [1, 2, 3, 11, 24])
 def test_memory_that_runs_out_in_the_middle_leaves_nothing_behind(failing_call):
-    expected = train(make("PPO", **ADAPTIVE))
-    algorithm = make(**ADAPTIVE)
+    algorithm, expected = with_stock(**ADAPTIVE)
     calls = []
 
     def fail_once(module: torch.nn.Module, inputs: tuple[torch.Tensor]) -> None:
@@ -345,22 +335,18 @@ def test_when_not_even_one_transition_fits_the_error_comes_out():
     assert not algorithm.optimizer.state
 
 
-def fail(error: Exception, *_: Any) -> None:
-    raise error
-
-
 @pytest.mark.parametrize("error", [ValueError("shapes"), RuntimeError("normal expects all elements of std >= 0.0")])
 def test_other_errors_come_out_at_once(error):
     algorithm = make()
     algorithm.use_micro_batches(2, is_out_of_memory, pytest.fail)
-    algorithm.critic.mlp[2].register_full_backward_hook(partial(fail, error))
+    algorithm.critic.mlp[2].register_full_backward_hook(mock.Mock(side_effect=error))
     with pytest.raises(type(error), match=str(error)):
         train(algorithm)
 
 
 def test_without_a_retry_memory_that_runs_out_comes_out():
     algorithm = make()
-    limit_forward(algorithm.actor.mlp, 10)
+    algorithm.actor.mlp.register_forward_pre_hook(partial(limit, 10))
     algorithm.use_micro_batches(2, on_split=pytest.fail)
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         train(algorithm)

@@ -1,6 +1,7 @@
 """Each step of the lean learner gives the update that stock PPO gives: RSL-RL's own PPO and networks, on the same frames."""
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,34 +29,41 @@ ADAPTIVE: dict[str, Any] = {"schedule": "adaptive", "desired_kl": 0.01, "learnin
 pytestmark = [pytest.mark.numerics, pytest.mark.usefixtures("one_thread")]
 
 
-def make(
-    steps: LearnerSteps | None, device: str = "cpu", actor_normalization: bool = False, **settings: Any
-) -> tuple[Any, LeanFrameStack]:
-    """Return PPO as OnPolicyRunner makes it (stock for no steps), and the stack that gives its frames."""
+def construct(
+    steps: LearnerSteps | None, obs: TensorDict, simulated: Any, device: str = "cpu", actor_reads: Sequence[str] = ("policy",),
+    critic_reads: Sequence[str] = ("critic",), actor_normalization: bool = False, **settings: Any,
+) -> Any:  # fmt: skip
+    """Return PPO as OnPolicyRunner makes it, with the same networks each time; stock for no steps."""
     torch.manual_seed(0)
-    stack = LeanFrameStack(NUM_ENVS, FRAMES, device)
-    obs = observe(stack, torch.Generator().manual_seed(9), stock=steps is None)
     name = "envknee.trainers.rsl_rl.ppo:Lean{}" if steps else "{}"
-    actor = {
-        "class_name": name.format("CNNModel"), "cnn_cfg": NETWORK,
-        "obs_normalization": actor_normalization, "hidden_dims": [16], "activation": "elu",
-        "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0},
-    }  # fmt: skip
+    cameras = {"class_name": name.format("CNNModel"), "cnn_cfg": NETWORK}
     cfg = {
         "algorithm": {
             "class_name": name.format("PPO"), "rnd_cfg": None, "symmetry_cfg": None, "num_learning_epochs": 2,
             "num_mini_batches": 4, "schedule": "fixed", "optimizer": "sgd", "learning_rate": 0.05,
             **({"steps": steps} if steps else {}), **settings,
         },
-        "actor": actor,
-        "critic": {"class_name": "MLPModel", "hidden_dims": [16], "activation": "elu"},
-        "obs_groups": {"actor": ["policy"], "critic": ["critic"]},
+        "actor": {
+            **cameras, "obs_normalization": actor_normalization, "hidden_dims": [16], "activation": "elu",
+            "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0},
+        },
+        "critic": {
+            **(cameras if len(critic_reads) > 1 else {"class_name": "MLPModel"}), "hidden_dims": [16], "activation": "elu",
+        },
+        "obs_groups": {"actor": [*actor_reads], "critic": [*critic_reads]},
         "num_steps_per_env": HORIZON,
         "multi_gpu": None,
     }  # fmt: skip
-    env: Any = SimpleNamespace(num_envs=NUM_ENVS, num_actions=1, unwrapped=SimpleNamespace(_frames=stack))
+    env: Any = SimpleNamespace(num_envs=NUM_ENVS, num_actions=1, unwrapped=simulated)
     kind: Any = LeanPPO if steps else PPO
-    return kind.construct_algorithm(obs, env, cfg, device), stack
+    return kind.construct_algorithm(obs, env, cfg, device)
+
+
+def make(steps: LearnerSteps | None, device: str = "cpu", **settings: Any) -> tuple[Any, LeanFrameStack]:
+    """Return what `construct` does for one camera, and the stack that gives its frames."""
+    stack = LeanFrameStack(NUM_ENVS, FRAMES, device)
+    obs = observe(stack, torch.Generator().manual_seed(9), stock=steps is None)
+    return construct(steps, obs, SimpleNamespace(_frames=stack), device, **settings), stack
 
 
 def observe(stack: LeanFrameStack, random: torch.Generator, stock: bool) -> TensorDict:
@@ -119,13 +127,8 @@ def rollout(algorithm: Any) -> list[torch.Tensor]:
     """Return all that a rollout keeps."""
     kept = algorithm.storage
     tensors = [value for value in vars(kept).values() if isinstance(value, torch.Tensor)]
-    return [
-        *tensors,
-        *kept.distribution_params,
-        *kept.frames.values(),
-        *kept.sums.values(),
-        *kept.observations.values(),
-    ]
+    groups = (kept.frames, kept.sums, kept.observations)
+    return [*tensors, *kept.distribution_params, *(tensor for group in groups for tensor in group.values())]
 
 
 @pytest.mark.parametrize("settings", [{}, ADAPTIVE | {"optimizer": "adam"}], ids=["sgd", "adam"])
@@ -174,21 +177,11 @@ def test_several_cameras_and_depth_are_learned_to_the_bit():
 
         terms = [SimpleNamespace(func=SimpleNamespace(_frames=stack)) for stack in stacks.values()]
         manager = SimpleNamespace(_group_obs_term_cfgs={"cameras": terms})
-        env: Any = SimpleNamespace(
-            num_envs=NUM_ENVS, num_actions=1, unwrapped=SimpleNamespace(observation_manager=manager)
-        )
-        name = "envknee.trainers.rsl_rl.ppo:Lean{}" if lean else "{}"
-        cfg = {
-            "algorithm": {"class_name": name.format("PPO"), "rnd_cfg": None, "symmetry_cfg": None,
-                          "num_learning_epochs": 2, "num_mini_batches": 3, "schedule": "fixed"},
-            "actor": {"class_name": name.format("CNNModel"), "cnn_cfg": NETWORK, "hidden_dims": [16],
-                      "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0}},
-            "critic": {"class_name": name.format("CNNModel"), "cnn_cfg": NETWORK, "hidden_dims": [16]},
-            "obs_groups": {"actor": ["front", "wrist", "depth"], "critic": ["critic", "wrist"]},
-            "num_steps_per_env": HORIZON, "multi_gpu": None,
-        }  # fmt: skip
-        torch.manual_seed(0)
-        algorithm: Any = (LeanPPO if lean else PPO).construct_algorithm(look(), env, cfg, "cpu")
+        algorithm = construct(
+            LearnerSteps() if lean else None, look(), SimpleNamespace(observation_manager=manager),
+            actor_reads=("front", "wrist", "depth"), critic_reads=("critic", "wrist"),
+            num_mini_batches=3, optimizer="adam", learning_rate=1e-3,
+        )  # fmt: skip
         seen.append(iterate(algorithm, look, [*stacks.values()], random, 2))
         if lean:
             assert algorithm.storage.stack_sizes == {"front": 2, "wrist": 3, "depth": 2}
@@ -198,7 +191,7 @@ def test_several_cameras_and_depth_are_learned_to_the_bit():
 
 def test_the_fused_optimizer_takes_the_same_steps():
     adam: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-3}
-    learned = learn(LearnerSteps(fused_adam=True), optimizer="adam", learning_rate=1e-3)
+    learned = learn(LearnerSteps(fused_adam=True), **adam)
     assert learned[2].optimizer.param_groups[0]["fused"]
     assert_close(learned, stock(**adam), 1e-5)
     assert learned[2]._fits_fused_adam() and not make(LearnerSteps(), optimizer="rmsprop")[0]._fits_fused_adam()

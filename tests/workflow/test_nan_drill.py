@@ -23,13 +23,14 @@ def drilled(folder, kind, **changes):
     return trial, quick.launch(trial)
 
 
+@pytest.mark.parametrize("frontend", ["torch", "warp"])
 @pytest.mark.parametrize(
     ("kind", "tensor"),
     [("huge_actions", "joint_state/cartpole"), ("invalid_reset", "joint_state_after_reset/cartpole")],
 )
-def test_the_cause_is_found_with_its_place_and_the_state_before_it(tmp_path, kind, tensor):
+def test_the_cause_is_found_with_its_place_and_the_state_before_it(tmp_path, kind, tensor, frontend):
     # The policy sees images alone: they never are NaN, and the robots are long gone when a loss is.
-    trial, record = drilled(tmp_path / "drill", kind)
+    trial, record = drilled(tmp_path / "drill", kind, frontend=frontend)
     outcome, failure = record.outcome, known(record.outcome.failure)
     assert outcome.status == "nan"
     assert (failure.tensor, failure.iteration, failure.step, failure.env_indices) == (tensor, 1, 1, [0, 1])

@@ -13,6 +13,10 @@ from trained import a_request, refusal
 
 pytest.importorskip("stable_baselines3", reason="trainer: sb3 is optional: make setup TRAINERS=all")
 
+from envknee.trainers.sb3.configuration import check_settings
+from envknee.trainers.sb3.trainer import RolloutObservations
+from stable_baselines3.common.buffers import RolloutBuffer
+
 
 class TestStableBaselines3(AlikeTests):
     trainer = "sb3"
@@ -29,8 +33,6 @@ def test_a_batch_that_does_not_fit_is_refused(tmp_path):
 
 
 def test_what_a_registered_configuration_may_ask_for_and_not_get_is_named():
-    from envknee.trainers.sb3.configuration import check_settings
-
     check_settings({"learning_rate": 3e-4, "normalize_input": False})
     with pytest.raises(UserError, match=r"agent\.learning_rate: 'lin_3e-4' is a schedule .* Set a number"):
         check_settings({"learning_rate": "lin_3e-4"})
@@ -39,9 +41,6 @@ def test_what_a_registered_configuration_may_ask_for_and_not_get_is_named():
 
 
 def test_a_rollout_is_read_where_it_lies_before_and_after_learning():
-    from envknee.trainers.sb3.trainer import RolloutObservations
-    from stable_baselines3.common.buffers import RolloutBuffer
-
     numbers = spaces.Box(-100.0, 100.0, (2,), numpy.float32)
     rollout = RolloutBuffer(3, numbers, spaces.Box(-1.0, 1.0, (1,), numpy.float32), "cpu", n_envs=4)
     given = numpy.arange(3 * 4 * 2, dtype=numpy.float32).reshape(3, 4, 2)
@@ -69,7 +68,5 @@ def test_the_camera_task_gets_rsl_rls_network(tmp_path):
     stock = load("rsl_rl").resolve(request.model_copy(update={"trainer": "rsl_rl"}), "cpu").agent
     assert agent["policy_kwargs"]["features_extractor_kwargs"]["cnn_cfg"]["output_channels"] == [8, 16, 16]
     assert agent["policy_kwargs"]["net_arch"] == {"pi": stock.actor.hidden_dims, "vf": stock.critic.hidden_dims}
-    assert (agent["n_epochs"], agent["learning_rate"]) == (
-        stock.algorithm.num_learning_epochs,
-        stock.algorithm.learning_rate,
-    )
+    algorithm = stock.algorithm
+    assert (agent["n_epochs"], agent["learning_rate"]) == (algorithm.num_learning_epochs, algorithm.learning_rate)

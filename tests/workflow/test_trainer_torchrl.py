@@ -80,9 +80,8 @@ def test_what_is_learned_from_is_what_the_environment_gave(tmp_path, monkeypatch
 
 
 def test_a_network_that_breaks_is_a_result(tmp_path):
-    _, done = trained_here(
-        a_torchrl_trial(tmp_path / "trial", iterations=5, overrides=SMALL | {"agent.learning_rate": 1e30})
-    )
+    overrides = SMALL | {"agent.learning_rate": 1e30}
+    _, done = trained_here(a_torchrl_trial(tmp_path / "trial", iterations=5, overrides=overrides))
     assert done.status in ("nan", "diverged")
     assert done.failure is not None and done.failure.tensor is not None
 

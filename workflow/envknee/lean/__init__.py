@@ -12,6 +12,7 @@ launch         launches Warp's kernels on PyTorch's tensors
 kernels        Warp's kernels
 fused          convolutions that read bytes; fused_kernels has their Triton kernels, fused_fits checks whether they run here
 first_layer    the first convolution in CUDA C++
+policy_loss    PPO's losses and their gradients in one kernel
 """
 
 from envknee.lean.frames import LeanFrameStack

@@ -18,12 +18,7 @@ class LeanFrameStack:
     """
 
     def __init__(self, num_envs: int, frames: int, device: str | torch.device) -> None:
-        """Make an empty history.
-
-        Args:
-            num_envs: number of environments
-            frames: number of frames in a stack
-            device: device of the frames, such as cuda:0
+        """Make an empty history of `frames` frames of each environment, on `device`.
 
         Raises:
             ValueError: if num_envs or frames is below 1.

@@ -14,9 +14,7 @@ tiles are ever formed. Importing this module needs Triton, which comes with PyTo
 """
 
 # Python's type checker takes Triton's kernels for functions.
-# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false, reportOperatorIssue=false
-# pyright: reportAttributeAccessIssue=false, reportMissingImports=false, reportGeneralTypeIssues=false
-# pyright: reportMissingParameterType=false
+# pyright: reportMissingImports=false, reportIndexIssue=false, reportOperatorIssue=false
 
 from typing import Any, NamedTuple
 

@@ -1,8 +1,5 @@
 """Launches Warp's kernels on PyTorch's tensors: on PyTorch's stream, visible to `torch.compile`, with threads to suit the device."""
 
-# Operators of Warp's arrays are not known to Python's type checker.
-# pyright: reportArgumentType=false
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any

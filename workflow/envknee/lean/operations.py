@@ -3,9 +3,6 @@
 Operations run on PyTorch's current stream, in CUDA graphs, and inside `torch.compile`.
 """
 
-# Python's type checker does not know the operators of Warp's arrays.
-# pyright: reportArgumentType=false
-
 import torch
 import warp as wp
 

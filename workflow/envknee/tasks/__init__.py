@@ -258,13 +258,7 @@ def make(
 
 
 def start(task_id: str, env_cfg: Any, meter: Meter) -> gymnasium.Env:
-    """Start the environment of a trial's request; report its phases, actions and states to `meter`.
-
-    Also starts the request's drill, if it has one (`inject`).
-
-    Raises:
-        UserError: as `make` does.
-    """
+    """`make` the environment of a trial's request, with its drill (`inject`); report phases, actions and states to `meter`."""
     from envknee.tasks import drill, states
 
     env = make(task_id, env_cfg, meter.request.observations, meter.request.frontend)

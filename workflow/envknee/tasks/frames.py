@@ -89,10 +89,17 @@ def lean_stacks(env: Any) -> list[LeanFrameStack]:
 
 
 def _stacks(simulated: Any, kind: type) -> list[tuple[Any, str, Any]]:
-    """Return the stacks of a class, one per camera, as (holder, attribute name, stack)."""
+    """Return the stacks of a class, one per camera, as (holder, attribute name, stack).
+
+    A direct environment holds them itself; in others, observation terms that are objects do. Upstream:
+    ObservationManager._group_obs_term_cfgs of Isaac Lab 3.0.0.
+    """
+    manager = getattr(simulated, "observation_manager", None)
+    groups = {} if manager is None else manager._group_obs_term_cfgs
+    terms = [term.func for group in groups.values() for term in group if hasattr(term.func, "__dict__")]
     return [
         (holder, name, value)
-        for holder in _possible_holders(simulated)
+        for holder in (simulated, *terms)
         for name, value in vars(holder).items()
         if isinstance(value, kind)
     ]
@@ -119,13 +126,3 @@ def _take_as_it_is(simulated: Any, holder: Any) -> None:
                     f" sets {', '.join(changed) or 'normalize: False'}. Take that out of it, or use observations: stock"
                 )
             manager._term_output_specs.pop((group, name), None)
-
-
-def _possible_holders(simulated: Any) -> list[Any]:
-    """Return objects that may hold a stack: a direct environment itself, or observation terms that are objects.
-
-    Upstream: ObservationManager._group_obs_term_cfgs of Isaac Lab 3.0.0.
-    """
-    manager = getattr(simulated, "observation_manager", None)
-    groups = {} if manager is None else manager._group_obs_term_cfgs
-    return [simulated, *(term.func for terms in groups.values() for term in terms if hasattr(term.func, "__dict__"))]

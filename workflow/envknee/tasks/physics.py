@@ -37,8 +37,28 @@ def check(env_cfg: Any) -> None:
     Raises:
         UserError: names the part that does not run and an alternative, or the missing packages.
     """
-    if backend(env_cfg) == OVPHYSX:
-        _check_installed()
+    if backend(env_cfg) != OVPHYSX:
+        return
+    missing = [name for name in WHEELS if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"presets: {OVPHYSX}: PhysX without Isaac Sim needs {' and '.join(missing)}, which is not installed here. Install with"
+            " `make setup PHYSICS=ovphysx`, or `pip install --no-deps -r containers/requirements-ovphysx.lock` where trials run"
+        )
+    absent = [package for library, package in LIBRARIES.items() if not _loads(library)]
+    if absent:
+        raise UserError(
+            f"presets: {OVPHYSX}: PhysX without Isaac Sim needs libraries of the system that are missing here. Install with"
+            f" `apt-get install {' '.join(absent)}`, or unpack these packages and name their folder in LD_LIBRARY_PATH"
+        )
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 def backend(env_cfg: Any) -> Literal["newton", "ovphysx"]:
@@ -77,30 +97,6 @@ def _why_not_rendered(renderer: Any) -> str | None:
             " (isaaclab.app.launch_simulation), and could not be tested (it needs the package ovrtx and a GPU that traces rays)"
         )
     return "needs Isaac Sim, and envknee runs without it"
-
-
-def _check_installed() -> None:
-    """Check that PhysX without Isaac Sim can be loaded, or say which packages or libraries are missing."""
-    missing = [name for name in WHEELS if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UserError(
-            f"presets: {OVPHYSX}: PhysX without Isaac Sim needs {' and '.join(missing)}, which is not installed here. Install with"
-            " `make setup PHYSICS=ovphysx`, or `pip install --no-deps -r containers/requirements-ovphysx.lock` where trials run"
-        )
-    absent = [package for library, package in LIBRARIES.items() if not _loads(library)]
-    if absent:
-        raise UserError(
-            f"presets: {OVPHYSX}: PhysX without Isaac Sim needs libraries of the system that are missing here. Install with"
-            f" `apt-get install {' '.join(absent)}`, or unpack these packages and name their folder in LD_LIBRARY_PATH"
-        )
-
-
-def _loads(library: str) -> bool:
-    try:
-        ctypes.CDLL(library)
-    except OSError:
-        return False
-    return True
 
 
 def use_without_gpu() -> None:

@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import gymnasium
 
@@ -48,10 +47,12 @@ class TaskRow:
 
 def inspect_task(name: str) -> TaskRow:
     """Return a task's line, from its configuration alone: nothing is simulated or downloaded."""
+    from isaaclab.utils.assets import NUCLEUS_ASSET_ROOT_DIR
+
     kwargs = gymnasium.registry[name].kwargs
     trainers = tuple(trainer for trainer in TRAINERS if f"{trainer}{tasks.AGENT}" in kwargs)
     simulators: dict[str, str | None] = {}
-    lacking: set[str] = set()
+    files: set[str] = set()
     why_not = ""
     for simulator, choices in CHOICES.items():
         for presets in choices:
@@ -63,16 +64,10 @@ def inspect_task(name: str) -> TaskRow:
                 continue
             if backend == simulator:
                 simulators[simulator] = presets
-                lacking |= _lacking(env_cfg)
+                tasks.use_local_files(env_cfg, "local")
+                files |= {file.removeprefix(f"{NUCLEUS_ASSET_ROOT_DIR}/") for file in assets.fetched(env_cfg).values()}
                 break
-    return TaskRow(name, trainers, simulators, None if simulators else why_not, tuple(sorted(lacking)))
-
-
-def _lacking(env_cfg: Any) -> set[str]:
-    from isaaclab.utils.assets import NUCLEUS_ASSET_ROOT_DIR
-
-    tasks.use_local_files(env_cfg, "local")
-    return {value.removeprefix(f"{NUCLEUS_ASSET_ROOT_DIR}/") for value in assets.fetched(env_cfg).values()}
+    return TaskRow(name, trainers, simulators, None if simulators else why_not, tuple(sorted(files)))
 
 
 def _reason(error: UserError) -> str:

@@ -11,6 +11,7 @@ from envknee.measure.meter import Meter
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.tasks import frontends
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered, skrl_run
 
@@ -56,10 +57,8 @@ def train(config: TrialConfig, meter: Meter) -> None:
 
 def end_iterations(agent: Any, meter: Meter) -> None:
     """Make each update of `agent` end an iteration of `meter`, with losses from the figures that skrl tracks for TensorBoard."""
-    update = agent.update
 
-    def update_and_report(*, timestep: int, timesteps: int) -> None:
-        update(timestep=timestep, timesteps=timesteps)
+    def report(**_: int) -> None:
         tracked = skrl_run.take_tracked(agent)
         meter.end_iteration(
             losses={
@@ -71,4 +70,4 @@ def end_iterations(agent: Any, meter: Meter) -> None:
             action_std=tracked["Policy / Standard deviation"],
         )
 
-    agent.update = update_and_report
+    frontends.around(agent, "update", after=report)

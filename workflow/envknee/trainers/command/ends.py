@@ -73,11 +73,7 @@ class Output:
 
 
 def broken(figures: Mapping[str, float | None]) -> tuple[str, str, str] | None:
-    """Return (status, name, reason) of a row's first figure that is not finite or diverged; None if all are sound.
-
-    Args:
-        figures: `rewards` and `losses/NAME`, named as in a `Failure`
-    """
+    """Return (status, name, reason) of the first of `rewards` and `losses/NAME` that is not finite or diverged, or None."""
     for name, value in figures.items():
         if value is not None and not math.isfinite(value):
             return "nan", name, f"{name} became {value}"

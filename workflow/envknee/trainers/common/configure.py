@@ -21,9 +21,7 @@ RSL_RL = "rsl_rl_cfg_entry_point"
 
 
 def resolve_task(request: Request, agent_entry_point: str | None, device: str, rank: int) -> tuple[Any, Any, Overrides]:
-    """Return (complete environment configuration, agent configuration as registered, overrides of the agent).
-
-    Each rank has its own seed, as with `isaaclab train`.
+    """Return (complete environment configuration of a rank, agent configuration as registered, overrides of the agent).
 
     Raises:
         UserError: when the task, the asset or an override of the environment is wrong.

@@ -42,13 +42,9 @@ class AccumulatingPPO(PPO):
     """Whether every update, even in one part, reads observations by their places (flat indices) in the rollout (`_observed`)."""
 
     micro_batches: int = 1
-    """Current number of parts per mini-batch; a retry raises it for good. Set by `use_micro_batches`."""
-
     is_out_of_memory: Callable[[BaseException], bool] | None = None
-    """Recognizes errors to retry with smaller parts. Set by `use_micro_batches`."""
-
     on_split: Callable[[int], None] | None = None
-    """Called with the new number of parts before a retry. Set by `use_micro_batches`."""
+    """Set by `use_micro_batches`, which explains them. A retry raises `micro_batches` for good."""
 
     while_gpu_learns: Callable[[], None] | None = None
     """Called in each update once all its work is queued, before the CPU waits for the GPU. Not in upstream's own update."""
@@ -98,7 +94,7 @@ class AccumulatingPPO(PPO):
             RuntimeError: PyTorch's out-of-memory error, when not even single transitions fit, or when it came outside of those passes:
                 smaller parts cannot help the optimizer.
         """
-        if not self.learns_by_places and self.micro_batches == 1 and self.is_out_of_memory is None:
+        if self._learns_whole and not self.learns_by_places:
             return super().update()
 
         observations: Any = self.storage.observations.flatten(0, 1)
@@ -121,6 +117,11 @@ class AccumulatingPPO(PPO):
             self.while_gpu_learns()
         means = (sums / num_updates).tolist()
         return dict(zip(("value", "surrogate", "entropy"), means, strict=True))
+
+    @property
+    def _learns_whole(self) -> bool:
+        """Whether mini-batches have one part, and stay so when memory runs out."""
+        return self.micro_batches == 1 and self.is_out_of_memory is None
 
     @property
     def _mini_batch_size(self) -> int:
@@ -267,10 +268,7 @@ class AccumulatingPPO(PPO):
         """Put the actor and the random generators into the state after upstream's forward pass of the whole mini-batch.
 
         That pass samples actions, so without this the next rollout would draw other actions than after a stock update. Upstream also logs
-        the standard deviation of the last mini-batch (`output_std`).
-
-        Args:
-            params: for each part, the distribution's parameters in the order of torch.distributions
+        the standard deviation of the last mini-batch (`output_std`). `params` are each part's, in the order of torch.distributions.
         """
         distribution: Any = self._raw_actor.distribution
         whole = (torch.cat(param) for param in zip(*params, strict=True))

@@ -26,7 +26,7 @@ class CapturedActing:
         """Act for a `LeanPPO`, whose networks and storage must keep their addresses."""
         storage: FrameStorage = algorithm.storage
         device = torch.device(algorithm.device)
-        self._algorithm = algorithm
+        self._algorithm, self._storage = algorithm, storage
         self._stored: TensorDict | None = None
         """The observation that is already in the storage."""
         self._actions: Any = None
@@ -48,7 +48,7 @@ class CapturedActing:
 
     def act(self, obs: TensorDict) -> torch.Tensor:
         """Return actions [num_envs, num_actions], drawn as upstream does."""
-        if self._algorithm.storage.step == 0:
+        if self._storage.step == 0:
             self._step.zero_()
             self._history.fill_(MOST_FRAMES)
             if self._algorithm.steps.fused:
@@ -61,7 +61,7 @@ class CapturedActing:
 
     def process_env_step(self, obs: TensorDict, rewards: torch.Tensor, dones: torch.Tensor, extras: dict) -> None:
         """Store a step's rewards and episode ends, and the next observation."""
-        storage: FrameStorage = self._algorithm.storage
+        storage = self._storage
         self._rewards.copy_(rewards)
         self._dones.copy_(dones)
         if "time_outs" in extras:
@@ -81,8 +81,7 @@ class CapturedActing:
         self._returns()
 
     def _keep(self, obs: TensorDict) -> None:
-        storage: FrameStorage = self._algorithm.storage
-        storage.add_observations(obs, storage.step)
+        self._storage.add_observations(obs, self._storage.step)
         self._stored = obs
 
     def _pack_parameters(self) -> None:
@@ -90,8 +89,7 @@ class CapturedActing:
             model.pack()
 
     def _act_on_stored(self) -> None:
-        algorithm = self._algorithm
-        storage: FrameStorage = algorithm.storage
+        algorithm, storage = self._algorithm, self._storage
         storage.history.index_copy_(0, self._step, self._history[None])
         places = self._step * storage.num_envs + self._every
         observed = algorithm._observed(storage.observations.flatten(0, 1), places)
@@ -112,8 +110,7 @@ class CapturedActing:
             rows.index_copy_(0, self._step, row.detach()[None].to(rows.dtype))
 
     def _store_step(self) -> None:
-        algorithm = self._algorithm
-        storage: FrameStorage = algorithm.storage
+        algorithm, storage = self._algorithm, self._storage
         values = storage.values.index_select(0, self._step)[0]
         rewards = self._rewards + algorithm.gamma * torch.squeeze(values * self._time_outs.unsqueeze(1), 1)
         storage.rewards.index_copy_(0, self._step, rewards.view(1, -1, 1))
@@ -123,8 +120,7 @@ class CapturedActing:
         self._step += 1
 
     def _find_returns(self) -> None:
-        algorithm = self._algorithm
-        storage: FrameStorage = algorithm.storage
+        algorithm, storage = self._algorithm, self._storage
         next_values, advantage = self._last_values, torch.zeros_like(self._last_values)
         for step in reversed(range(storage.num_transitions_per_env)):
             goes_on = 1.0 - storage.dones[step].float()

@@ -8,7 +8,7 @@ steps of stock PPO, within float error. With two stacked frames the rollout take
 """
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from typing import Any
@@ -40,13 +40,7 @@ class LeanPPO(AccumulatingPPO):
     def __init__(
         self, *arguments: Any, fused: bool | None = None, steps: LearnerSteps | None = None, **settings: Any
     ) -> None:
-        """Create PPO as upstream does, with the learner's steps.
-
-        Args:
-            arguments: upstream's own
-            fused: as in `LearnerSteps`
-            steps: all switches, for tests and benchmarks; None: those for `fused`
-            settings: upstream's own
+        """Create PPO as upstream does, with `fused` as in `LearnerSteps`, or with all `steps` for tests and benchmarks.
 
         Raises:
             UserError: when `fused` is asked for, but this agent or device cannot use it.
@@ -99,21 +93,6 @@ class LeanPPO(AccumulatingPPO):
         if mode is not None:
             raise UserError(f"torch_compile_mode: {mode} is for stock PPO. Leave it out")
 
-    def use_micro_batches(
-        self,
-        micro_batches: int,
-        is_out_of_memory: Callable[[BaseException], bool] | None = None,
-        on_split: Callable[[int], None] | None = None,
-    ) -> None:
-        """Learn in micro-batches from the next update on, as `AccumulatingPPO` does.
-
-        Raises:
-            UserError: as there.
-        """
-        if micro_batches > 1 or is_out_of_memory is not None:
-            self.steps = replace(self.steps, cuda_graph=False)  # a CUDA graph can neither split nor retry
-        super().use_micro_batches(micro_batches, is_out_of_memory, on_split)
-
     def update(self) -> dict[str, float]:
         """Run all epochs over the rollout and return the mean losses, as `AccumulatingPPO` does."""
         if self._rate is not None:
@@ -132,11 +111,7 @@ class LeanPPO(AccumulatingPPO):
         return [model for model in (self.actor, self.critic) if isinstance(model, LeanCNNModel)]
 
     def _decide_steps(self) -> None:
-        """Decide the steps that are None, by this agent and device.
-
-        Raises:
-            UserError: when `fused` is asked for, but this agent or device cannot use it.
-        """
+        """Decide the steps that are None, by this agent and device. Refuses `fused` where it cannot be."""
         both, models = (self.actor, self.critic), self._lean_models
         others = [model for model in both if getattr(model, "obs_groups_2d", []) and model not in models]
         reasons = [model.unfit_for_fused() for model in models]
@@ -203,7 +178,8 @@ class LeanPPO(AccumulatingPPO):
         self._give_rate()
 
     def _learn(self, observations: TensorDict, batch: Any) -> torch.Tensor:
-        if not self.steps.cuda_graph or not self._has_learned:
+        # A CUDA graph can neither split nor retry.
+        if not (self.steps.cuda_graph and self._learns_whole and self._has_learned):
             return super()._learn(observations, batch)
         if self._graph is None:
             # Not in the first update, in which the optimizer creates its state, and cuDNN and Warp load their kernels.

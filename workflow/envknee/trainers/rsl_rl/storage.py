@@ -31,15 +31,9 @@ class FrameStorage(RolloutStorage):
         actions_shape: list[int],
         device: str,
     ) -> None:
-        """Allocate a rollout.
+        """Allocate a rollout of t steps of n environments, with observations like `obs`.
 
-        Args:
-            num_envs: environments, n
-            num_transitions_per_env: steps, t
-            obs: an example observation of each group; stacks of frames are [n, k * c, h, w]
-            stack_sizes: the number of frames k of each group that is a stack
-            actions_shape: the shape of an action
-            device: the device of all tensors
+        `stack_sizes` has the number of frames k of each group that is a stack [n, k * c, h, w].
 
         Raises:
             UserError: when a stack's channels are not a multiple of k, or k exceeds `MOST_FRAMES`.

@@ -42,11 +42,9 @@ ALGORITHM_PHASES: dict[str, Phase] = {
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """Return the complete configuration of one rank of a trial (`Trainer.resolve`)."""
-    env_cfg, agent_cfg, agent_overrides = configure.resolve_task(request, configure.RSL_RL, device, rank)
-
-    agent_cfg: Any = handle_deprecated_rsl_rl_cfg(
-        agent_cfg, version("rsl-rl-lib")
-    )  # Any: its fields depend on the task
+    env_cfg, registered, agent_overrides = configure.resolve_task(request, configure.RSL_RL, device, rank)
+    # Any: its fields depend on the task.
+    agent_cfg: Any = handle_deprecated_rsl_rl_cfg(registered, version("rsl-rl-lib"))
     agent_cfg.device = device
     agent_cfg.seed = request.seed + rank
     agent_cfg.num_steps_per_env = request.horizon

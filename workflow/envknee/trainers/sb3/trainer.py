@@ -5,7 +5,7 @@ rollout in NumPy arrays on the host. Copies between host and device during colle
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium
@@ -15,13 +15,14 @@ from rsl_rl.modules import CNN
 from stable_baselines3 import PPO
 from stable_baselines3.common import on_policy_algorithm
 from stable_baselines3.common.buffers import RolloutBuffer
-from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
 from envknee.measure.meter import Meter
 from envknee.record.schema import Phase
 from envknee.study.errors import UserError
+from envknee.tasks import frontends
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import determinism, metered
 
@@ -67,9 +68,10 @@ def train(config: TrialConfig, meter: Meter) -> None:
     )
     meter.begin("first_step")
     num_mini_batches = rollout.buffer_size * rollout.n_envs // algorithm.batch_size
-    start = AtStart(lambda: meter.start_training(num_mini_batches, RolloutObservations(rollout)))
+    callback: Any = ConvertCallback(None)  # called after the environment's reset, before the first rollout
+    callback.on_training_start = lambda *_: meter.start_training(num_mini_batches, RolloutObservations(rollout))
     with metered.explaining_errors(meter):
-        algorithm.learn(1000 * metered.UNREACHABLE, callback=start, log_interval=None)  # type: ignore[arg-type]  # None: never
+        algorithm.learn(1000 * metered.UNREACHABLE, callback, log_interval=None)  # type: ignore[arg-type]  # None: never
 
 
 def make_algorithm(settings: Mapping[str, Any], env: Sb3VecEnvWrapper) -> PPO:
@@ -83,20 +85,6 @@ def make_algorithm(settings: Mapping[str, Any], env: Sb3VecEnvWrapper) -> PPO:
     algorithm = PPO(env=env, **arguments)
     algorithm.set_logger(Logger(None, []))
     return algorithm
-
-
-class AtStart(BaseCallback):
-    """Calls a function once, after the environment's reset and before the first rollout."""
-
-    def __init__(self, start: Callable[[], None]) -> None:
-        super().__init__()
-        self._start = start
-
-    def _on_training_start(self) -> None:
-        self._start()
-
-    def _on_step(self) -> bool:
-        return True
 
 
 class RolloutObservations(Mapping[str, torch.Tensor]):
@@ -148,10 +136,8 @@ def mark_phases(algorithm: PPO, env: Sb3VecEnvWrapper, meter: Meter) -> None:
 
 def end_iterations(algorithm: PPO, meter: Meter) -> None:
     """Make each `train` of `algorithm` end an iteration of `meter`, with losses from the library's logger."""
-    learn: Callable[[], None] = algorithm.train
 
-    def learn_and_report() -> None:
-        learn()
+    def report() -> None:
         logged = algorithm.logger.name_to_value
         meter.end_iteration(
             losses={
@@ -163,4 +149,4 @@ def end_iterations(algorithm: PPO, meter: Meter) -> None:
             action_std=float(logged["train/std"]),
         )
 
-    algorithm.train = learn_and_report
+    frontends.around(algorithm, "train", after=report)

@@ -53,11 +53,7 @@ class Learner:
         return self.optimizer.param_groups[0]["lr"]
 
     def update(self, rollout: Any) -> dict[str, float]:
-        """Run all epochs over a rollout [horizon, num_envs]; return the mean losses: value, surrogate, entropy.
-
-        Args:
-            rollout: with `next_value` [horizon, num_envs, 1] among its tensors (see `rollouts.next_values`)
-        """
+        """Run all epochs over a rollout [horizon, num_envs] with its `next_value`; return the mean losses: value, surrogate, entropy."""
         cfg = self.cfg
         samples = self._with_advantages(rollout).reshape(-1)
         # Summed on the device: fetching the losses would wait for the GPU at every mini-batch.

@@ -51,21 +51,16 @@ def like_rsl_rl(cfg: Any) -> LikeRslRlCfg:
         UserError: lists the features that TorchRL's PPO lacks or treats differently.
     """
     algorithm, actor, critic = cfg.algorithm, cfg.actor, cfg.critic
-    unsupported = [
-        name
-        for name, is_there in {
-            "random network distillation (algorithm.rnd_cfg)": getattr(algorithm, "rnd_cfg", None) is not None,
-            "symmetry (algorithm.symmetry_cfg)": getattr(algorithm, "symmetry_cfg", None) is not None,
-            "a shared CNN (algorithm.share_cnn_encoders)": bool(getattr(algorithm, "share_cnn_encoders", False)),
-            "normalized observations (obs_normalization)": actor.obs_normalization or critic.obs_normalization,
-            f"the models {actor.class_name} and {critic.class_name}": not {actor.class_name, critic.class_name}
-            <= {"MLPModel", "CNNModel"},
-            f"the distribution {actor.distribution_cfg.class_name}": actor.distribution_cfg.class_name
-            != "GaussianDistribution",
-        }.items()
-        if is_there
-    ]
-    if unsupported:
+    models, distribution = (actor.class_name, critic.class_name), actor.distribution_cfg.class_name
+    features = {
+        "random network distillation (algorithm.rnd_cfg)": getattr(algorithm, "rnd_cfg", None) is not None,
+        "symmetry (algorithm.symmetry_cfg)": getattr(algorithm, "symmetry_cfg", None) is not None,
+        "a shared CNN (algorithm.share_cnn_encoders)": getattr(algorithm, "share_cnn_encoders", False),
+        "normalized observations (obs_normalization)": actor.obs_normalization or critic.obs_normalization,
+        f"the models {' and '.join(models)}": not {*models} <= {"MLPModel", "CNNModel"},
+        f"the distribution {distribution}": distribution != "GaussianDistribution",
+    }
+    if unsupported := [name for name, is_there in features.items() if is_there]:
         raise UserError(
             f"trainer: torchrl takes this task's networks from its configuration for RSL-RL, and cannot do {', '.join(unsupported)}."
             " Use trainer: rsl_rl for this task"
@@ -129,14 +124,7 @@ class GroupNetwork(nn.Module):
     def __init__(
         self, shapes: list[torch.Size], cnn: dict[str, Any] | None, hidden: list[int], activation: str, out: int
     ) -> None:
-        """Create the layers.
-
-        Args:
-            shapes: of each observation group, for one environment: [channels, height, width] or [numbers]
-            cnn: RSL-RL's `cnn_cfg`
-            hidden: widths of the MLP's hidden layers
-            activation: name of the MLP's activation
-            out: number of outputs
+        """Create the layers for observation groups of `shapes` [channels, height, width] or [numbers]; `cnn` is RSL-RL's `cnn_cfg`.
 
         Raises:
             UserError: when a group is neither a vector nor an image, or an image comes without `cnn`.
