@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envknee.ask.observations import AXES, Observation, observe
 from envknee.ask.question import Question
@@ -69,30 +69,23 @@ class Proposer:
         from optuna.trial import TrialState, create_trial
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        axes: dict[str, tuple[int | None, ...]] = dict(zip(AXES, space.axes(sweep), strict=True))
+        axes: dict[str, Sequence[Any]] = dict(zip(AXES, space.axes(sweep), strict=True))
         ranks: dict[str, BaseDistribution] = {
             name: IntDistribution(0, len(axis) - 1) for name, axis in axes.items() if len(axis) > 1
         }
         history = optuna.create_study(direction="minimize" if isinstance(sweep, Learning) else "maximize")
         for observation in observations:
             params = {name: axes[name].index(getattr(observation.point, name)) for name in ranks}
+            end: dict[str, Any] = {"value": observation.value, "constraints": {"memory": observation.memory_excess}}
             if observation.value is None:
-                trial = create_trial(state=TrialState.RUNNING, params=params, distributions=ranks)
-            else:
-                constraints = {"memory": observation.memory_excess}
-                trial = create_trial(
-                    value=observation.value, params=params, distributions=ranks, constraints=constraints
-                )
-            history.add_trial(trial)
+                end = {"state": TrialState.RUNNING}
+            history.add_trial(create_trial(params=params, distributions=ranks, **end))
         with warnings.catch_warnings(), self.around():
             warnings.simplefilter("ignore")  # warnings about experimental features; the version is pinned
             for attempt in range(self.attempts):
                 history.sampler = self.make(derived_seed(*seed_key, self.name, attempt), startup)
                 chosen = history.ask(ranks).params
-                num_envs, horizon, batch_size = (axis[chosen.get(name, 0)] for name, axis in axes.items())
-                assert num_envs is not None
-                assert horizon is not None
-                point = Point(num_envs, horizon, batch_size)
+                point = Point(*(axis[chosen.get(name, 0)] for name, axis in axes.items()))
                 if point in allowed:
                     return point
         return None
