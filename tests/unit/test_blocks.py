@@ -53,7 +53,7 @@ def test_the_learning_trials_of_a_seed_are_a_block_in_which_none_comes_again():
     }  # fmt: skip
     plan = space.plan(parse_study({"study": "s", "arms": {"stock": {}}, "learning": learning}))
     assert [slot.block for slot in plan] == [0] * 4 + [4] * 4 + [8] * 4
-    assert not any(slot.again for slot in plan) and [slot.index for slot in plan] == list(range(12))
+    assert not any(slot.again for slot in plan) and [slot.position for slot in plan] == list(range(4)) * 3
 
 
 def test_a_repeat_is_a_block_and_its_first_point_comes_again_at_the_end():

@@ -35,7 +35,7 @@ def a_study(arm: dict[str, Any] | None = None, command: dict[str, Any] | None = 
 
 
 def a_request(**command: Any) -> Any:
-    return ask.request_for(a_study(command=command), Slot(0, "mine", "throughput", 0, 0), Point(16, 4, 16), None)
+    return ask.request_for(a_study(command=command), Slot(0, "mine", "throughput", 0), Point(16, 4, 16), None)
 
 
 def test_placeholders_are_filled_and_other_braces_stay():
@@ -132,7 +132,7 @@ def test_a_rule_reaches_the_program_by_its_arguments(tmp_path: Path):
     )
     arguments = []
     for num_envs in (8, 32):
-        request = ask.request_for(study, Slot(0, "mine", "throughput", 0, 0), Point(num_envs, 4, 16), None)
+        request = ask.request_for(study, Slot(0, "mine", "throughput", 0), Point(num_envs, 4, 16), None)
         arguments.append(program.arguments(request, tmp_path, gpus=0)[1:])
     assert arguments == [["--envs=8", "--lr=0.001", "--batch=16"], ["--envs=32", "--lr=0.002", "--batch=64"]]
 

@@ -142,9 +142,7 @@ def test_the_horizon_of_throughput_limits_is_not_changed_by_a_rule() -> None:
 
 def test_requests_hold_what_follows_and_where_it_came_from() -> None:
     study = a_study({"sqrt": "sqrt_lr", "frames": "fixed_frames"})
-    requests: list[Request] = []
-    for number in range(len(space.plan(study))):
-        requests.append(ask(study, number, requests, {}))
+    requests = [trial.request for trial in measured(study, jittered)]
     sqrt = next(r for r in requests if (r.arm, r.num_envs) == ("sqrt", 256))
     assert (sqrt.horizon, sqrt.batch_size, sqrt.learning_rate, sqrt.epochs) == (16, 1024, 2e-3, 4)
     frames = next(r for r in requests if (r.arm, r.num_envs) == ("frames", 256))
@@ -194,12 +192,11 @@ def test_the_study_for_a_gpu_is_legal() -> None:
 
 def measured(study: Study, seconds: Any) -> list[Trial]:
     """Return a trial of each request; `seconds(request)` to the target, None where it is not reached."""
-    trials = []
-    for number in range(len(space.plan(study))):
-        request = ask(study, number, [t.request for t in trials], {t.request.number: t.record for t in trials})
-        status = "skipped" if request.skip else None
-        trials.append(test_ask.measured(request, status=status, seconds=seconds(request)))
-    return trials
+
+    def measure(request: Request) -> Trial:
+        return test_ask.measured(request, status="skipped" if request.skip else None, seconds=seconds(request))
+
+    return list(map(measure, test_ask.play(study, measure)[0]))
 
 
 def jittered(request: Request) -> float:
