@@ -112,20 +112,14 @@ def test_a_later_series_starts_where_the_one_before_ended():
     assert {limit.state for limit in verdict.arms[0].throughput} == {"reached"}
 
 
-def test_where_doubling_pays_to_the_end_that_is_shown_and_nothing_else_is_run():
-    requests, known = play(a_study(), card(1e6))
+@pytest.mark.parametrize(("most_gb", "largest"), [(85.0, 8192), (40.0, 4096)])
+def test_where_doubling_pays_to_the_end_of_memory_that_is_shown_and_nothing_else_is_run(most_gb, largest):
+    requests, known = play(a_study(), card(1e6, most_gb=most_gb))
     (limit,) = decide(list(known.values()), a_study()).arms[0].throughput
-    assert (limit.threshold_num_envs, limit.largest_num_envs) == (None, 8192), "16,384 are too many for the card"
-    assert len(ran(requests)) <= 8
-    assert "doubling still pays at 4,096 environments" in (requests[-1].skip or "")
-
-
-def test_what_ran_out_of_memory_is_the_end_of_the_sizes():
-    requests, known = play(a_study(), card(1e6, most_gb=40.0))  # 4096 x 32 fits, 8192 x 32 does not
+    assert (limit.threshold_num_envs, limit.largest_num_envs) == (None, largest)
     assert Counter(record.outcome.status for record in known.values())["oom"] <= 2
-    (limit,) = decide(list(known.values()), a_study()).arms[0].throughput
-    assert (limit.threshold_num_envs, limit.largest_num_envs) == (None, 4096)
-    assert "doubling still pays at 2,048 environments" in (requests[-1].skip or "")
+    assert len(ran(requests)) <= 8
+    assert f"doubling still pays at {largest // 2:,} environments" in (requests[-1].skip or "")
 
 
 @pytest.mark.parametrize(("most_gb", "wall"), [(85.0, 10_500), (50.0, 6_125)])

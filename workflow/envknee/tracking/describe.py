@@ -146,21 +146,16 @@ def _batch_size(record: Record) -> int:
 
 def curves(rows: Sequence[Row], request: Request, environment: Environment | None, start: int = 0) -> list[Metric]:
     """Return every number of every iteration from row `start` on, with its frames as the step, and its time."""
-    metrics = []
+    metrics, transitions = list[Metric](), rollout_size(request.num_envs, request.horizon)
     for count, row in enumerate(rows[start:], start=start + 1):
         values = _flat(row.model_dump(exclude={"frames", "unix_time_s", "warmup", "ranks"}))
         if request.target_episodes:
             values["reward_average"] = reward_average(rows[:count], request.target_episodes)
-        values |= _stragglers(row, rollout_size(request.num_envs, request.horizon))
+        ends = slowest_and_fastest(transitions / rank.collect_s for rank in row.ranks or [])
+        values |= dict(zip(STRAGGLERS, ends or (), strict=False))  # none for a single rank
         values |= system_metrics(row, environment.device) if environment else {}
         metrics += metrics_of(values, milliseconds(row.unix_time_s), row.frames)
     return metrics
-
-
-def _stragglers(row: Row, transitions: int) -> dict[str, float]:
-    """Return the slowest and the fastest rank's FPS while collecting `transitions` each; nothing for a single rank."""
-    ends = slowest_and_fastest(transitions / rank.collect_s for rank in row.ranks or [])
-    return {} if ends is None else dict(zip(STRAGGLERS, ends, strict=True))
 
 
 def _summary(record: Record) -> list[Metric]:
@@ -174,7 +169,7 @@ def _summary(record: Record) -> list[Metric]:
         elif isinstance(value, int | float) and name not in ("schema_version", *COUNTS):
             values[name] = value
     ends = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
-    values |= {} if ends is None else dict(zip((f"{name}_median" for name in STRAGGLERS), ends, strict=True))
+    values |= dict(zip((f"{name}_median" for name in STRAGGLERS), ends or (), strict=False))
     named = {f"summary/{name}": value for name, value in values.items()}
     named |= {short: values.get(name) for short, name in HEADLINES.items()}
     return metrics_of(named, ended_ms(record), record.frames)
