@@ -17,10 +17,10 @@ from envknee.record.read import read_rows
 from envknee.record.schema import Device, Environment, Record, Request, Row, Spread
 from envknee.record.status import BROKE
 from envknee.study.paths import StudyFolder
-from envknee.study.space import batch_transitions, rollout_size
+from envknee.study.space import rollout_size
 from envknee.tracking.run import Metric, Run, metrics_of, texts_of
 from envknee.tracking.system import system_metrics
-from envknee.verdict.series import Ranks, slowest_and_fastest
+from envknee.verdict.series import Ranks, batch_size_of, slowest_and_fastest
 
 COUNTS = ("num_mini_batches", "world_size", "num_envs_total")
 """Whole numbers of a record that follow from its request: parameters, not results."""
@@ -47,7 +47,7 @@ def describe_trial(
         "mlflow.note.content": outcome.reason,
         **where_tags(outcome.environment),
     }
-    counts = {"batch_size": _batch_size(record) or "library"} | {name: getattr(record, name) for name in COUNTS}
+    counts = {"batch_size": batch_size_of(record) or "library"} | {name: getattr(record, name) for name in COUNTS}
     if outcome.failure is not None:
         tags |= {f"failure.{name}": value for name, value in outcome.failure.model_dump(mode="json").items()}
     return Run(
@@ -135,13 +135,6 @@ def _request_params(request: Request) -> dict[str, Any]:
     # The library's own batch size is known only at the end, and a parameter must not change.
     params |= {} if request.batch_size is None else {"batch_size": request.batch_size}
     return params | {key: "null" if value is None else value for key, value in request.overrides.items()}
-
-
-def _batch_size(record: Record) -> int:
-    """Return the transitions of one optimizer step, also for the library's own batch; 0 if unknown."""
-    request, ranks = record.request, record.world_size
-    of_each = batch_transitions(request.num_envs, request.horizon, request.batch_size, record.num_mini_batches, ranks)
-    return round(of_each * ranks)
 
 
 def curves(rows: Sequence[Row], request: Request, environment: Environment | None, start: int = 0) -> list[Metric]:
