@@ -42,8 +42,6 @@ def card(half: float, noise: float = 0.01, most_gb: float = math.inf) -> Callabl
     """Return trials whose FPS saturate, half of the most at `half` environments, on a card of `most_gb`."""
 
     def measure(request: Request) -> Trial:
-        if request.skip is not None:
-            return measured(request, status="skipped", device=GPU)
         deviation = noise * dice(request.seed, request.arm).gauss(0, 1)
         fps = 60_000 * request.num_envs / (request.num_envs + half) * math.exp(deviation)
         memory_gb = 1 + 2.5e-4 * request.num_envs * request.horizon
@@ -140,10 +138,7 @@ def test_probes_close_in_on_the_wall(most_gb, wall):
 def test_arms_decide_each_for_itself():
     study = parse_study(a_study().model_dump(mode="json") | {"arms": {"fast": {}, "slow": {}}})
 
-    def measure(request: Request) -> Trial:
-        return card(60 if request.arm == "fast" else 1500)(request)
-
-    requests, _ = play(study, measure)
+    requests, _ = play(study, lambda request: card(60 if request.arm == "fast" else 1500)(request))
     largest = {arm: max(r.num_envs for r in ran(requests) if r.arm == arm) for arm in ("fast", "slow")}
     assert largest["fast"] < largest["slow"]
 
@@ -157,8 +152,6 @@ def test_learning_stops_when_its_threshold_is_known_within_a_doubling():
     seconds = {64: 80.0, 128: 40.0, 256: 20.0, 512: 19.8, 1024: 19.7, 2048: 19.6}
 
     def measure(request: Request) -> Trial:
-        if request.skip is not None:
-            return measured(request, status="skipped")
         return measured(request, seconds=seconds[request.num_envs] * math.exp(0.02 * dice(request.seed).gauss(0, 1)))
 
     requests, known = play(study, measure)
@@ -168,10 +161,7 @@ def test_learning_stops_when_its_threshold_is_known_within_a_doubling():
 
 
 def test_a_trial_that_tells_nothing_is_not_asked_for_ever():
-    def broken(request: Request) -> Trial:
-        return measured(request, status="skipped" if request.skip else "nan", device=GPU)
-
-    requests, known = play(a_study(), broken)
+    requests, known = play(a_study(), lambda request: measured(request, status="nan", device=GPU))
     assert max(Counter(r.num_envs for r in ran(requests)).values()) <= 5
     assert decide(list(known.values()), a_study()).arms[0].headline is None
 
