@@ -80,7 +80,7 @@ def plan(
     for side in SIDES:
         trials[side] = []
         for position, point in enumerate(order):
-            slot = Slot(position, arm, "throughput", position, round_number, 0 if side == BLOCK else None, 0, position)
+            slot = Slot(position, arm, "throughput", round_number, 0 if side == BLOCK else None, 0, position)
             trial = TrialFolder(folder / f"{side}-{round_number}-{point.num_envs}")
             trial.root.mkdir(parents=True, exist_ok=True)
             request = canonical_json(ask.request_for(study, slot, point, refusal=None))

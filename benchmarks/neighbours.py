@@ -48,7 +48,7 @@ def written(study: Study, arm: str, points: Sequence[Point], round_number: int, 
     for position, point in enumerate(designs.williams(points, round_number, study.seed, "neighbours")):
         trial = TrialFolder(folder / str(point.num_envs))
         if not trial.request.exists():
-            slot = Slot(position, arm, "throughput", position, round_number, 0, 0, position)
+            slot = Slot(position, arm, "throughput", round_number, 0, 0, position)
             trial.root.mkdir(parents=True, exist_ok=True)
             write_atomically(trial.request, canonical_json(ask.request_for(study, slot, point, refusal=None)))
         trials.append(trial)

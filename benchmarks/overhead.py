@@ -146,7 +146,7 @@ def request_at(study: Study, arm: str, point: Point, warmup: int, iterations: in
         )
     if not is_legal(point):
         raise UserError(f"batch size {point.batch_size} does not divide {point.num_envs} x {point.horizon} transitions")
-    slot = Slot(number=0, arm=arm, kind="throughput", index=0, repeat=0)
+    slot = Slot(number=0, arm=arm, kind="throughput", repeat=0)
     changes = {"warmup_iterations": warmup, "iterations": iterations, "phases": "sampled"}
     return ask.request_for(study, slot, point, refusal=None).model_copy(update=changes)
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from envknee.run import launch, nodes
@@ -17,11 +16,9 @@ from envknee.slurm.allocation import Allocation, Closing
 from envknee.slurm.facts import Node
 from envknee.slurm.jobs import Shape
 from envknee.study.errors import UserError
-from envknee.study.load import parse_study
-from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from programs import run_main
-from records import a_trial
+from records import a_study, a_trial
 
 JOB = (  # scontrol --oneliner show job --details of SLURM 22.05, shortened
     "JobId=7 JobName=mine JobState=RUNNING StartTime=2026-11-24T19:27:59 EndTime=2026-11-24T20:27:59 Partition=gpu"
@@ -40,11 +37,6 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
     monkeypatch.setattr(facts, "ask", ask)
     return said
-
-
-def a_study(**arms: Any) -> Study:
-    section = {"num_envs": 16, "horizon": 8, "batch_size": 128, "repeats": 1}
-    return parse_study({"study": "demo", "arms": arms, "throughput": section})
 
 
 def alike(count: int, gpus: int, cpus: int = 16, mem_mb: int = 64000) -> Allocation:
@@ -87,11 +79,11 @@ def test_a_trial_on_several_nodes_starts_its_step_itself(monkeypatch: pytest.Mon
 
 
 def test_what_the_nodes_cannot_hold_is_known_beforehand():
-    study = a_study(one={"gpus": 1}, pair={"gpus": 2, "nodes": 2}, many={"gpus": 8})
+    study = a_study(arms={"one": {"gpus": 1}, "pair": {"gpus": 2, "nodes": 2}, "many": {"gpus": 8}})
     named = [line.partition(":")[0] for line in allocation.problems(study, alike(1, gpus=2))]
     assert named == ["arms.many", "arms.pair"]
     assert allocation.problems(study, alike(2, gpus=8)) == []
-    auto = a_study(auto={})
+    auto = a_study(arms={"auto": {}})
     assert alike(1, gpus=0).shape_of(auto, "auto") == Shape(0) and alike(1, gpus=2).shape_of(auto, "auto") == Shape(1)
     assert alike(2, gpus=8).shape_of_prepare(study) == Shape(8)
 

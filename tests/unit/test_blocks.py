@@ -53,7 +53,7 @@ def test_the_learning_trials_of_a_seed_are_a_block_in_which_none_comes_again():
     }  # fmt: skip
     plan = space.plan(parse_study({"study": "s", "arms": {"stock": {}}, "learning": learning}))
     assert [slot.block for slot in plan] == [0] * 4 + [4] * 4 + [8] * 4
-    assert not any(slot.again for slot in plan) and [slot.index for slot in plan] == list(range(12))
+    assert not any(slot.again for slot in plan) and [slot.position for slot in plan] == list(range(4)) * 3
 
 
 def test_a_repeat_is_a_block_and_its_first_point_comes_again_at_the_end():
@@ -167,7 +167,7 @@ def noisy(flat_from: int, noise: float):
     def measure(request: Request):
         throw = dice(request.number, "noise")
         fps = 100.0 * min(request.num_envs, flat_from) * (1 + throw.gauss(0, noise))
-        return measured(request, status="skipped" if request.skip else None, fps=fps)
+        return measured(request, fps=fps)
 
     return measure
 

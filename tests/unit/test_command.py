@@ -29,7 +29,7 @@ def a_study(arm: dict[str, Any] | None = None, command: dict[str, Any] | None = 
 
 
 def a_request(study: Any, num_envs: int = 16) -> Any:
-    return ask.request_for(study, Slot(0, "mine", "throughput", 0, 0), Point(num_envs, 4, 16), None)
+    return ask.request_for(study, Slot(0, "mine", "throughput", 0), Point(num_envs, 4, 16), None)
 
 
 def test_placeholders_are_filled_and_other_braces_stay():

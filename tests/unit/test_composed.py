@@ -53,12 +53,11 @@ def law(noise: float = 0.0, bend: float = 0.0, most_transitions: float = math.in
     def measure(request: Request) -> Trial:
         n, h = request.num_envs, request.horizon
         if n * h > most_transitions:
-            return measured(request, status="skipped" if request.skip else "oom")
+            return measured(request, status="oom")
         factor = math.exp(dice(request.block, "noise").gauss(0, noise) + dice(request.number).gauss(0, noise / 4))
         collects_s = h * (0.01 + 1e-4 * n) * factor * (1 + bend * math.log2(h / 8))
         learns_s = (0.1 + 2e-5 * n * h) * factor
-        status = "skipped" if request.skip else None
-        trial = measured(request, status=status, fps=n * h / (collects_s + learns_s), device=device)
+        trial = measured(request, fps=n * h / (collects_s + learns_s), device=device)
         return trial.with_rows(1, fps_env_step_inference=n * h / collects_s)
 
     return measure

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+import records
 from envknee.machine import gpus
 from envknee.slurm import checks, facts, jobs, node, site
 from envknee.slurm.facts import Cluster
 from envknee.slurm.site import Site
 from envknee.study import space
 from envknee.study.errors import UserError
-from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.space import plan
 from records import known
@@ -28,7 +28,6 @@ NODES = "n1|gpu:h100:4(S:0-1),nvme:1|64|512000\nn2|gpu:a100:8(S:0-3)|128|1024000
 
 def a_study(**sections: Any) -> Study:
     plain: dict[str, Any] = {
-        "study": "demo",
         "arms": {"one": {}, "four": {"gpus": 4}, "cpu": {"gpus": 0}},
         "throughput": {"num_envs": [16], "horizon": [8], "batch_size": 128, "repeats": 1, "limit_s": 600},
         "learning": {
@@ -36,7 +35,7 @@ def a_study(**sections: Any) -> Study:
             "limit_s": 3600,
         },
     }  # fmt: skip
-    return parse_study(plain | sections)
+    return records.a_study(**plain | sections)
 
 
 def a_cluster(**changes: Any) -> Cluster:

@@ -3,17 +3,10 @@
 import json
 
 import pytest
-from envknee.record.schema import Device
 from envknee.tracking.arms import best_trial, describe_study
 from envknee.tracking.system import system_metrics
 from envknee.tracking.view import view_of
-from records import CPU, a_study, a_trial, known, write_study
-
-H100 = Device(type="cuda", name="NVIDIA H100 80GB HBM3", uuid=None, memory_gb=80.0)
-
-
-def records_of(*trials):
-    return [trial.record.model_copy(update={"request": trial.request}) for trial in trials]
+from records import CPU, GPU, a_study, a_trial, known, records_of, write_study
 
 
 def test_the_best_trial_is_the_soonest_at_the_target_then_the_best_then_the_fastest():
@@ -22,8 +15,8 @@ def test_the_best_trial_is_the_soonest_at_the_target_then_the_best_then_the_fast
     late, soon = (a_trial(16, number=n, kind="learning", seconds=s) for n, s in ((4, 50.0), (5, 40.0)))
     broken = a_trial(16, number=6, status="oom")
     for trials, number in (((fast, late, soon, censored), 5), ((fast, censored, slow), 3), ((slow, broken, fast), 1)):
-        assert known(best_trial(records_of(*trials))).request.number == number
-    assert best_trial(records_of(broken)) is None
+        assert known(best_trial(records_of(trials))).request.number == number
+    assert best_trial([broken.record]) is None
 
 
 def test_an_arm_has_the_policy_of_its_best_trial_and_what_that_saw(tmp_path):
@@ -78,17 +71,17 @@ def test_a_process_on_the_cpu_has_a_load_and_memory():
 
 
 def test_a_trial_has_the_figures_of_its_own_gpus_only():
-    row = a_trial(16, memory_gb=20.0, device=H100).rows[0]
-    shown = system_metrics(row.model_copy(update={"gpu_percent": 90.0, "gpu_power_w": 500.0}), H100)
+    row = a_trial(16, memory_gb=21.25, device=GPU).rows[0]
+    shown = system_metrics(row.model_copy(update={"gpu_percent": 90.0, "gpu_power_w": 500.0}), GPU)
     assert {name: value for name, value in shown.items() if "gpu" in name} == {
         "system/gpu_0_utilization_percentage": 90.0,
         "system/gpu_0_power_usage_watts": 500.0,
-        "system/gpu_0_memory_usage_megabytes": 20_000.0,
+        "system/gpu_0_memory_usage_megabytes": 21_250.0,
         "system/gpu_0_memory_usage_percentage": 25.0,
     }
-    ranks = a_trial(16, memory_gb=20.0, device=H100, gpus=2, batch_size=256).rows[0].ranks or []
+    ranks = a_trial(16, memory_gb=21.25, device=GPU, gpus=2, batch_size=256).rows[0].ranks or []
     loads = [rank.model_copy(update={"gpu_percent": 80.0 + rank.rank, "cpu_percent": 100.0}) for rank in ranks]
-    two = system_metrics(row.model_copy(update={"ranks": loads}), H100)
+    two = system_metrics(row.model_copy(update={"ranks": loads}), GPU)
     assert [two[f"system/gpu_{rank}_utilization_percentage"] for rank in (0, 1)] == [80.0, 81.0]
     assert (two["system/process_cpu_percentage"], two["system/process_memory_megabytes"]) == (200.0, 4000.0)
     assert two["system/gpu_1_power_usage_watts"] is None and "system/gpu_2_utilization_percentage" not in two

@@ -64,7 +64,7 @@ def a_request(arm: dict[str, Any], kind: Any = "throughput", **changes: Any) -> 
     learning = {"num_envs": [8], "horizon": 4, "batch_size": "library", "target_reward": 3, "budget_s": 60}
     sweep, num_envs = (throughput, 64) if kind == "throughput" else (learning, 8)
     study = parse_study({"study": "demo", "arms": {"fake": arm}, kind: sweep})
-    request = ask.request_for(study, Slot(0, "fake", kind, 0, 0), Point(num_envs, 4, None), None)
+    request = ask.request_for(study, Slot(0, "fake", kind, 0), Point(num_envs, 4, None), None)
     return request.model_copy(update=changes)
 
 

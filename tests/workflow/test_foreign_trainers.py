@@ -117,7 +117,7 @@ def of_isaac_lab(folder: Path, preset: str, own_command: list[str], iterations: 
     arm = {"trainer": "command", "gpus": 0, "command": own}
     sizes = {"num_envs": [4], "horizon": 8, "batch_size": 16, "iterations": iterations}
     study = parse_study({"study": "demo", "arms": {"own": arm}, "throughput": sizes})
-    return measured(folder, ask.request_for(study, Slot(0, "own", "throughput", 0, 0), Point(4, 8, 16), None))
+    return measured(folder, ask.request_for(study, Slot(0, "own", "throughput", 0), Point(4, 8, 16), None))
 
 
 @pytest.mark.parametrize(

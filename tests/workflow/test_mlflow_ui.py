@@ -116,11 +116,10 @@ def server(printed: list[str], password: str) -> Iterator[str]:
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             pass
 
-    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    threading.Thread(target=proxy.serve_forever, daemon=True).start()
-    yield address._replace(netloc=f"127.0.0.1:{proxy.server_port}").geturl()
-    proxy.shutdown()
-    proxy.server_close()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        yield address._replace(netloc=f"127.0.0.1:{proxy.server_port}").geturl()
+        proxy.shutdown()
 
 
 def test_another_user_of_the_machine_gets_nothing(printed: list[str], folder: StudyFolder, tmp_path: Path) -> None:

@@ -268,23 +268,19 @@ def test_every_metric_arrives_where_they_fill_several_calls(published: StudyFold
     assert sorted(stored) == sorted(map(tuple, described.metrics))
 
 
-def test_every_parameter_and_tag_arrives_where_they_fill_several_calls(study: Study, folder: StudyFolder) -> None:
-    overrides = {f"env.field_{number}": "x" * (7000 if number == 0 else 1) for number in range(130)}
+def test_every_parameter_and_tag_arrives_in_several_calls_under_a_legal_name(study: Study, folder: StudyFolder) -> None:
+    overrides = {f"env.field_{number}": "x" * (7000 if number == 0 else 1) for number in range(130)} | {
+        "env.list[0]": 1
+    }
     environment = on_h100(packages={f"package{number}": "1" for number in range(130)})
-    write_trial(folder.trial(0), a_run(0, "stock", "ok").asked(overrides=overrides).ended(environment=environment))
+    trial = a_run(0, "stock", "ok", losses={"value(clipped)": 1.0})
+    write_trial(folder.trial(0), trial.asked(overrides=overrides).ended(environment=environment))
     publish(study, folder)
     run = stored_trial(folder, "0000")
     assert sum(name.startswith("env.field_") for name in run.data.params) == 130
     assert sum(name.startswith("version.package") for name in run.data.tags) == 130
     assert run.data.params["env.field_0"] == "x" * 5999 + "…"  # MLflow's limit is 6000 characters
-
-
-def test_names_that_mlflow_refuses_are_made_legal(study: Study, folder: StudyFolder) -> None:
-    trial = a_run(0, "stock", "ok", losses={"value(clipped)": 1.0}).asked(overrides={"env.list[0]": 1})
-    write_trial(folder.trial(0), trial)
-    publish(study, folder)
-    run = stored_trial(folder, "0000")
-    assert run.data.params["env.list_0_"] == "1"
+    assert run.data.params["env.list_0_"] == "1"  # MLflow refuses brackets
     assert run.data.metrics["losses/value_clipped_"] == 1.0
 
 
@@ -459,10 +455,8 @@ def test_server_that_is_down_is_told_within_30_s(storeless: StudyFolder, tmp_pat
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
     study = a_study(uri=f"http://user:secret@127.0.0.1:{port}")
-    started = time.monotonic()
     process = publisher(storeless, write_config(tmp_path, study))
     _, errors = process.communicate(timeout=30)
-    assert time.monotonic() - started < 30
     assert process.returncode == 2
     assert "secret" not in errors and "Traceback" not in errors
     for part in (
@@ -749,8 +743,7 @@ def listener() -> Iterator[tuple[str, list[str | None]]]:
 
         do_POST = do_GET  # noqa: N815
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", heard
-    server.shutdown()
-    server.server_close()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", heard
+        server.shutdown()

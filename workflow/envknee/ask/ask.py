@@ -162,7 +162,7 @@ def _next(
     elif slot.repeat:
         block = {point_of(request) for request in of_arm if request.repeat == 0}
         order = designs.shuffled(block, study.seed, "block", slot.arm, slot.kind, slot.repeat)
-        point = order[slot.index % len(block)]
+        point = order[slot.position % len(block)]
     elif question.sweep.sampler in FIXED_DESIGNS:
         point = question.new(samplers.load(POINT_SAMPLERS, question.sweep.sampler).order(study, slot.kind))[0]
     else:

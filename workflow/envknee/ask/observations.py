@@ -43,19 +43,13 @@ def observe(sweep: Sweep, requests: Sequence[Request], records: Mapping[int, Rec
     A trial without a record is running. A trial that did not fit is infeasible. It gets the worst value seen, and so does a trial
     that broke before it was timed.
     """
-    values = {
-        request.number: _value(sweep, records[request.number]) for request in requests if request.number in records
-    }
+    ended = {request.number: records[request.number] for request in requests if request.number in records}
+    values = {number: _value(sweep, record) for number, record in ended.items()}
     known = [value for value in values.values() if value is not None]
     worst = max(known, default=2 * sweep.budget_s) if isinstance(sweep, Learning) else min(known, default=0.0)
-    observations = []
-    for request in requests:
-        if request.number not in records:
-            observations.append(Observation(point_of(request), None, 0.0))
-            continue
-        value, excess = values[request.number], _memory_excess(records[request.number])
-        observations.append(Observation(point_of(request), worst if value is None else value, excess))
-    return observations
+    told = {number: worst if value is None else value for number, value in values.items()}
+    excess = {number: _memory_excess(record) for number, record in ended.items()}
+    return [Observation(point_of(r), told.get(r.number), excess.get(r.number, 0.0)) for r in requests]
 
 
 def censored_seconds(best_reward: float, target_reward: float, budget_s: float) -> float:

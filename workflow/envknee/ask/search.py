@@ -119,12 +119,7 @@ def rule_of(kind: Kind, settings: Adaptive, most: int) -> Rule:
     return Rule(by_seconds, -math.log1p(-settings.delta), settings.confidence, least, looked(most), settings.within)
 
 
-def next_step(
-    sizes: Sequence[int],
-    tried: Mapping[int, Tried],
-    rule: Rule,
-    start: int | None,
-) -> Step:
+def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, start: int | None) -> Step:
     """Return what one series needs next.
 
     `sizes` are the num_envs that may fit, ascending, and `start` is the threshold of an earlier series, if known.
@@ -184,11 +179,7 @@ def fresh(step: Step, tried: Mapping[int, Tried], confirm: int) -> int | None:
 
 
 def _focus(
-    pairs: Sequence[int],
-    tried: Mapping[int, Tried],
-    doublings: Mapping[int, Tested],
-    rule: Rule,
-    start: int | None,
+    pairs: Sequence[int], tried: Mapping[int, Tried], doublings: Mapping[int, Tested], rule: Rule, start: int | None
 ) -> int | None:
     """Return the doubling that seems to be the first to gain less than the limit; None while unknown."""
     paying = [size for size, doubling in doublings.items() if doubling.contrast.log_gain >= rule.log_limit]

@@ -71,7 +71,7 @@ def smallest_requests(study: Study, arm: str) -> list[Request]:
     for kind, sweep in study.sections.items():
         points = legal_points(sweep, study.world_sizes)
         smallest = min(points, key=lambda point: (point.num_envs * point.horizon, point))
-        slot = Slot(number=0, arm=arm, kind=kind, index=0, repeat=0)
+        slot = Slot(number=0, arm=arm, kind=kind, repeat=0)
         requests.append(ask.request_for(study, slot, smallest, refusal=None))
     return requests
 

@@ -47,10 +47,6 @@ Told = Literal[
 """Quantities that a program may log in each iteration. Seconds are per iteration."""
 
 
-def _words(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
 def _pattern(text: str) -> str:
     try:
         re.compile(text)
@@ -68,7 +64,9 @@ ELSEWHERE = "elsewhere"
 """Validation context for a study made on another machine: no preset file is read."""
 
 Pattern = Annotated[str, AfterValidator(_pattern)]
-Names = Annotated[list[str], BeforeValidator(_words), Field(min_length=1)]
+Names = Annotated[
+    list[str], BeforeValidator(lambda words: [words] if isinstance(words, str) else words), Field(min_length=1)
+]
 
 
 class Rows(Strict):

@@ -4,7 +4,7 @@ import math
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -129,33 +129,29 @@ def _batch_sizes(value: Any) -> Any:
     return value if value == "library" else _sizes(value)
 
 
-SIZE_SCHEMA = {"type": "integer", "minimum": 1, "maximum": LARGEST}
-SIZES_SCHEMA = {
-    "anyOf": [
-        {"type": "array", "items": SIZE_SCHEMA, "minItems": 1, "uniqueItems": True},
-        SIZE_SCHEMA,
-        {
-            "type": "object",
-            "properties": {"from": SIZE_SCHEMA, "to": SIZE_SCHEMA},
-            "required": ["from", "to"],
-            "additionalProperties": False,
-        },
-    ]
-}
-"""JSON schema of `_sizes`, for editors that complete study files."""
-BATCH_SIZES_SCHEMA = {"anyOf": [{"const": "library"}, *SIZES_SCHEMA["anyOf"]]}
+Size = Annotated[int, Field(ge=1, le=LARGEST)]
+
+
+class Doublings(Strict):
+    """16, 32, 64, ... as a study file may write them: {from: 16, to: 256}."""
+
+    first: Size = Field(alias="from")
+    last: Size = Field(alias="to")
+
+
+Written = Annotated[list[Size], Field(min_length=1, json_schema_extra={"uniqueItems": True})] | Size | Doublings
+"""What `_sizes` takes, in the JSON schema for editors that complete study files."""
 
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]
-Sizes = Annotated[tuple[int, ...], BeforeValidator(_sizes), WithJsonSchema(SIZES_SCHEMA)]
+Sizes = Annotated[tuple[int, ...], BeforeValidator(_sizes, json_schema_input_type=Written)]
 BatchSizes = Annotated[
-    Literal["library"] | tuple[int, ...], BeforeValidator(_batch_sizes), WithJsonSchema(BATCH_SIZES_SCHEMA)
+    Literal["library"] | tuple[int, ...],
+    BeforeValidator(_batch_sizes, json_schema_input_type=Literal["library"] | Written),
 ]
 Number = Annotated[float, BeforeValidator(number)]
 PositiveNumber = Annotated[float, Field(gt=0), BeforeValidator(number)]
 Seconds = PositiveNumber
 Share = Annotated[float, Field(gt=0, lt=1), BeforeValidator(number)]
 Confidence = Annotated[float, Field(ge=0.5, lt=1), BeforeValidator(number)]
-
-GPUS_SCHEMA = {"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 0}]}
-Gpus = Annotated[Literal["auto"] | int, BeforeValidator(_gpus), WithJsonSchema(GPUS_SCHEMA)]
+Gpus = Annotated[Literal["auto"] | int, BeforeValidator(_gpus, json_schema_input_type=Literal["auto"] | NotNegative)]

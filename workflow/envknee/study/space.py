@@ -107,21 +107,19 @@ def left_out(study: Study) -> list[str]:
 class Slot:
     """What the plan fixes about a trial before any point is chosen.
 
-    `index` counts within (arm, kind). Repeat 0 chooses new points; later repeats run the same points again. A sampler that
-    chooses trials decides the repeat, too.
+    Repeat 0 chooses new points; later repeats run the same points again. A sampler that chooses trials decides the repeat, too.
     """
 
     number: int
     arm: str
     kind: Kind
-    index: int
     repeat: int
     block: int | None = None
     """The block that measures the trial; None: a process of its own."""
     chunk: int = 0
     """The part of a repeat's points that the block measures."""
     position: int = 0
-    """The trial's place in its block."""
+    """The trial's place in its block, or among its arm's trials of this repeat."""
     again: bool = False
     """Whether the trial measures the point of its block's first trial once more, which shows drift."""
 
@@ -218,7 +216,7 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
         half = -(-len(indices) // 2) + 2 * sweep.adaptive.confirm * len(series)
         indices = indices[: sweep.adaptive.trials or half]
     return [
-        Slot(first + place, arm, kind, index, 0 if sweep.chooses_trials else index // points)
+        Slot(first + place, arm, kind, 0 if sweep.chooses_trials else index // points, position=index % points)
         for place, (index, arm) in enumerate(itertools.product(indices, sorted(study.arms)))
     ]
 
@@ -226,17 +224,15 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
 def _in_blocks(study: Study, kind: Kind, sizes: Sequence[int], repeats: range, first: int) -> list[Slot]:
     """Return the slots of a section with blocks of these sizes, block by block, arms taking turns."""
     slots: list[Slot] = []
-    shares = {name: can_share(arm) for name, arm in study.arms.items()}
     # A learning trial takes too long to be measured again for its drift. With compose_horizons the points that test the law show it.
     once = kind == "learning" or (study.throughput is not None and study.throughput.compose_horizons)
-    again = {arm: shares[arm] and not once for arm in study.arms}
-    of_repeat = {arm: sum(size + (size > 1 and again[arm]) for size in sizes) for arm in study.arms}
-    indices = {arm: itertools.count(repeats.start * trials) for arm, trials in of_repeat.items()}
     for repeat, (chunk, size), arm in itertools.product(repeats, enumerate(sizes), sorted(study.arms)):
-        block = first + len(slots) if size > 1 and shares[arm] else None  # a block has the number of its first trial
-        for position in range(size + (size > 1 and again[arm])):
-            number, index = first + len(slots), next(indices[arm])
-            slots.append(Slot(number, arm, kind, index, repeat, block, chunk, position, position == size))
+        number, shares = first + len(slots), size > 1 and can_share(study.arms[arm])
+        block = number if shares else None  # a block has the number of its first trial
+        slots += [
+            Slot(number + position, arm, kind, repeat, block, chunk, position, again=position == size)
+            for position in range(size + (shares and not once))
+        ]
     return slots
 
 

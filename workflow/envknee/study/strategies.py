@@ -1,10 +1,6 @@
-"""Strategies: how collecting and learning share time or devices.
+"""Strategies: how collecting and learning share time or devices. `Arm.strategy` says what each does. Pure data.
 
-    in_turns   a rollout, then learning: every trainer
-    async2     TorchRL: one side collects the next rollout while another learns from the last
-    ray        TorchRL: collectors in processes of Ray, one per GPU, and one learner
-
-Pure data. `envknee.trainers.torchrl` runs them; other modules use these facts and never compare a strategy's name.
+`envknee.trainers.torchrl` runs them; other modules use these facts and never compare a strategy's name.
 """
 
 import secrets

@@ -1,9 +1,4 @@
-"""The command line: publish a study, publish a running one, or open its store.
-
-envknee publish results/<study> --config FILE            publish
-envknee publish --follow results/<study> --config FILE   publish curves while a sweep runs
-envknee publish --ui --config FILE [--port N]            open the store in a browser, on this machine only
-"""
+"""The command line `envknee publish`: publish a study, publish a running one, or open its store."""
 
 import argparse
 from pathlib import Path

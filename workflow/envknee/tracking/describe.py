@@ -17,10 +17,10 @@ from envknee.record.read import read_rows
 from envknee.record.schema import Device, Environment, Record, Request, Row, Spread
 from envknee.record.status import BROKE
 from envknee.study.paths import StudyFolder
-from envknee.study.space import batch_transitions, rollout_size
+from envknee.study.space import rollout_size
 from envknee.tracking.run import Metric, Run, metrics_of, texts_of
 from envknee.tracking.system import system_metrics
-from envknee.verdict.series import Ranks, slowest_and_fastest
+from envknee.verdict.series import Ranks, batch_size_of, slowest_and_fastest
 
 COUNTS = ("num_mini_batches", "world_size", "num_envs_total")
 """Whole numbers of a record that follow from its request: parameters, not results."""
@@ -47,7 +47,7 @@ def describe_trial(
         "mlflow.note.content": outcome.reason,
         **where_tags(outcome.environment),
     }
-    counts = {"batch_size": _batch_size(record) or "library"} | {name: getattr(record, name) for name in COUNTS}
+    counts = {"batch_size": batch_size_of(record) or "library"} | {name: getattr(record, name) for name in COUNTS}
     if outcome.failure is not None:
         tags |= {f"failure.{name}": value for name, value in outcome.failure.model_dump(mode="json").items()}
     return Run(
@@ -137,30 +137,18 @@ def _request_params(request: Request) -> dict[str, Any]:
     return params | {key: "null" if value is None else value for key, value in request.overrides.items()}
 
 
-def _batch_size(record: Record) -> int:
-    """Return the transitions of one optimizer step, also for the library's own batch; 0 if unknown."""
-    request, ranks = record.request, record.world_size
-    of_each = batch_transitions(request.num_envs, request.horizon, request.batch_size, record.num_mini_batches, ranks)
-    return round(of_each * ranks)
-
-
 def curves(rows: Sequence[Row], request: Request, environment: Environment | None, start: int = 0) -> list[Metric]:
     """Return every number of every iteration from row `start` on, with its frames as the step, and its time."""
-    metrics = []
+    metrics, transitions = list[Metric](), rollout_size(request.num_envs, request.horizon)
     for count, row in enumerate(rows[start:], start=start + 1):
         values = _flat(row.model_dump(exclude={"frames", "unix_time_s", "warmup", "ranks"}))
         if request.target_episodes:
             values["reward_average"] = reward_average(rows[:count], request.target_episodes)
-        values |= _stragglers(row, rollout_size(request.num_envs, request.horizon))
+        ends = slowest_and_fastest(transitions / rank.collect_s for rank in row.ranks or [])
+        values |= dict(zip(STRAGGLERS, ends or (), strict=False))  # none for a single rank
         values |= system_metrics(row, environment.device) if environment else {}
         metrics += metrics_of(values, milliseconds(row.unix_time_s), row.frames)
     return metrics
-
-
-def _stragglers(row: Row, transitions: int) -> dict[str, float]:
-    """Return the slowest and the fastest rank's FPS while collecting `transitions` each; nothing for a single rank."""
-    ends = slowest_and_fastest(transitions / rank.collect_s for rank in row.ranks or [])
-    return {} if ends is None else dict(zip(STRAGGLERS, ends, strict=True))
 
 
 def _summary(record: Record) -> list[Metric]:
@@ -174,7 +162,7 @@ def _summary(record: Record) -> list[Metric]:
         elif isinstance(value, int | float) and name not in ("schema_version", *COUNTS):
             values[name] = value
     ends = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
-    values |= {} if ends is None else dict(zip((f"{name}_median" for name in STRAGGLERS), ends, strict=True))
+    values |= dict(zip((f"{name}_median" for name in STRAGGLERS), ends or (), strict=False))
     named = {f"summary/{name}": value for name, value in values.items()}
     named |= {short: values.get(name) for short, name in HEADLINES.items()}
     return metrics_of(named, ended_ms(record), record.frames)

@@ -9,7 +9,7 @@ Names of GPU figures are MLflow's (mlflow.system_metrics.metrics.gpu_monitor of 
 from collections.abc import Sequence
 
 from envknee.record.metric import metrics_of
-from envknee.record.schema import Device, Load, MemoryUse, RankRow, Row
+from envknee.record.schema import Device, Load, RankRow, Row
 
 PREFIX = "system/"
 MB_PER_GB = 1000
@@ -30,13 +30,7 @@ def system_metrics(row: Row, device: Device) -> dict[str, float | None]:
         elif device.type == "cuda":
             used |= {metric.system.format(gpu=gpu): value for gpu, value in enumerate(values)}
     for gpu, rank in enumerate(ranks if device.type == "cuda" else []):
-        used |= {f"gpu_{gpu}_{name}": value for name, value in _memory(rank.memory, device.memory_gb).items()}
+        used_gb = rank.memory.device_used_gb
+        used[f"gpu_{gpu}_memory_usage_megabytes"] = None if used_gb is None else used_gb * MB_PER_GB
+        used[f"gpu_{gpu}_memory_usage_percentage"] = None if used_gb is None else 100 * used_gb / device.memory_gb
     return {f"{PREFIX}{name}": value for name, value in used.items()}
-
-
-def _memory(memory: MemoryUse, total_gb: float) -> dict[str, float | None]:
-    used_gb = memory.device_used_gb
-    return {
-        "memory_usage_megabytes": None if used_gb is None else used_gb * MB_PER_GB,
-        "memory_usage_percentage": None if used_gb is None else 100 * used_gb / total_gb,
-    }

@@ -29,11 +29,10 @@ import numpy as np
 from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.study.off_policy import OFF_POLICY
-from envknee.study.space import batch_transitions
 from envknee.verdict import learning_cost
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint
-from envknee.verdict.series import Ranks
+from envknee.verdict.series import Ranks, batch_size_of
 from envknee.verdict.words.batch import batch_notes, batch_statement
 from envknee.verdict.words.numbers import listed
 
@@ -44,7 +43,7 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[BatchLaw]:
     for record in sorted(learning_cost.that_ran(records), key=lambda record: record.request.number):
         # Off-policy, frames / B are no optimizer steps.
         is_cut = record.request.trainer not in OFF_POLICY
-        if record.request.kind == "learning" and is_cut and _batch_size(record):
+        if record.request.kind == "learning" and is_cut and batch_size_of(record):
             by_arm.setdefault(record.request.arm, []).append(record)
     return [law for _, of_arm in sorted(by_arm.items()) for law in _of_arm(of_arm, settings.confidence)]
 
@@ -74,15 +73,6 @@ def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line
     return affine.Line(float(fixed), float(slope), affine.solve(sizes, np.stack(columns, axis=1)))
 
 
-def _batch_size(record: Record) -> int:
-    """Return the transitions of one optimizer step of all ranks; 0 if the library's own batch is unknown."""
-    request = record.request
-    of_each = batch_transitions(
-        request.num_envs, request.horizon, request.batch_size, record.num_mini_batches, record.world_size
-    )
-    return round(of_each * record.world_size)
-
-
 def _of_arm(records: Sequence[Record], confidence: float) -> list[BatchLaw]:
     groups: dict[tuple[int, int], list[Record]] = {}
     for record in records:
@@ -94,7 +84,7 @@ def _of_arm(records: Sequence[Record], confidence: float) -> list[BatchLaw]:
 
 
 def _by_batch(records: Sequence[Record]) -> dict[int, list[Record]]:
-    return {size: list(group) for size, group in groupby(sorted(records, key=_batch_size), key=_batch_size)}
+    return {size: list(group) for size, group in groupby(sorted(records, key=batch_size_of), key=batch_size_of)}
 
 
 def _whole(records: Sequence[Record]) -> dict[int, list[float]]:

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from envknee.record.schema import Frozen, Record, Request
 from envknee.study.model import Arm
 from envknee.study.rules import Kind
-from envknee.study.space import Point
+from envknee.study.space import Point, batch_transitions
 from envknee.verdict.words.numbers import shown_batch
 
 
@@ -75,6 +75,13 @@ class OfSeries(Frozen):
     def series(self) -> Series:
         """The series."""
         return Series(self.arm, self.horizon, self.batch_size)
+
+
+def batch_size_of(record: Record) -> int:
+    """Return the transitions of one optimizer step of all ranks; 0 if the library's own batch is unknown."""
+    request, ranks = record.request, record.world_size
+    of_each = batch_transitions(request.num_envs, request.horizon, request.batch_size, record.num_mini_batches, ranks)
+    return round(of_each * ranks)
 
 
 def series_of(record: Record) -> Series:

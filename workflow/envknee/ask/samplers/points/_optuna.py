@@ -1,10 +1,10 @@
 """Optuna's proposals. Its study is rebuilt in memory for each request, and each attempt has a seed of its own."""
 
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import Any
 
 from envknee.ask.observations import AXES, Observation, observe
 from envknee.ask.question import Question
@@ -13,9 +13,6 @@ from envknee.study import space
 from envknee.study.designs import derived_seed
 from envknee.study.model import Learning, Study, Sweep
 from envknee.study.space import Point
-
-if TYPE_CHECKING:
-    from optuna.samplers import BaseSampler
 
 STARTUP_POINTS = 8
 
@@ -31,10 +28,12 @@ class Proposer:
 
     name: str
     """The sampler's name in studies; part of its seeds."""
-    make: "Callable[[int, int], BaseSampler]"
-    """Makes Optuna's sampler from a seed and the number of start-up trials."""
+    sampler: str
+    """Its class in `optuna.samplers`, which has `seed` and `n_startup_trials`."""
     attempts: int
     """Most proposals per request."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of the class."""
     around: Callable[[], AbstractContextManager[object]] = nullcontext
     """Context manager around the proposals."""
 
@@ -69,30 +68,25 @@ class Proposer:
         from optuna.trial import TrialState, create_trial
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        axes: dict[str, tuple[int | None, ...]] = dict(zip(AXES, space.axes(sweep), strict=True))
+        axes: dict[str, Sequence[Any]] = dict(zip(AXES, space.axes(sweep), strict=True))
         ranks: dict[str, BaseDistribution] = {
             name: IntDistribution(0, len(axis) - 1) for name, axis in axes.items() if len(axis) > 1
         }
+        sampler = getattr(optuna.samplers, self.sampler)
         history = optuna.create_study(direction="minimize" if isinstance(sweep, Learning) else "maximize")
         for observation in observations:
             params = {name: axes[name].index(getattr(observation.point, name)) for name in ranks}
+            end: dict[str, Any] = {"value": observation.value, "constraints": {"memory": observation.memory_excess}}
             if observation.value is None:
-                trial = create_trial(state=TrialState.RUNNING, params=params, distributions=ranks)
-            else:
-                constraints = {"memory": observation.memory_excess}
-                trial = create_trial(
-                    value=observation.value, params=params, distributions=ranks, constraints=constraints
-                )
-            history.add_trial(trial)
+                end = {"state": TrialState.RUNNING}
+            history.add_trial(create_trial(params=params, distributions=ranks, **end))
         with warnings.catch_warnings(), self.around():
             warnings.simplefilter("ignore")  # warnings about experimental features; the version is pinned
             for attempt in range(self.attempts):
-                history.sampler = self.make(derived_seed(*seed_key, self.name, attempt), startup)
+                seed = derived_seed(*seed_key, self.name, attempt)
+                history.sampler = sampler(seed=seed, n_startup_trials=startup, **self.options)
                 chosen = history.ask(ranks).params
-                num_envs, horizon, batch_size = (axis[chosen.get(name, 0)] for name, axis in axes.items())
-                assert num_envs is not None
-                assert horizon is not None
-                point = Point(num_envs, horizon, batch_size)
+                point = Point(*(axis[chosen.get(name, 0)] for name, axis in axes.items()))
                 if point in allowed:
                     return point
         return None

@@ -1,18 +1,8 @@
 """Optuna's Gaussian process, after a Sobol start."""
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
 
 from envknee.ask.samplers.points._optuna import Proposer
-
-if TYPE_CHECKING:
-    from optuna.samplers import BaseSampler
-
-
-def _make(seed: int, startup: int) -> "BaseSampler":
-    from optuna.samplers import GPSampler
-
-    return GPSampler(seed=seed, n_startup_trials=startup)
 
 
 def _one_thread() -> AbstractContextManager[object]:
@@ -23,5 +13,5 @@ def _one_thread() -> AbstractContextManager[object]:
     return threadpool_limits(limits=1)
 
 
-PROPOSER = Proposer("gp", _make, attempts=12, around=_one_thread)  # 0.15 s each
+PROPOSER = Proposer("gp", "GPSampler", attempts=12, around=_one_thread)  # 0.15 s each
 new_point = PROPOSER.new_point
