@@ -196,8 +196,7 @@ def test_intervals_cover_and_the_certain_are_right(repeats: int, sizes: int):
     close: dict[Phase, tuple[float, float]] = {**LAWS, "render": (0.010, 5.8e-5)}
     for _ in range(STUDIES):
         seconds = {n: [_noisy(close, n, 0.03, generator) for _ in range(repeats)] for n in where}
-        lines, errors = phase_law.fit(seconds, 0.95)
-        laws = phase_law.laws_of(lines, errors, 0.95)
+        laws = phase_law.fit(seconds, 0.95)
         for law in laws:
             t0, c = close[law.phase]
             covered[law.phase, "t0"] = covered.get((law.phase, "t0"), 0) + (law.t0_s_lower <= t0 <= law.t0_s_upper)

@@ -22,7 +22,7 @@ and horizon. If no such group has three batch sizes, all of an arm are pooled, w
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 import numpy as np
 
@@ -39,14 +39,17 @@ from envknee.verdict.words.numbers import listed
 
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[BatchLaw]:
-    """Return the laws of each arm: one per (num_envs, horizon) with enough batch sizes, else one for the whole arm."""
-    by_arm: dict[str, list[Record]] = {}
+    """Return the laws of one arm: one per (num_envs, horizon) with enough batch sizes, else one for the whole arm."""
+    groups: dict[tuple[int, int], list[Record]] = {}
     for record in sorted(learning_cost.that_ran(records), key=lambda record: record.request.number):
+        request = record.request
         # Off-policy, frames / B are no optimizer steps.
-        is_cut = record.request.trainer not in OFF_POLICY
-        if record.request.kind == "learning" and is_cut and _batch_size(record):
-            by_arm.setdefault(record.request.arm, []).append(record)
-    return [law for _, of_arm in sorted(by_arm.items()) for law in _of_arm(of_arm, settings.confidence)]
+        if request.kind == "learning" and request.trainer not in OFF_POLICY and _batch_size(record):
+            groups.setdefault((request.num_envs, request.horizon), []).append(record)
+    enough = {place: group for place, group in sorted(groups.items()) if len(_whole(group)) >= affine.LEAST_SIZES}
+    if enough or len(groups) < 2:
+        return [_law(group, place, settings.confidence) for place, group in (enough or groups).items()]
+    return [_law(list(chain.from_iterable(groups.values())), None, settings.confidence)]
 
 
 def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line:
@@ -81,16 +84,6 @@ def _batch_size(record: Record) -> int:
         request.num_envs, request.horizon, request.batch_size, record.num_mini_batches, record.world_size
     )
     return round(of_each * record.world_size)
-
-
-def _of_arm(records: Sequence[Record], confidence: float) -> list[BatchLaw]:
-    groups: dict[tuple[int, int], list[Record]] = {}
-    for record in records:
-        groups.setdefault((record.request.num_envs, record.request.horizon), []).append(record)
-    enough = {place: group for place, group in sorted(groups.items()) if len(_whole(group)) >= affine.LEAST_SIZES}
-    if enough:
-        return [_law(group, place, confidence) for place, group in enough.items()]
-    return [_law(records, next(iter(groups)) if len(groups) == 1 else None, confidence)]
 
 
 def _by_batch(records: Sequence[Record]) -> dict[int, list[Record]]:

@@ -129,21 +129,13 @@ def _more_gpus(arm: str, scalings: Sequence[Scaling]) -> Lever:
     points = [
         (scaling, point) for scaling in scalings if arm in (scaling.arm, scaling.partner) for point in scaling.points
     ]
-    if not points:
-        return Lever(
-            name="more GPUs", verdict="not measured", fps=None, seconds_to_target=None,
-            evidence="add an arm that differs in `gpus` alone",
-        )  # fmt: skip
-    scaling, point = max(points, key=lambda pair: pair[1].fps_all_ranks)
-    lower, upper = (
-        None if end is None else end * scaling.world_size - 1.0
-        for end in (point.efficiency_lower, point.efficiency_upper)
-    )
-    fps = Change(value=point.speedup - 1.0, lower=lower, upper=upper)
-    return Lever(
-        name="more GPUs",
-        verdict=_judged(fps, None),
-        fps=fps,
-        seconds_to_target=None,
-        evidence=f"1 to {scaling.world_size} at {point.num_envs:,} environments each: {_shown(fps, 'FPS')}",
-    )
+    fps, evidence = None, "add an arm that differs in `gpus` alone"
+    if points:
+        scaling, point = max(points, key=lambda pair: pair[1].fps_all_ranks)
+        lower, upper = (
+            None if end is None else end * scaling.world_size - 1.0
+            for end in (point.efficiency_lower, point.efficiency_upper)
+        )
+        fps = Change(value=point.speedup - 1.0, lower=lower, upper=upper)
+        evidence = f"1 to {scaling.world_size} at {point.num_envs:,} environments each: {_shown(fps, 'FPS')}"
+    return Lever(name="more GPUs", verdict=_judged(fps, None), fps=fps, seconds_to_target=None, evidence=evidence)

@@ -56,10 +56,7 @@ def efficiency(
     if contrast.blocks == 0:
         return efficiency(independent(one_rank, blocks[0]), independent(all_ranks, blocks[1]), world_size, confidence)
     log_share = contrast.log_gain - math.log(world_size)
-    if contrast.variance is None:
-        return math.exp(log_share), None, None
-    width = doublings.half_width(contrast.variance, contrast.degrees, (1.0 - confidence) / 2)
-    return math.exp(log_share), math.exp(log_share - width), doublings.exp(log_share + width)
+    return math.exp(log_share), *doublings.interval(log_share, contrast.variance, contrast.degrees, confidence)
 
 
 def partner_of(arm: str, arms: Mapping[str, Arm]) -> str | None:
