@@ -50,10 +50,9 @@ def efficiency(
 
     `blocks` has the block of each repeat of either side: a `Process` or a machine. None: all ran on one machine.
     """
-    if blocks is None:
-        blocks = [[None] * len(one_rank), [None] * len(all_ranks)]
-    contrast = within_blocks(0, by_block(one_rank, blocks[0]), by_block(all_ranks, blocks[1]))
-    if contrast.blocks == 0:
+    own = blocks or (None, None)
+    contrast = within_blocks(0, by_block(one_rank, own[0]), by_block(all_ranks, own[1]))
+    if blocks and contrast.blocks == 0:
         return efficiency(independent(one_rank, blocks[0]), independent(all_ranks, blocks[1]), world_size, confidence)
     log_share = contrast.log_gain - math.log(world_size)
     return math.exp(log_share), *doublings.interval(log_share, contrast.variance, contrast.degrees, confidence)
@@ -162,11 +161,7 @@ def _point(
 
 def _slowest_share(trials: Mapping[Point, Sequence[Record]]) -> float | None:
     """Return the median over trials of the slowest rank's FPS over the fastest's; None if unknown."""
-    ends = [
-        slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
-        for records in trials.values()
-        for record in records
-    ]
+    ends = [slowest_and_fastest(record) for records in trials.values() for record in records]
     shares = [pair[0] / pair[1] for pair in ends if pair is not None]
     return statistics.median(shares) if shares else None
 
