@@ -133,9 +133,8 @@ def test_two_batch_sizes_say_what_to_measure():
         "batch 256, 512 alone: for B_noise measure 1 more batch size, such as 2,048, at one num_envs and horizon, with 3 seeds"
         " each that reach the target"
     )
-    nothing = analyse(trials_of({256: [None], 512: [None]}))
     said = "no batch size at which every seed reached the target: for B_noise measure 3 more"
-    assert nothing.statement.startswith(said)
+    assert analyse(trials_of({256: [None], 512: [None]})).statement.startswith(said)
 
 
 def test_batch_sizes_are_compared_at_the_same_num_envs_and_horizon_where_that_is_possible():
@@ -166,12 +165,7 @@ def test_frames_that_do_not_grow_leave_b_noise_open():
 
 
 def test_the_librarys_batch_counts_as_what_it_was():
-    trials = [
-        trial
-        for i, num_envs in enumerate((64, 128, 256))
-        for trial in learning_trials({num_envs: [20.0] * 3}, batch_size=None, first=10 * i, horizon=16)
-    ]
-    law = analyse(trials)
+    law = analyse(learning_trials({n: [20.0] * 3 for n in (64, 128, 256)}, batch_size=None, horizon=16))
     assert [point.batch_size for point in law.points] == [64, 128, 256]
     assert "the library's own batch counts" in law.notes[-1]
 
@@ -183,10 +177,8 @@ def test_batches_of_several_gpus_are_those_of_all():
 
 
 def test_throughput_and_infeasible_trials_take_no_part():
-    more = [
-        a_trial(256, number=90, batch_size=64),
-        a_trial(256, number=91, kind="learning", batch_size=64, status="oom"),
-    ]
+    failed = a_trial(256, number=91, kind="learning", batch_size=64, status="oom")
+    more = [a_trial(256, number=90, batch_size=64), failed]
     assert analyse([*trials_of(three()), *more]) == analyse(trials_of(three()))
     assert batch.analyse(records_of(more), Decide()) == []
 

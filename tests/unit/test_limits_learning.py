@@ -13,6 +13,9 @@ from envknee.verdict.schema.learning import LearningLimit
 from records import GPU, Trial, a_trial, known, learning_trials, records_of
 from scipy.stats import trim_mean
 
+LACKED: tuple[Status, ...] = ("oom", "refused")
+"""How trials end that had no memory."""
+
 
 def analyse(trials: list[Trial], **settings: Any) -> LearningLimit:
     (limit,) = learning.analyse(records_of(trials), Decide(**settings))
@@ -39,8 +42,7 @@ def test_cost_of_one_seed_has_no_interval_and_of_more_has():
 
 
 def test_a_point_counts_its_seeds_by_how_they_ended():
-    ended: list[Status] = ["nan", "oom", "refused"]
-    failed = [a_trial(32, number=3 + i, kind="learning", status=status) for i, status in enumerate(ended)]
+    failed = [a_trial(32, number=3 + i, kind="learning", status=status) for i, status in enumerate(("nan", *LACKED))]
     (point,) = analyse([*learning_trials({32: [10.0, 14.0, None]}), *failed]).points
     assert (point.seeds, point.reached, point.timeout, point.failed, point.oom, point.refused) == (4, 2, 1, 1, 1, 1)
     assert (point.share_reached, point.without_memory, point.trials) == (2 / 6, 2, 6)
@@ -163,16 +165,13 @@ def test_empty_and_all_out_of_memory():
 def test_best_point_over_all_series():
     longer = learning_trials({16: [9.0], 32: [None]}, horizon=16, first=9)
     limits = learning.analyse(records_of([*learning_trials({16: [20.0], 32: [15.0]}), *longer]), Decide())
-    best = best_of(limits)
-    assert best is not None and (best.num_envs, best.horizon, best.seconds_to_target.value) == (16, 16, 9.0)
+    best = known(best_of(limits))
+    assert (best.num_envs, best.horizon, best.seconds_to_target.value) == (16, 16, 9.0)
     assert best_of([]) is None
 
 
 def test_a_point_where_some_trials_had_no_memory_is_told_and_named_soonest_only_alone():
-    no_memory = [
-        a_trial(64, number=90 + repeat, kind="learning", status=status, repeat=repeat)
-        for repeat, status in enumerate(("oom", "refused"))
-    ]
+    no_memory = [a_trial(64, number=90 + i, kind="learning", status=status) for i, status in enumerate(LACKED)]
     partly = [*learning_trials({64: [20.0]}, first=95), *no_memory]
     limit = analyse([*learning_trials({16: [50.0, 51.0, 52.0], 32: [40.0, 41.0, 42.0]}), *partly])
     assert limit.best is not None and (limit.best.num_envs, limit.best.caveat) == (32, "")
@@ -183,5 +182,5 @@ def test_a_point_where_some_trials_had_no_memory_is_told_and_named_soonest_only_
     assert alone is not None and (alone.num_envs, alone.share_reached) == (64, pytest.approx(1 / 3))
     assert alone.caveat == " (though 2 of 3 trials there ran out of memory or were refused)"
     elsewhere = learning.analyse(records_of([*learning_trials({16: [50.0]}, horizon=16), *partly]), Decide())
-    whole = best_of(elsewhere)
-    assert whole is not None and (whole.num_envs, whole.horizon) == (16, 16)
+    whole = known(best_of(elsewhere))
+    assert (whole.num_envs, whole.horizon) == (16, 16)

@@ -10,17 +10,12 @@ from envknee.study.model import Decide
 from envknee.study.space import Point, batch_transitions
 from envknee.verdict import memory_limit, memory_model, memory_sample
 from envknee.verdict.memory_sample import Room, Sample
-from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
+from envknee.verdict.schema.memory import TERMS, MemoryLimit, MemoryWall
 from records import CPU, GPU, Trial, a_trial, known, records_of
 
 from benchmarks.prove import BASE_GB, PER_BATCH_GB, PER_ENV_GB, PER_TRANSITION_GB, peak_gb
 
-TRUTH = {
-    "base": pytest.approx(BASE_GB),
-    "per_environment": pytest.approx(PER_ENV_GB),
-    "per_transition": pytest.approx(PER_TRANSITION_GB),
-    "per_batch_transition": pytest.approx(PER_BATCH_GB),
-}
+TRUTH = pytest.approx(dict(zip(TERMS, (BASE_GB, PER_ENV_GB, PER_TRANSITION_GB, PER_BATCH_GB), strict=True)))
 
 
 def grid(
@@ -281,13 +276,11 @@ def test_prediction_interval_covers():
 def test_intervals_span_both_kinds_of_errors_where_few_points_leave_open_which_it_is(room_gb: float, least: float):
     """Five points, each 2% off: where absolute errors looked likelier by chance, intervals at the largest covered 36%, and 78% in all."""
     generator = np.random.default_rng(1)
-    per_env, covered, studies = 0.0085, 0, 200
+    sizes, per_env, covered, studies = (1024, 2048, 4096, 8192, 16384), 0.0085, 0, 200
     for _ in range(studies):
         samples = [
-            Sample(
-                "throughput", n, 32, None, 16, "ok", (1.0 + per_env * n) * (1.0 + 0.02 * generator.standard_normal())
-            )
-            for n in (1024, 2048, 4096, 8192, 16384)
+            Sample("throughput", n, 32, None, 16, "ok", (1.0 + per_env * n) * float(noise))
+            for n, noise in zip(sizes, 1.0 + 0.02 * generator.standard_normal(5), strict=True)
         ]
         met = (0.95 * room_gb / (1.0 + 0.02 * generator.standard_normal()) - 1.0) / per_env
         wall = wall_of(memory_limit.limit_of("simulated", samples, Room(room_gb), Decide()), 32, None)

@@ -18,7 +18,6 @@ from benchmarks.prove import LEARNING, MEMORY, THROUGHPUT, Limit, Proof, ProofRo
 CHANCE = 1e-4
 """How unlikely a row must be under its promise before it counts as a broken one: there are dozens, of few studies each."""
 
-
 BY_NAME = {scenario.name: scenario for scenario in THROUGHPUT}
 
 
@@ -133,14 +132,8 @@ def a_proof() -> Proof:
     def a_row(limit: Limit, scenario: str, repeats: int, in_scope: bool = True, **hits: int) -> ProofRow:
         shares = {name: Share(hits=own, of=100) for name, own in hits.items()}
         return ProofRow(
-            limit=limit,
-            scenario=scenario,
-            repeats=repeats,
-            studies=100,
-            in_scope=in_scope,
-            ms_per_verdict=1.0,
-            **shares,
-        )
+            limit=limit, scenario=scenario, repeats=repeats, studies=100, in_scope=in_scope, ms_per_verdict=1.0, **shares,
+        )  # fmt: skip
 
     rows = [
         a_row("throughput", "kept", 3, false_reached=7, gain=90),  # chance explains as much in 100 studies
