@@ -123,11 +123,11 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
                 f"the law misses batch {listed(point.batch_size for point in missed)} by more than {affine.ERROR_LIMIT:.0%}"
                 " and by more than the seeds' interval: shown, but not used"
             )
-        for point in contradicted:
-            notes.append(
-                f"at batch {point.batch_size:,} the law expects {line.at(point.batch_size):,.0f} frames, and at least"
-                f" {point.frames_to_target.value:,.0f} were needed: shown, but not used"
-            )
+        notes += [
+            f"at batch {point.batch_size:,} the law expects {line.at(point.batch_size):,.0f} frames, and at least"
+            f" {point.frames_to_target.value:,.0f} were needed: shown, but not used"
+            for point in contradicted
+        ]
         if len(line.draws):
             drawn = (line.ratio_draws, line.draws[:, 1], line.draws[:, 0])
             noise, steps, frames = (affine.interval(values, confidence) for values in drawn)

@@ -75,15 +75,13 @@ def limit_of(
     had the same.
     """
     delta, confidence = settings.delta_learning, settings.confidence
-    ran = [point for point in points if point.seeds]
-    sizes = [point.num_envs for point in ran]
     decision = decision_of(seconds, delta, confidence)
     limit = LearningLimit(
-        **LearningLimit.fields(series, decision, sizes, delta, confidence, lambda log: -doublings.expm1(-log)),
+        **LearningLimit.fields(series, decision, seconds, delta, confidence, lambda log: -doublings.expm1(-log)),
         target_reward=target_reward,
         budget_s=budget_s,
         points=list(points),
-        best=_best(series, ran),
+        best=_best(series, points),
         notes=learning_notes(points, decision, settings),
         statement="",
     )

@@ -17,7 +17,7 @@ from envknee.study.model import Decide
 from envknee.study.space import Point
 from envknee.verdict import learning_cost
 from envknee.verdict.rule import doublings
-from envknee.verdict.schema.levers import Change, Lever
+from envknee.verdict.schema.levers import Change, Finding, Lever
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.series import Series, by_point
 from envknee.verdict.throughput import measured_fps
@@ -101,9 +101,7 @@ def _neighbours(setting: _Setting, points: Iterable[Point], here: Point) -> list
     return pairs.get(here.num_envs) or (pairs[max(pairs)] if pairs else None)
 
 
-def _judged(
-    fps: Change | None, seconds: Change | None
-) -> Literal["supported", "not supported", "not shown", "not measured"]:
+def _judged(fps: Change | None, seconds: Change | None) -> Finding:
     if fps is None and seconds is None:
         return "not measured"
     of_fps, of_seconds = fps and fps.shown, seconds and seconds.shown

@@ -97,9 +97,9 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
         if alike and point in alone
     ]
     slowest = _slowest_share(several)
-    apart = []
+    notes = what_to_add(arm, arms)
     if slowest is not None:
-        apart = [f"the slowest {ranks.word} collects at {percent(slowest, 0)} of the fastest one's FPS"]
+        notes.append(f"the slowest {ranks.word} collects at {percent(slowest, 0)} of the fastest one's FPS")
     if partner is None:
         statement = f"no efficiency: no arm of the study is this one on {ranks.alone}"
     elif not alike:
@@ -115,7 +115,7 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
         confidence=settings.confidence,
         points=points,
         slowest_rank_share=slowest,
-        notes=[*what_to_add(arm, arms), *apart],
+        notes=notes,
         statement=statement,
     )
 

@@ -7,6 +7,9 @@ from envknee.record.schema import Frozen
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.contrasts import of_levels
 
+Finding = Literal["supported", "not supported", "not shown", "not measured"]
+"""not shown: measured, but noise or single repeats leave it undecided."""
+
 
 class Change(Frozen):
     """A ratio minus 1, with its two-sided interval; None if either side was measured once."""
@@ -34,8 +37,7 @@ class Lever(Frozen):
     """One setting besides num_envs, and the measured effect of a larger value."""
 
     name: Literal["longer horizon", "larger batch", "more GPUs"]
-    verdict: Literal["supported", "not supported", "not shown", "not measured"]
-    """not shown: measured, but noise or single repeats leave it undecided."""
+    verdict: Finding
     fps: Change | None
     """0.25 is 25% more FPS."""
     seconds_to_target: Change | None
