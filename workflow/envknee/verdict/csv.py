@@ -43,7 +43,7 @@ CSV_COLUMNS: tuple[str, ...] = (
 def _csv_row(record: Record) -> dict[str, Any]:
     """Return the columns of one trial: fields of request and record by name, and medians of timed figures."""
     environment, total = record.outcome.environment, record.fps_total
-    ranks = slowest_and_fastest(record)
+    ranks = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
     spreads = {name: value for name, value in record if isinstance(value, Spread)}
     special: dict[str, Any] = {
         "batch_size": "library" if record.request.batch_size is None else record.request.batch_size,

@@ -161,7 +161,11 @@ def _point(
 
 def _slowest_share(trials: Mapping[Point, Sequence[Record]]) -> float | None:
     """Return the median over trials of the slowest rank's FPS over the fastest's; None if unknown."""
-    ends = [slowest_and_fastest(record) for records in trials.values() for record in records]
+    ends = [
+        slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
+        for records in trials.values()
+        for record in records
+    ]
     shares = [pair[0] / pair[1] for pair in ends if pair is not None]
     return statistics.median(shares) if shares else None
 

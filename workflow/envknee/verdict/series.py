@@ -44,10 +44,10 @@ class Ranks(NamedTuple):
 ONE_GPU = Ranks(1, "GPU")
 
 
-def slowest_and_fastest(record: Record) -> tuple[float, float] | None:
-    """Return the smallest and the largest of the ranks' own FPS while collecting, or None without any."""
-    ranks = [rank.fps_env_step_inference.median for rank in record.ranks or []]
-    return (min(ranks), max(ranks)) if ranks else None
+def slowest_and_fastest(fps: Iterable[float]) -> tuple[float, float] | None:
+    """Return the smallest and the largest of the ranks' own FPS, or None without any."""
+    ranks = sorted(fps)
+    return (ranks[0], ranks[-1]) if ranks else None
 
 
 class Series(NamedTuple):
