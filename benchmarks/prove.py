@@ -363,8 +363,8 @@ class Processes:
 class Composed:
     """Each repeat is one process that measures all `SIZES` at a horizon, from which FPS at the double horizon are composed.
 
-    The first process measures the largest size there, too, which tests the law. If it was too far off, it is measured again. Half of an iteration
-    at the largest size is learning.
+    The first process measures the largest size there, too, which tests the law. If it was too far off, it is measured again. Half of an
+    iteration at the largest size is learning.
     """
 
     rho: float = 0.5

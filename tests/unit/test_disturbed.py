@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from envknee.record.schema import Record, Spread
 from envknee.study.model import Decide
-from envknee.verdict import disturbed, throughput
+from envknee.verdict import throughput
+from envknee.verdict.disturbed import disturbed
 from records import a_trial
 
 
@@ -24,7 +25,7 @@ def records(cores: Sequence[float], num_envs: int = 64, first: int = 0, fps: flo
 def test_a_trial_beside_a_busy_neighbour_is_not_counted():
     small = records([0.0, 0.1, 0.0, 0.9])
     large = records([0.1, 0.0, 0.1], num_envs=128, first=10, fps=1900.0)
-    assert disturbed.disturbed([*small, *large]) == {3}
+    assert disturbed([*small, *large])[0] == {3}
     limit = throughput.analyse([*small, *large], Decide())[0]
     assert [len(point.fps_repeats) for point in limit.points] == [3, 3]
     assert limit.notes[-1] == "Not counted: 1 of 7 trials, of which others took half a core more than of the rest."
@@ -38,4 +39,4 @@ def test_a_neighbour_who_is_always_there_is_said():
 
 def test_where_it_was_not_measured_nothing_is_said():
     plain = [a_trial(64, number=number).record for number in range(3)]
-    assert disturbed.note(plain) is None and disturbed.disturbed(plain) == set()
+    assert disturbed(plain) == (set(), [])

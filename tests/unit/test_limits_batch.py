@@ -24,15 +24,14 @@ def needed(batch_size: int, factor: float = 1.0) -> int:
 
 
 def trials_of(
-    frames: Mapping[int, Sequence[int | None]], *, first: int = 0, spent: int = 1000, **fields: Any
+    frames: Mapping[int, Sequence[int | None]], *, num_envs: int = 256, first: int = 0, spent: int = 1000, **fields: Any
 ) -> list[Trial]:
     """Return learning trials: batch size -> frames to target of each seed, None for a budget spent after `spent` frames."""
     points = [(size, seed, value) for size, values in frames.items() for seed, value in enumerate(values)]
     return [
         a_trial(
-            fields.get("num_envs", 256), number=first + i, kind="learning", repeat=seed, batch_size=size,
-            seconds=None if value is None else 20.0, frames=value or spent,
-            **{"horizon": 16, **{name: field for name, field in fields.items() if name != "num_envs"}},
+            num_envs, number=first + i, kind="learning", repeat=seed, horizon=16, batch_size=size,
+            seconds=None if value is None else 20.0, frames=value or spent, **fields,
         )
         for i, (size, seed, value) in enumerate(points)
     ]  # fmt: skip
@@ -89,8 +88,7 @@ def test_fewer_seeds_widen_the_interval():
 
 def test_a_censored_batch_size_is_a_bound_and_no_point_of_the_fit():
     complete = analyse(trials_of(three()))
-    censored = [needed(4096), None, needed(4096)]
-    law = analyse(trials_of({**three(), 4096: censored}, spent=needed(4096)))
+    law = analyse(trials_of({**three(), 4096: [needed(4096), None, needed(4096)]}, spent=needed(4096)))
     assert (law.b_noise, law.b_noise_lower) == (complete.b_noise, complete.b_noise_lower)
     last = law.points[-1]
     assert (last.batch_size, last.seeds, last.reached, last.frames_to_target.lower_bound) == (4096, 3, 2, True)
@@ -102,9 +100,8 @@ def test_the_statement_speaks_of_the_batch_sizes_that_were_fitted():
     level = {size: [30_000] * 3 for size in SIZES}
     law = analyse(trials_of({**level, 4096: [None] * 2}))
     assert law.used and law.b_noise is None
-    said = "optimizer steps fall in proportion to the batch up to 2,048: B_noise lies beyond it"
+    said = "optimizer steps fall in proportion to the batch up to 2,048: B_noise lies beyond it (5 batch sizes, 3 seeds or more each"
     assert law.statement.startswith(said)
-    assert "(5 batch sizes, 3 seeds or more each" in law.statement
     bent = analyse(trials_of({**three(), 4096: [None] * 2}))
     assert "at batch 2,048 frames are" in bent.statement and "(5 batch sizes, 3 seeds or more each" in bent.statement
 
@@ -136,9 +133,8 @@ def test_two_batch_sizes_say_what_to_measure():
         "batch 256, 512 alone: for B_noise measure 1 more batch size, such as 2,048, at one num_envs and horizon, with 3 seeds"
         " each that reach the target"
     )
-    nothing = analyse(trials_of({256: [None], 512: [None]}))
     said = "no batch size at which every seed reached the target: for B_noise measure 3 more"
-    assert nothing.statement.startswith(said)
+    assert analyse(trials_of({256: [None], 512: [None]})).statement.startswith(said)
 
 
 def test_batch_sizes_are_compared_at_the_same_num_envs_and_horizon_where_that_is_possible():
@@ -169,12 +165,7 @@ def test_frames_that_do_not_grow_leave_b_noise_open():
 
 
 def test_the_librarys_batch_counts_as_what_it_was():
-    trials = [
-        trial
-        for i, num_envs in enumerate((64, 128, 256))
-        for trial in learning_trials({num_envs: [20.0] * 3}, batch_size=None, first=10 * i, horizon=16)
-    ]
-    law = analyse(trials)
+    law = analyse(learning_trials({n: [20.0] * 3 for n in (64, 128, 256)}, batch_size=None, horizon=16))
     assert [point.batch_size for point in law.points] == [64, 128, 256]
     assert "the library's own batch counts" in law.notes[-1]
 
@@ -186,10 +177,8 @@ def test_batches_of_several_gpus_are_those_of_all():
 
 
 def test_throughput_and_infeasible_trials_take_no_part():
-    more = [
-        a_trial(256, number=90, batch_size=64),
-        a_trial(256, number=91, kind="learning", batch_size=64, status="oom"),
-    ]
+    failed = a_trial(256, number=91, kind="learning", batch_size=64, status="oom")
+    more = [a_trial(256, number=90, batch_size=64), failed]
     assert analyse([*trials_of(three()), *more]) == analyse(trials_of(three()))
     assert batch.analyse(records_of(more), Decide()) == []
 

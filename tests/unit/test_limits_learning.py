@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from envknee.record.schema import Status
 from envknee.study.model import Decide
 from envknee.verdict import learning
 from envknee.verdict.learning import best_of
@@ -11,6 +12,9 @@ from envknee.verdict.learning_cost import Seeds, cost, interquartile_mean
 from envknee.verdict.schema.learning import LearningLimit
 from records import GPU, Trial, a_trial, known, learning_trials, records_of
 from scipy.stats import trim_mean
+
+LACKED: tuple[Status, ...] = ("oom", "refused")
+"""How trials end that had no memory."""
 
 
 def analyse(trials: list[Trial], **settings: Any) -> LearningLimit:
@@ -38,26 +42,20 @@ def test_cost_of_one_seed_has_no_interval_and_of_more_has():
 
 
 def test_a_point_counts_its_seeds_by_how_they_ended():
-    trials = [
-        a_trial(32, number=0, kind="learning", seconds=10.0),
-        a_trial(32, number=1, kind="learning", seconds=14.0),
-        a_trial(32, number=2, kind="learning", budget_s=60.0),
-        a_trial(32, number=3, kind="learning", status="nan", budget_s=60.0),
-        a_trial(32, number=4, kind="learning", status="oom"),
-        a_trial(32, number=5, kind="learning", status="refused"),
-    ]
-    (point,) = analyse(trials).points
+    failed = [a_trial(32, number=3 + i, kind="learning", status=status) for i, status in enumerate(("nan", *LACKED))]
+    (point,) = analyse([*learning_trials({32: [10.0, 14.0, None]}), *failed]).points
     assert (point.seeds, point.reached, point.timeout, point.failed, point.oom, point.refused) == (4, 2, 1, 1, 1, 1)
     assert (point.share_reached, point.without_memory, point.trials) == (2 / 6, 2, 6)
     # Four seeds: the middle two of 10, 14, 60 (budget spent), 60 (NaN, the whole budget at least).
-    assert known(point.seconds_to_target).value == pytest.approx((14 + 60) / 2)
-    assert known(point.seconds_to_target).lower_bound
+    cost = known(point.seconds_to_target)
+    assert cost.value == pytest.approx((14 + 60) / 2) and cost.lower_bound
 
 
 def test_a_censored_seed_is_never_zero_nor_left_out():
-    reached = analyse(learning_trials({16: [10.0, 11.0, 12.0]})).points[0].seconds_to_target
-    censored = analyse(learning_trials({16: [10.0, 11.0, 12.0, None]}, budget_s=60.0)).points[0].seconds_to_target
-    assert reached is not None and censored is not None
+    reached, censored = (
+        known(analyse(learning_trials({16: seconds}, budget_s=60.0)).points[0].seconds_to_target)
+        for seconds in ([10.0, 11.0, 12.0], [10.0, 11.0, 12.0, None])
+    )
     assert censored.value > reached.value
     assert (reached.lower_bound, censored.lower_bound) == (False, True)
     assert censored.interval_upper is None
@@ -67,8 +65,7 @@ def test_a_run_that_broke_early_costs_the_whole_budget_at_least():
     trial = a_trial(16, kind="learning", status="diverged", budget_s=60.0)
     broken = Trial(trial.request, trial.rows[:2], trial.outcome)
     assert broken.record.train_s == pytest.approx(5.0)
-    point = analyse([broken]).points[0]
-    assert point.seconds_to_target is not None and point.seconds_to_target.value == 60.0
+    assert known(analyse([broken]).points[0].seconds_to_target).value == 60.0
 
 
 def test_frames_and_gpu_seconds():
@@ -80,8 +77,7 @@ def test_frames_and_gpu_seconds():
 
 
 def test_seconds_of_several_gpus_are_paid_for_each():
-    trials = learning_trials({32: [10.0, 10.0, None]}, device=GPU, gpus=2, budget_s=30.0)
-    limit = analyse(trials)
+    limit = analyse(learning_trials({32: [10.0, 10.0, None]}, device=GPU, gpus=2, budget_s=30.0))
     (point,) = limit.points
     # The budget of the third counts twice as well.
     assert known(point.gpu_seconds_to_target).value == pytest.approx(2 * known(point.seconds_to_target).value)
@@ -115,18 +111,21 @@ def test_fewer_than_three_seeds_never_decide():
     assert limit.gains[0].gain_upper is not None
 
 
-def test_a_doubling_to_a_point_that_misses_the_target_is_not_decided_on():
-    trials = learning_trials({16: [20.0, 20.1, 20.2], 32: [None, None, None]}, budget_s=60.0)
-    limit = analyse(trials)
-    assert (limit.state, limit.gains[0].decides, limit.gains[0].gain_lower) == ("undecided", False, None)
+@pytest.mark.parametrize(
+    ("seconds", "best"),
+    [
+        ({16: [20.0, 20.1, 20.2], 32: [None, None, None]}, 16),
+        ({16: [None, None, None], 32: [58.0, 58.5, 59.0]}, 32),
+    ],
+)
+def test_a_doubling_to_or_from_a_point_that_misses_the_target_is_not_decided_on(
+    seconds: dict[int, list[float | None]], best: int
+):
+    limit = analyse(learning_trials(seconds, budget_s=60.0))
+    (gain,) = limit.gains
+    assert (limit.state, gain.decides, gain.gain_lower, gain.p_holm) == ("undecided", False, None, None)
     assert "too few seeds reached the target to decide" in limit.statement
-    assert limit.best is not None and limit.best.num_envs == 16
-
-
-def test_a_doubling_from_a_point_that_misses_the_target_is_not_decided_on():
-    limit = analyse(learning_trials({16: [None, None, None], 32: [58.0, 58.5, 59.0]}, budget_s=60.0))
-    assert (limit.state, limit.gains[0].decides, limit.gains[0].p_holm) == ("undecided", False, None)
-    assert limit.best is not None and limit.best.num_envs == 32
+    assert known(limit.best).num_envs == best
 
 
 def test_no_seed_reaches_the_target():
@@ -166,16 +165,13 @@ def test_empty_and_all_out_of_memory():
 def test_best_point_over_all_series():
     longer = learning_trials({16: [9.0], 32: [None]}, horizon=16, first=9)
     limits = learning.analyse(records_of([*learning_trials({16: [20.0], 32: [15.0]}), *longer]), Decide())
-    best = best_of(limits)
-    assert best is not None and (best.num_envs, best.horizon, best.seconds_to_target.value) == (16, 16, 9.0)
+    best = known(best_of(limits))
+    assert (best.num_envs, best.horizon, best.seconds_to_target.value) == (16, 16, 9.0)
     assert best_of([]) is None
 
 
 def test_a_point_where_some_trials_had_no_memory_is_told_and_named_soonest_only_alone():
-    no_memory = [
-        a_trial(64, number=90 + repeat, kind="learning", status=status, repeat=repeat)
-        for repeat, status in enumerate(("oom", "refused"))
-    ]
+    no_memory = [a_trial(64, number=90 + i, kind="learning", status=status) for i, status in enumerate(LACKED)]
     partly = [*learning_trials({64: [20.0]}, first=95), *no_memory]
     limit = analyse([*learning_trials({16: [50.0, 51.0, 52.0], 32: [40.0, 41.0, 42.0]}), *partly])
     assert limit.best is not None and (limit.best.num_envs, limit.best.caveat) == (32, "")
@@ -186,5 +182,5 @@ def test_a_point_where_some_trials_had_no_memory_is_told_and_named_soonest_only_
     assert alone is not None and (alone.num_envs, alone.share_reached) == (64, pytest.approx(1 / 3))
     assert alone.caveat == " (though 2 of 3 trials there ran out of memory or were refused)"
     elsewhere = learning.analyse(records_of([*learning_trials({16: [50.0]}, horizon=16), *partly]), Decide())
-    whole = best_of(elsewhere)
-    assert whole is not None and (whole.num_envs, whole.horizon) == (16, 16)
+    whole = known(best_of(elsewhere))
+    assert (whole.num_envs, whole.horizon) == (16, 16)

@@ -1,11 +1,13 @@
 """Longer horizon, larger batch, more GPUs: what the measurements support, and what they leave open."""
 
+from collections.abc import Sequence
+
 import pytest
 from envknee.study.model import Decide
 from envknee.verdict import levers, scaling
 from envknee.verdict.schema.levers import Lever
 from envknee.verdict.series import Series
-from records import GPU, Trial, a_study, fps_trials, learning_trials, records_of
+from records import GPU, Trial, a_study, fps_trials, known, learning_trials, records_of
 
 HERE = Series("stock", 16, 128)
 
@@ -14,23 +16,26 @@ def analyse(trials: list[Trial], num_envs: int = 64, series: Series = HERE) -> d
     return {lever.name: lever for lever in levers.analyse(records_of(trials), series, num_envs, [], Decide())}
 
 
+def two_horizons(shorter: Sequence[float], longer: Sequence[float]) -> list[Trial]:
+    """Return FPS of 64 environments at horizon 8 and 16."""
+    return [*fps_trials({64: shorter}, horizon=8), *fps_trials({64: longer}, horizon=16, first=10)]
+
+
+GAINING = two_horizons([100, 101, 102], [120, 121, 122])
+
+
 def test_a_longer_horizon_that_lifts_fps_is_supported_with_its_numbers():
-    trials = [
-        *fps_trials({64: [100.0, 101.0, 102.0]}, horizon=8),
-        *fps_trials({64: [120.0, 121.0, 122.0]}, horizon=16, first=10),
-    ]
-    lever = analyse(trials)["longer horizon"]
-    assert lever.verdict == "supported" and lever.fps is not None
-    assert lever.fps.value == pytest.approx((120 * 121 * 122 / (100 * 101 * 102)) ** (1 / 3) - 1)
-    assert lever.fps.lower is not None and 0.0 < lever.fps.lower < lever.fps.value
+    lever, fps = analyse(GAINING)["longer horizon"], known(analyse(GAINING)["longer horizon"].fps)
+    assert lever.verdict == "supported"
+    assert fps.value == pytest.approx((120 * 121 * 122 / (100 * 101 * 102)) ** (1 / 3) - 1)
+    assert 0.0 < known(fps.lower) < fps.value
     assert lever.evidence.startswith("8 to 16 at 64 environments: +20% FPS, ")
 
 
 def test_one_repeat_shows_nothing_and_a_loss_is_not_supported():
-    single = [*fps_trials({64: [100.0]}, horizon=8), *fps_trials({64: [150.0]}, horizon=16, first=10)]
-    assert analyse(single)["longer horizon"].verdict == "not shown"
-    assert "one repeat" in analyse(single)["longer horizon"].evidence
-    loss = [*fps_trials({64: [100, 101, 102]}, horizon=8), *fps_trials({64: [80, 81, 82]}, horizon=16, first=10)]
+    single = analyse(two_horizons([100.0], [150.0]))["longer horizon"]
+    assert single.verdict == "not shown" and "one repeat" in single.evidence
+    loss = two_horizons([100, 101, 102], [80, 81, 82])
     assert analyse(loss)["longer horizon"].verdict == "not supported"
 
 
@@ -43,7 +48,7 @@ def test_fps_that_cost_time_to_the_target_are_not_supported():
     ]
     lever = analyse(trials)["larger batch"]
     assert lever.verdict == "not supported"
-    assert lever.seconds_to_target is not None and lever.seconds_to_target.value == pytest.approx(1.0, rel=0.02)
+    assert known(lever.seconds_to_target).value == pytest.approx(1.0, rel=0.02)
     assert "64 to 128 at 64 environments: +20% FPS" in lever.evidence and "+99% seconds to target" in lever.evidence
     sooner = analyse([trial for trial in trials if trial.request.kind == "throughput"])["larger batch"]
     assert sooner.verdict == "supported"
@@ -81,8 +86,7 @@ def test_more_gpus_rest_on_the_scaling_of_either_partner():
 
 
 def test_one_sentence_says_what_is_supported_and_what_is_not():
-    trials = [*fps_trials({64: [100, 101, 102]}, horizon=8), *fps_trials({64: [120, 121, 122]}, horizon=16, first=10)]
-    words = levers.in_words(list(analyse(trials).values()))
+    words = levers.in_words(list(analyse(GAINING).values()))
     assert words.startswith("The data support longer horizon (8 to 16 at 64 environments: +20% FPS, ")
     assert words.endswith("; not measured: larger batch and more GPUs.")
     assert levers.in_words(list(analyse([]).values())) == "Not measured: longer horizon and larger batch and more GPUs."

@@ -8,6 +8,7 @@ from envknee.study.model import Decide
 from envknee.verdict import learning, machines
 from envknee.verdict.blocks import blocks_of
 from envknee.verdict.rule.contrasts import Process
+from envknee.verdict.series import by_series
 from records import CPU, GPU, Trial, fps_trials, learning_trials, records_of
 
 OTHER = GPU.model_copy(update={"uuid": "GPU-2"})
@@ -39,19 +40,18 @@ def test_one_machine_says_nothing():
     assert found([]) == []
 
 
+def by_size(records: Sequence[Record]) -> dict[int, list[Record]]:
+    (grouped,) = by_series(records, "throughput").values()
+    return grouped
+
+
 def blocks(trials: Sequence[Trial]) -> dict[int, set[object]]:
-    by_size: dict[int, list[Record]] = {}
-    for record in records_of(trials):
-        by_size.setdefault(record.request.num_envs, []).append(record)
-    return {size: set(own) for size, own in blocks_of(by_size).items()}
+    return {size: set(own) for size, own in blocks_of(by_size(records_of(trials))).items()}
 
 
 def test_a_block_is_what_all_ranks_ran_on():
-    small = on_two_gpus(SMALL, ["GPU-1", "GPU-2"])
-    assert blocks([*small, *on_two_gpus(LARGE, ["GPU-2", "GPU-1"], first=9)]) == {
-        16: {("GPU-1", "GPU-2")},
-        32: {("GPU-1", "GPU-2")},
-    }
+    small, both = on_two_gpus(SMALL, ["GPU-1", "GPU-2"]), {("GPU-1", "GPU-2")}
+    assert blocks([*small, *on_two_gpus(LARGE, ["GPU-2", "GPU-1"], first=9)]) == {16: both, 32: both}
 
 
 def test_the_gpus_of_one_host_are_one_block_where_none_has_both_ends():
@@ -75,9 +75,7 @@ def in_processes(orders: Sequence[Sequence[int]]) -> list[Record]:
 
 
 def test_a_process_that_measured_several_sizes_is_a_block_on_its_machine():
-    mixed: dict[int, list[Record]] = {}
-    for record in [*in_processes([[16, 32]]), *records_of(fps_trials({16: [100.0]}, first=300, device=OTHER))]:
-        mixed.setdefault(record.request.num_envs, []).append(record)
+    mixed = by_size([*in_processes([[16, 32]]), *records_of(fps_trials({16: [100.0]}, first=300, device=OTHER))])
     own = Process(("GPU-1",), 0)
     assert blocks_of(mixed) == {16: [own, ("GPU-2",)], 32: [own]}
     record = mixed[16][0]

@@ -10,17 +10,12 @@ from envknee.study.model import Decide
 from envknee.study.space import Point, batch_transitions
 from envknee.verdict import memory_limit, memory_model, memory_sample
 from envknee.verdict.memory_sample import Room, Sample
-from envknee.verdict.schema.memory import MemoryLimit
+from envknee.verdict.schema.memory import TERMS, MemoryLimit, MemoryWall
 from records import CPU, GPU, Trial, a_trial, known, records_of
 
 from benchmarks.prove import BASE_GB, PER_BATCH_GB, PER_ENV_GB, PER_TRANSITION_GB, peak_gb
 
-TRUTH = {
-    "base": pytest.approx(BASE_GB),
-    "per_environment": pytest.approx(PER_ENV_GB),
-    "per_transition": pytest.approx(PER_TRANSITION_GB),
-    "per_batch_transition": pytest.approx(PER_BATCH_GB),
-}
+TRUTH = pytest.approx(dict(zip(TERMS, (BASE_GB, PER_ENV_GB, PER_TRANSITION_GB, PER_BATCH_GB), strict=True)))
 
 
 def grid(
@@ -52,6 +47,16 @@ def terms(limit: MemoryLimit) -> dict[str, float]:
     return {term.name: term.gb for term in limit.terms}
 
 
+def wall_of(limit: MemoryLimit, horizon: int, batch_size: int | None) -> MemoryWall:
+    return known(limit.wall(horizon, batch_size))
+
+
+def fits(horizon: int, batch: float = 0.0, batch_per_env: float = 0.0, share: float = 0.95) -> float:
+    """Return the environments that fit a share of 85 GB, less base and batch, by what each takes with its transitions."""
+    per_env = PER_ENV_GB + horizon * PER_TRANSITION_GB + batch_per_env * PER_BATCH_GB
+    return (share * 85.0 - BASE_GB - batch * PER_BATCH_GB) / per_env
+
+
 def test_model_recovers_what_made_the_data():
     limit = analyse(grid())
     assert terms(limit) == TRUTH
@@ -61,12 +66,11 @@ def test_model_recovers_what_made_the_data():
 
 
 def test_largest_num_envs_by_hand():
-    wall = analyse(grid(), memory_margin=0.10).wall(16, 256)
-    # 90% of 85 GB, less base and batch, over what an environment and its 16 transitions take.
-    expected = (0.9 * 85.0 - BASE_GB - 256 * PER_BATCH_GB) / (PER_ENV_GB + 16 * PER_TRANSITION_GB)
-    assert wall is not None and wall.largest_num_envs == int(expected)
-    assert (wall.largest_fitted, wall.smallest_failed, wall.contradicted) == (256, None, False)
-    assert wall.extrapolation == pytest.approx(int(expected) / 256)
+    wall = wall_of(analyse(grid(), memory_margin=0.10), 16, 256)
+    expected = int(fits(16, batch=256, share=0.9))
+    assert (wall.largest_num_envs, wall.largest_fitted) == (expected, 256)
+    assert (wall.smallest_failed, wall.contradicted) == (None, False)
+    assert wall.extrapolation == pytest.approx(expected / 256)
 
 
 def test_batch_of_the_library_follows_num_envs():
@@ -81,31 +85,28 @@ def test_batch_of_the_library_follows_num_envs():
 def test_library_and_fixed_batches_together():
     limit = analyse(grid(batches=(128, None)))
     assert terms(limit)["per_batch_transition"] == pytest.approx(PER_BATCH_GB)
-    wall = limit.wall(8, None)
-    slope = PER_ENV_GB + 8 * PER_TRANSITION_GB + 8 / 16 * PER_BATCH_GB
-    assert wall is not None and wall.largest_num_envs == int((0.95 * 85.0 - BASE_GB) / slope)
+    assert wall_of(limit, 8, None).largest_num_envs == int(fits(8, batch_per_env=8 / 16))
 
 
 def test_one_horizon_cannot_tell_the_rollout_apart_but_still_predicts():
     limit = analyse(grid(horizons=(8,), batches=(128,)))
     assert terms(limit)["per_environment"] == pytest.approx(PER_ENV_GB + 8 * PER_TRANSITION_GB)
     assert "one horizon (8): the rollout's part is within per_environment" in limit.notes
-    wall = limit.wall(8, 128)
-    expected = (0.95 * 85.0 - BASE_GB - 128 * PER_BATCH_GB) / (PER_ENV_GB + 8 * PER_TRANSITION_GB)
-    assert wall is not None and wall.largest_num_envs == pytest.approx(expected, abs=1)
+    assert wall_of(limit, 8, 128).largest_num_envs == pytest.approx(fits(8, batch=128), abs=1)
 
 
 def test_a_replay_buffer_is_no_part_of_what_grows():
     # 40 GB of replay and 10 MB per environment; noise that goes with the horizon would pass for a rollout's part.
     trials = [
-        a_trial(n, number=i, horizon=t, device=GPU, memory_gb=40.0 + 0.01 * n + 0.002 * t, trainer="skrl_sac")
-        for i, (n, t) in enumerate((n, t) for n in (64, 128, 256) for t in (8, 16))
-    ]  # fmt: skip
+        a_trial(n, number=n + t, horizon=t, device=GPU, memory_gb=40.0 + 0.01 * n + 0.002 * t, trainer="skrl_sac")
+        for n in (64, 128, 256)
+        for t in (8, 16)
+    ]
     limit = analyse(trials)
     assert set(terms(limit)) == {"base", "per_environment"}
     assert terms(limit)["base"] == pytest.approx(40.0, abs=0.05)
     assert "the replay buffer is within base: it is as large whatever num_envs and horizon are" in limit.notes
-    assert known(limit.wall(16, 128)).largest_num_envs == pytest.approx((0.95 * 85.0 - 40.0) / 0.01, rel=0.01)
+    assert wall_of(limit, 16, 128).largest_num_envs == pytest.approx((0.95 * 85.0 - 40.0) / 0.01, rel=0.01)
     as_rollouts = [trial.asked(trainer="skrl") for trial in trials]
     assert "per_transition" in terms(analyse(as_rollouts))
 
@@ -142,13 +143,8 @@ def test_what_the_model_misses_widens_the_interval_though_repeats_agree():
     straight = {64: 3.0, 128: 4.0, 256: 6.0, 512: 10.0}
     widths = []
     for peaks in (bent, straight):
-        limit = analyse(
-            [
-                a_trial(n, number=i, repeat=i % 3, memory_gb=gb, device=GPU)
-                for i, (n, gb) in enumerate([*peaks.items()] * 3)
-            ]
-        )
-        (wall,) = limit.walls
+        each = enumerate([*peaks.items()] * 3)
+        (wall,) = analyse([a_trial(n, number=i, repeat=i % 3, memory_gb=gb, device=GPU) for i, (n, gb) in each]).walls
         widths.append(wall.largest_num_envs_upper - wall.largest_num_envs_lower)
         # Beyond what was measured each environment takes 1/64 GB, beside 2 GB or, bent, 4.
         fits = (0.95 * 85.0 - 2.0 - 2.0 * (peaks is bent)) / (8 / 512)
@@ -172,8 +168,8 @@ def test_noise_of_repeats_widens_the_interval_though_their_means_fit():
 
 def test_what_learned_in_parts_is_no_evidence_of_what_whole_trials_take():
     whole = grid(horizons=(8,), batches=(None,))
-    parts = [a_trial(n, number=50 + n, horizon=8, batch_size=None, memory_gb=84.0, device=GPU) for n in (512, 1024)]
-    parts = [trial.ended(micro_batches=4) for trial in parts]
+    large = [a_trial(n, number=50 + n, horizon=8, batch_size=None, memory_gb=84.0, device=GPU) for n in (512, 1024)]
+    parts = [trial.ended(micro_batches=4) for trial in large]
     alone, both = analyse(whole), analyse([*whole, *parts])
     assert (both.terms, both.trials, both.cards) == (alone.terms, alone.trials, alone.cards)
     assert "2 trials learned in parts, to fit what there was: not in the model" in both.notes
@@ -202,9 +198,8 @@ def test_two_sizes_refuse_nothing_by_themselves_and_what_one_trial_showed():
 
 
 def test_nothing_shrinks_with_more_environments():
-    peaks = [(16, 1.2), (32, 1.1), (64, 1.0), (128, 1.1)]
-    trials = [a_trial(n, number=i, memory_gb=gb) for i, (n, gb) in enumerate(peaks)]
-    limit = analyse(trials)
+    peaks = {16: 1.2, 32: 1.1, 64: 1.0, 128: 1.1}
+    limit = analyse([a_trial(n, number=n, memory_gb=gb) for n, gb in peaks.items()])
     assert terms(limit)["per_environment"] == 0.0
     assert limit.walls[0].largest_num_envs is None
     assert limit.statement.startswith("memory does not grow with num_envs")
@@ -220,8 +215,8 @@ def test_out_of_memory_is_listed_and_its_peak_not_fitted():
     assert [(f.num_envs, f.horizon, f.batch_size, f.status, f.trials) for f in limit.infeasible] == [
         (256, 16, 128, "oom", 1), (4096, 16, 128, "refused", 1)
     ]  # fmt: skip
-    wall = limit.wall(16, 128)
-    assert wall is not None and (wall.smallest_failed, wall.contradicted) == (256, True)
+    wall = wall_of(limit, 16, 128)
+    assert (wall.smallest_failed, wall.contradicted) == (256, True)
     assert "a trial at or below a predicted largest num_envs did not fit: trust the trial" in limit.notes
 
 
@@ -252,12 +247,8 @@ def test_of_several_gpus_each_holds_its_part_of_the_batch():
     limit = analyse(grid(gpus=2, batches=(128, 256, None)))
     assert terms(limit) == TRUTH
     assert (limit.world_size, limit.device_memory_gb) == (2, 85.0)
-    wall = limit.wall(16, 256)
-    expected = (0.95 * 85.0 - BASE_GB - 128 * PER_BATCH_GB) / (PER_ENV_GB + 16 * PER_TRANSITION_GB)
-    assert wall is not None and wall.largest_num_envs == int(expected)
-    library = limit.wall(8, None)
-    slope = PER_ENV_GB + 8 * PER_TRANSITION_GB + 8 / 16 * PER_BATCH_GB
-    assert library is not None and library.largest_num_envs == int((0.95 * 85.0 - BASE_GB) / slope)
+    assert wall_of(limit, 16, 256).largest_num_envs == int(fits(16, batch=128))
+    assert wall_of(limit, 8, None).largest_num_envs == int(fits(8, batch_per_env=8 / 16))
     assert "95% of each GPU's 85.0 GB" in limit.statement and "num_envs per GPU" in limit.statement
     assert batch_transitions(64, 16, 128, 16, 2) == 64.0
     assert batch_transitions(64, 16, None, 16, 2) == 64.0
@@ -267,16 +258,16 @@ def test_ranks_on_a_cpu_share_its_memory():
     trials = [a_trial(n, number=n, memory_gb=1.0 + 0.05 * n, gpus=0, cpu_ranks=2) for n in (16, 32, 64)]
     limit = analyse(trials, memory_margin=0.0)
     assert limit.device_memory_gb == pytest.approx(25.3 / 2)
-    assert known(limit.wall(8, 128)).largest_num_envs == pytest.approx((25.3 / 2 - 1.0) / 0.05, abs=1)
+    assert wall_of(limit, 8, 128).largest_num_envs == pytest.approx((25.3 / 2 - 1.0) / 0.05, abs=1)
     assert "2 ranks share the host's memory: 12.7 GB for each" in limit.notes
     assert "environments per rank fit 100% of each rank's 12.7 GB" in limit.statement
 
 
 def test_prediction_interval_covers():
-    truth = int((0.95 * 85.0 - BASE_GB - 128 * PER_BATCH_GB) / (PER_ENV_GB + 16 * PER_TRANSITION_GB))
+    truth = int(fits(16, batch=128))
     covered = 0
     for seed in range(60):
-        wall = known(analyse(grid(batches=(128,), noise_gb=0.05, repeats=3, seed=seed)).wall(16, 128))
+        wall = wall_of(analyse(grid(batches=(128,), noise_gb=0.05, repeats=3, seed=seed)), 16, 128)
         covered += wall.largest_num_envs_lower <= truth <= wall.largest_num_envs_upper
     assert covered >= 52  # 95% of 60 is 57, and three standard errors below it 52
 
@@ -285,15 +276,13 @@ def test_prediction_interval_covers():
 def test_intervals_span_both_kinds_of_errors_where_few_points_leave_open_which_it_is(room_gb: float, least: float):
     """Five points, each 2% off: where absolute errors looked likelier by chance, intervals at the largest covered 36%, and 78% in all."""
     generator = np.random.default_rng(1)
-    per_env, covered, studies = 0.0085, 0, 200
+    sizes, per_env, covered, studies = (1024, 2048, 4096, 8192, 16384), 0.0085, 0, 200
     for _ in range(studies):
         samples = [
-            Sample(
-                "throughput", n, 32, None, 16, "ok", (1.0 + per_env * n) * (1.0 + 0.02 * generator.standard_normal())
-            )
-            for n in (1024, 2048, 4096, 8192, 16384)
+            Sample("throughput", n, 32, None, 16, "ok", (1.0 + per_env * n) * float(noise))
+            for n, noise in zip(sizes, 1.0 + 0.02 * generator.standard_normal(5), strict=True)
         ]
         met = (0.95 * room_gb / (1.0 + 0.02 * generator.standard_normal()) - 1.0) / per_env
-        wall = known(memory_limit.limit_of("simulated", samples, Room(room_gb), Decide()).wall(32, None))
+        wall = wall_of(memory_limit.limit_of("simulated", samples, Room(room_gb), Decide()), 32, None)
         covered += wall.largest_num_envs_lower <= met <= wall.largest_num_envs_upper + 1
     assert covered >= least * studies

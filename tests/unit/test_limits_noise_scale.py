@@ -21,18 +21,12 @@ def iterations(
     truth = np.zeros(DIMENSIONS)
     truth[0] = 1.0
     deviation = np.sqrt(scale / DIMENSIONS / rank_batch)
-    squares = []
-    for _ in range(count):
-        own = truth + deviation * random.standard_normal((steps, ranks, DIMENSIONS))
-        squares.append(
-            GradientSquares(
-                rank_batch=rank_batch,
-                batch=ranks * rank_batch,
-                rank_mean=float((own**2).sum(axis=2).mean()),
-                shared=float((own.mean(axis=1) ** 2).sum(axis=1).mean()),
-            )
-        )
-    return squares
+    own = truth + deviation * random.standard_normal((count, steps, ranks, DIMENSIONS))
+    squares = (own**2).sum(axis=3).mean(axis=(1, 2)), (own.mean(axis=2) ** 2).sum(axis=2).mean(axis=1)
+    return [
+        GradientSquares(rank_batch=rank_batch, batch=ranks * rank_batch, rank_mean=mean, shared=shared)
+        for mean, shared in zip(*map(np.ndarray.tolist, squares), strict=True)
+    ]
 
 
 @pytest.mark.parametrize("scale", [50.0, 1_000.0, 20_000.0])
@@ -87,10 +81,8 @@ def test_learning_trials_of_several_ranks_tell_it_point_by_point():
     records = []
     for number, (num_envs, scale) in enumerate([(64, 500.0)] * 3 + [(128, 5_000.0)] * 3):
         trial = a_trial(num_envs, number=number, kind="learning", cpu_ranks=4, repeat=number % 3, seconds=20.0)
-        squares = iterations(scale, len(trial.rows), seed=number)
-        rows = [
-            row.model_copy(update={"gradients": gradients}) for row, gradients in zip(trial.rows, squares, strict=True)
-        ]
+        pairs = zip(trial.rows, iterations(scale, len(trial.rows), seed=number), strict=True)
+        rows = [row.model_copy(update={"gradients": gradients}) for row, gradients in pairs]
         records.append(replace(trial, rows=rows).record)
     alone = a_trial(256, number=9, kind="learning", seconds=20.0).record
     points = analyse([*records, alone], Ranks(2, "GPU"), Decide())

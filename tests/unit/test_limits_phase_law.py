@@ -1,6 +1,7 @@
 """The law of every phase: what made the data comes back, who sets the knee, and what is too uncertain to say."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,9 +31,17 @@ LAWS: dict[Phase, tuple[float, float]] = {
 """t0 in seconds and c in seconds per environment, shaped like an H100's: physics waits, learning costs."""
 
 
-def at(num_envs: int, laws: Mapping[Phase, tuple[float, float]] = LAWS) -> dict[Phase, float]:
+Laws = Mapping[Phase, tuple[float, float]]
+
+
+def at(num_envs: int, laws: Laws = LAWS) -> dict[Phase, float]:
     seconds: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
     return {**seconds, **{phase: t0 + c * num_envs for phase, (t0, c) in laws.items()}}
+
+
+def of_laws(laws: Laws = LAWS, repeats: int = 1, **fields: Any) -> list[Trial]:
+    """Return trials at `SIZES` that follow the laws."""
+    return phase_trials({n: [at(n, laws)] * repeats for n in SIZES}, **fields)
 
 
 def analyse(trials: list[Trial], **settings: Any) -> PhaseLaws:
@@ -41,7 +50,7 @@ def analyse(trials: list[Trial], **settings: Any) -> PhaseLaws:
 
 
 def test_laws_recover_what_made_the_data_and_add_up_to_the_iteration():
-    trials = phase_trials({n: [at(n)] * 2 for n in SIZES}, horizon=16)
+    trials = of_laws(repeats=2, horizon=16)
     laws = analyse(trials)
     assert [law.phase for law in laws.laws] == list(LAWS)
     for law in laws.laws:
@@ -56,7 +65,7 @@ def test_laws_recover_what_made_the_data_and_add_up_to_the_iteration():
 
 
 def test_the_phase_with_the_largest_slope_sets_the_knee_and_that_with_the_largest_t0_is_waited_for():
-    laws = analyse(phase_trials({n: [at(n)] * 2 for n in SIZES}))
+    laws = analyse(of_laws(repeats=2))
     assert (laws.sets_the_knee, laws.few_wait_for) == ("learning", "physics")
     learning, physics = laws.law("learning"), laws.law("physics")
     assert learning.share_of_slope == pytest.approx(0.5) and physics.share_of_t0 == pytest.approx(80 / 237)
@@ -77,7 +86,7 @@ def test_shares_at_each_point_are_of_the_measured_iteration():
 
 
 def test_two_equal_phases_leave_it_open_which_is_the_larger():
-    equal: dict[Phase, tuple[float, float]] = {"render": (0.01, 1e-4), "learning": (0.01, 1e-4)}
+    equal: Laws = {"render": (0.01, 1e-4), "learning": (0.01, 1e-4)}
     generator = np.random.default_rng(1)
     noisy = {n: [_noisy(equal, n, 0.02, generator) for _ in range(3)] for n in SIZES}
     laws = analyse(phase_trials(noisy))
@@ -116,23 +125,21 @@ def test_a_small_phase_without_a_law_does_not_keep_the_large_ones_from_being_nam
 
 def test_trials_without_phases_have_no_laws_and_are_counted_beside_others():
     assert phase_law.analyse(records_of(fps_trials({64: [100.0], 128: [190.0], 256: [300.0]})), Decide()) == []
-    mixed = [*phase_trials({n: [at(n)] for n in SIZES}), *fps_trials({64: [400.0]}, first=20)]
+    mixed = [*of_laws(), *fps_trials({64: [400.0]}, first=20)]
     assert analyse(mixed).notes == ["5 of 6 timed trials tell their phases"]
 
 
 def test_failed_and_learning_trials_take_no_part():
-    trials = [
-        *phase_trials({n: [at(n)] for n in SIZES}),
+    others = [
         a_trial(64, number=20, status="nan", phases_s=at(4096)),
         a_trial(64, number=21, kind="learning", seconds=9.0, phases_s=at(4096)),
         a_trial(2048, number=22, status="oom"),
     ]
-    assert analyse(trials) == analyse(trials[: len(SIZES)])
+    assert analyse([*of_laws(), *others]) == analyse(of_laws())
 
 
 def test_a_phase_that_never_takes_time_has_no_law_and_one_that_sometimes_does_is_not_used():
-    blind: dict[Phase, tuple[float, float]] = {**LAWS, "render": (0.0, 0.0)}
-    laws = analyse(phase_trials({n: [at(n, blind)] for n in SIZES}))
+    laws = analyse(of_laws({**LAWS, "render": (0.0, 0.0)}))
     assert "render" not in [law.phase for law in laws.laws] and laws.points[0].seconds["render"] == 0.0
     rare = analyse(phase_trials({n: [at(n, {**LAWS, "render": (0.01 if n == 256 else 0.0, 0.0)})] for n in SIZES}))
     assert not rare.law("render").used
@@ -140,8 +147,7 @@ def test_a_phase_that_never_takes_time_has_no_law_and_one_that_sometimes_does_is
 
 
 def test_nothing_grows_with_num_envs():
-    flat: dict[Phase, tuple[float, float]] = {"physics": (0.1, 0.0), "learning": (0.2, 0.0)}
-    laws = analyse(phase_trials({n: [at(n, flat)] * 2 for n in SIZES}))
+    laws = analyse(of_laws({"physics": (0.1, 0.0), "learning": (0.2, 0.0)}, repeats=2))
     assert laws.few_wait_for == "learning"
     assert laws.asymptote_fps is None or laws.asymptote_fps > 1e12
 
@@ -166,18 +172,12 @@ def test_time_that_fps_are_not_counted_with_is_said():
 
 
 def test_series_are_kept_apart():
-    trials = [
-        *phase_trials({n: [at(n)] for n in SIZES}),
-        *phase_trials({n: [at(n)] for n in SIZES}, horizon=16, first=20),
-        *phase_trials({n: [at(n)] for n in SIZES}, arm="lean", first=40),
-    ]
+    trials = [*of_laws(), *of_laws(horizon=16, first=20), *of_laws(arm="lean", first=40)]
     fitted = phase_law.analyse(records_of(trials), Decide())
     assert [(laws.arm, laws.horizon) for laws in fitted] == [("lean", 8), ("stock", 8), ("stock", 16)]
 
 
-def _noisy(
-    laws: Mapping[Phase, tuple[float, float]], num_envs: int, noise: float, generator: np.random.Generator
-) -> dict[Phase, float]:
+def _noisy(laws: Laws, num_envs: int, noise: float, generator: np.random.Generator) -> dict[Phase, float]:
     """Return seconds by phase with a deviation that all phases of a trial share, and one of each its own."""
     shared = generator.standard_normal()
     return {
@@ -190,19 +190,17 @@ def _noisy(
 def test_intervals_cover_and_the_certain_are_right(repeats: int, sizes: int):
     generator = np.random.default_rng(11)
     where = [32 * 2**i for i in range(sizes)]
-    covered: dict[tuple[Phase, str], int] = {}
+    covered = Counter[tuple[Phase, str]]()
     sure = wrong = 0
     # Render is nearly as costly as learning: a rule that is too sure would be caught.
-    close: dict[Phase, tuple[float, float]] = {**LAWS, "render": (0.010, 5.8e-5)}
+    close: Laws = {**LAWS, "render": (0.010, 5.8e-5)}
     for _ in range(STUDIES):
         seconds = {n: [_noisy(close, n, 0.03, generator) for _ in range(repeats)] for n in where}
-        lines, errors = phase_law.fit(seconds, 0.95)
-        laws = phase_law.laws_of(lines, errors, 0.95)
+        laws = phase_law.fit(seconds, 0.95)
         for law in laws:
             t0, c = close[law.phase]
-            covered[law.phase, "t0"] = covered.get((law.phase, "t0"), 0) + (law.t0_s_lower <= t0 <= law.t0_s_upper)
-            within = law.s_per_env_lower <= c <= law.s_per_env_upper
-            covered[law.phase, "c"] = covered.get((law.phase, "c"), 0) + within
+            covered[law.phase, "t0"] += law.t0_s_lower <= t0 <= law.t0_s_upper
+            covered[law.phase, "c"] += law.s_per_env_lower <= c <= law.s_per_env_upper
         first = max(laws, key=lambda law: law.s_per_env)
         if first.largest_slope_certainty >= 0.95:
             sure += 1

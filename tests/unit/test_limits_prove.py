@@ -13,10 +13,12 @@ from records import known
 from scipy.stats import binom
 
 from benchmarks import prove
-from benchmarks.prove import LEARNING, MEMORY, THROUGHPUT, Proof, ProofRow, Scenario, Share
+from benchmarks.prove import LEARNING, MEMORY, THROUGHPUT, Limit, Proof, ProofRow, Scenario, Share
 
 CHANCE = 1e-4
 """How unlikely a row must be under its promise before it counts as a broken one: there are dozens, of few studies each."""
+
+BY_NAME = {scenario.name: scenario for scenario in THROUGHPUT}
 
 
 def rows_of(scenarios: Sequence[Scenario], studies: int) -> list[ProofRow]:
@@ -69,7 +71,7 @@ def test_learning_limits_keep_their_promises():
     two = next(row for row in rows if row.repeats == 2)
     assert two.found is not None and two.found.hits == 0
     clear = next(row.found for row in rows if (row.scenario, row.repeats) == ("clear plateau", 10))
-    assert clear is not None and clear.share >= 0.60
+    assert known(clear).share >= 0.60
 
 
 def test_memory_walls_keep_their_promise():
@@ -79,8 +81,7 @@ def test_memory_walls_keep_their_promise():
 
 def test_a_rule_without_the_correction_is_found_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(union, "holm", lambda p_values: list(p_values))
-    worst = next(scenario for scenario in THROUGHPUT if scenario.name == "every doubling at delta")
-    assert "false_reached" in worst.prove(5, 200, seed=1).missed
+    assert "false_reached" in BY_NAME["every doubling at delta"].prove(5, 200, seed=1).missed
 
 
 def test_intervals_that_are_too_narrow_are_found_out(monkeypatch: pytest.MonkeyPatch):
@@ -96,10 +97,9 @@ def test_intervals_that_are_too_narrow_are_found_out(monkeypatch: pytest.MonkeyP
 
 
 def test_sizes_in_ascending_order_within_processes_are_found_out_and_a_williams_design_is_not():
-    by_name = {scenario.name: scenario for scenario in THROUGHPUT}
     blocks = "process blocks, at delta, each size costs 1%"
     ascending, williams = (
-        known(by_name[f"{blocks}, {order} order"].prove(8, 60, seed=1).false_reached)
+        known(BY_NAME[f"{blocks}, {order} order"].prove(8, 60, seed=1).false_reached)
         for order in ("ascending", "Williams")
     )
     assert ascending.share > 0.15
@@ -109,8 +109,7 @@ def test_sizes_in_ascending_order_within_processes_are_found_out_and_a_williams_
 def test_an_adaptive_number_of_tests_lets_chance_through():
     # Why censored doublings count among Holm's tests: half the worst case's first points are censored, by chance.
     scenario = next(candidate for candidate in LEARNING if candidate.name.startswith("at delta, every fourth"))
-    row = scenario.prove(10, 1000, seed=3)
-    assert row.false_reached is not None and row.false_reached.share <= 0.04
+    assert known(scenario.prove(10, 1000, seed=3).false_reached).share <= 0.04
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
@@ -122,30 +121,25 @@ def test_the_same_seed_gives_the_same_numbers_and_another_does_not():
 
 
 def test_true_thresholds_by_hand():
-    by_name = {scenario.name: scenario for scenario in THROUGHPUT}
     # FPS 64 N / (64 + N): 512 -> 1024 gains 2 x 576 / 1088 - 1 = 5.9%, 256 -> 512 11.1%.
-    assert by_name["saturating"].true_threshold == 512
-    assert by_name["out of memory at the top"].true_threshold is None
-    assert by_name["linear"].true_threshold is None
-    assert by_name["non-monotone, resuming"].still_paying == {16, 128}
+    names = ("saturating", "out of memory at the top", "linear")
+    assert [BY_NAME[name].true_threshold for name in names] == [512, None, None]
+    assert BY_NAME["non-monotone, resuming"].still_paying == {16, 128}
     assert {scenario.name: scenario.true_threshold for scenario in LEARNING}["non-monotone"] == 16
 
 
 def a_proof() -> Proof:
+    def a_row(limit: Limit, scenario: str, repeats: int, in_scope: bool = True, **hits: int) -> ProofRow:
+        shares = {name: Share(hits=own, of=100) for name, own in hits.items()}
+        return ProofRow(
+            limit=limit, scenario=scenario, repeats=repeats, studies=100, in_scope=in_scope, ms_per_verdict=1.0, **shares,
+        )  # fmt: skip
+
     rows = [
-        ProofRow(
-            limit="throughput", scenario="kept", repeats=3, studies=100, in_scope=True, ms_per_verdict=1.0,
-            false_reached=Share(hits=7, of=100), gain=Share(hits=90, of=100),  # chance explains as much in 100 studies
-        ),
-        ProofRow(
-            limit="throughput", scenario="missed", repeats=5, studies=100, in_scope=True, ms_per_verdict=2.0,
-            false_reached=Share(hits=12, of=100), gain=Share(hits=86, of=100),
-        ),
-        ProofRow(
-            limit="memory", scenario="elsewhere", repeats=1, studies=100, in_scope=False, ms_per_verdict=3.0,
-            wall=Share(hits=50, of=100),
-        ),
-    ]  # fmt: skip
+        a_row("throughput", "kept", 3, false_reached=7, gain=90),  # chance explains as much in 100 studies
+        a_row("throughput", "missed", 5, false_reached=12, gain=86),
+        a_row("memory", "elsewhere", 1, in_scope=False, wall=50),
+    ]
     return Proof(seed=1, studies=100, delta=0.1, confidence=0.95, rows=rows)
 
 

@@ -1,13 +1,16 @@
 """What each remedy buys beside a baseline: more environments that fit, FPS, and the advice that follows."""
 
+from collections.abc import Sequence
+
 import numpy
 import pytest
+from envknee.record.schema import Status
 from envknee.show.terminal import sentences
 from envknee.study.model import Decide
 from envknee.verdict import memory_limit, remedies
 from envknee.verdict.decide import decide
 from envknee.verdict.memory_sample import Room, Sample
-from envknee.verdict.schema.memory import MemoryWall
+from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.schema.remedies import Remedies, Remedy
 from envknee.verdict.series import Series
 from records import CPU, GPU, Trial, a_study, a_trial, known, records_of
@@ -42,12 +45,11 @@ def trials(noise: float = 0.01, repeats: int = 2, device=CARD, sizes=(8, 16, 32,
             for num_envs in sizes:
                 peak_gb = 1.0 + gb * num_envs
                 wobble = 1.0 + noise * (repeat - (repeats - 1) / 2)
-                trial = a_trial(
+                made.append(a_trial(
                     num_envs, number=len(made), arm=arm, repeat=repeat, horizon=16, batch_size=None, gpus=1, device=device,
                     fps=fps * num_envs / 8 * wobble, memory_gb=peak_gb * (1.0 + noise * (repeat - 0.5) * (num_envs / 16 - 0.5)),
                     status="oom" if peak_gb > 8.0 else None,
-                )  # fmt: skip
-                made.append(trial)
+                ))  # fmt: skip
     return made
 
 
@@ -64,31 +66,30 @@ def named(advice: Remedies) -> dict[str, Remedy]:
     return {remedy.arm: remedy for remedy in advice.remedies}
 
 
+def limit_of(tried: Sequence[tuple[int, Status, float | None]]) -> MemoryLimit:
+    """Return the memory limit on 8 GB of trials: num_envs, status and peak of each."""
+    samples = [Sample("throughput", n, 16, None, 16, status, peak_gb) for n, status, peak_gb in tried]
+    return memory_limit.limit_of("a", samples, Room(8.0), Decide())
+
+
 def test_each_remedy_is_judged_by_what_fits_and_by_fps_the_best_first():
     advice = found_in(trials())
     assert [remedy.arm for remedy in advice.remedies] == ["128-pixels", "lean", "one-camera", "cleared", "segments"]
     # (8 x 0.95 - 1) GB / GB per environment: 33 of the baseline, 165, 528 and 55 of those that need less.
     assert advice.largest_num_envs == pytest.approx(33, abs=1)
     by_arm = named(advice)
-    assert by_arm["lean"].fits is not None and by_arm["lean"].fits.value == pytest.approx(4.0, rel=0.05)
-    assert by_arm["128-pixels"].fits is not None and by_arm["128-pixels"].fits.value == pytest.approx(15.0, rel=0.05)
-    assert by_arm["one-camera"].fits is not None and by_arm["one-camera"].fits.value == pytest.approx(2 / 3, rel=0.05)
+    for name, more in {"lean": 4.0, "128-pixels": 15.0, "one-camera": 2 / 3}.items():
+        assert known(by_arm[name].fits).value == pytest.approx(more, rel=0.05)
     for remedy in advice.remedies:
         assert remedy.fits is not None and remedy.fits.lower is not None and remedy.fits.upper is not None
         assert remedy.fits.lower <= remedy.fits.value <= remedy.fits.upper
         assert remedy.at_num_envs == 32  # the largest that both were timed at
-    assert {name: remedy.room for name, remedy in by_arm.items()} == {
-        "128-pixels": "more", "lean": "more", "one-camera": "more", "cleared": "not shown", "segments": "not shown",
-    }  # fmt: skip
     # 64 environments fitted in the first two; that one camera makes room the models of three sizes say.
-    assert {name: remedy.shown_at for name, remedy in by_arm.items() if remedy.shown_at} == {
-        "128-pixels": 64,
-        "lean": 64,
-    }
-    assert by_arm["cleared"].fps is not None and by_arm["cleared"].fps.value == pytest.approx(-0.5)
-    assert {name: remedy.speed for name, remedy in by_arm.items()} == {
-        "128-pixels": "more", "lean": "more", "one-camera": "more", "cleared": "less", "segments": "not shown",
+    assert {remedy.arm: (remedy.room, remedy.shown_at, remedy.speed) for remedy in advice.remedies} == {
+        "128-pixels": ("more", 64, "more"), "lean": ("more", 64, "more"), "one-camera": ("more", None, "more"),
+        "cleared": ("not shown", None, "less"), "segments": ("not shown", None, "not shown"),
     }  # fmt: skip
+    assert known(by_arm["cleared"].fps).value == pytest.approx(-0.5)
     assert by_arm["128-pixels"].extrapolated and not by_arm["one-camera"].extrapolated
 
 
@@ -161,15 +162,7 @@ def test_what_fits_the_baseline_alone_shows_less_room():
 )
 def test_trials_show_what_fits_where_they_do_not_contradict_each_other(own, other, shown):
     fitting, failing = (
-        memory_limit.limit_of(
-            "a",
-            [
-                Sample("throughput", n, 16, None, 16, status, 1.0 if status == "ok" else None)
-                for n, status in tried.items()
-            ],
-            Room(8.0),
-            Decide(),
-        )
+        limit_of([(n, status, 1.0 if status == "ok" else None) for n, status in tried.items()])
         for tried in (own, other)
     )
     assert remedies.shown_at(fitting, failing, Series("a", 16, None)) == shown
@@ -186,12 +179,7 @@ def test_an_arm_of_several_settings_and_one_without_trials_are_told():
 
 
 def test_other_memory_is_not_compared():
-    measured = [
-        trial.ended(environment=a_trial(8, device=GPU).outcome.environment)
-        if trial.request.arm == "lean"
-        else trial
-        for trial in trials()
-    ]  # fmt: skip
+    measured = [trial.on(device=GPU) if trial.request.arm == "lean" else trial for trial in trials()]
     lean = named(found_in(measured))["lean"]
     assert lean.fits is None and lean.room == "not measured" and lean.fps is not None
 
@@ -208,11 +196,8 @@ def test_without_a_baseline_there_is_nothing_to_compare():
 
 def test_where_memory_is_far_from_binding_the_advice_says_so():
     small = [trial for trial in trials() if trial.request.num_envs < 64]
-    on_a_large_gpu = [trial.ended(environment=a_trial(8, device=GPU).outcome.environment) for trial in small]
-    said = found_in(on_a_large_gpu).statement
-    assert said.startswith(
-        "On 85 GB memory is far from binding with baseline at horizon 16, library batch: at most 32 env"
-    )
+    said = "On 85 GB memory is far from binding with baseline at horizon 16, library batch: at most 32 env"
+    assert found_in([trial.on(device=GPU) for trial in small]).statement.startswith(said)
 
 
 def test_on_a_cpu_the_advice_says_what_memory_is():
@@ -237,13 +222,9 @@ def test_intervals_hold_the_truth_and_nothing_is_shown_where_nothing_differs():
     random = numpy.random.default_rng(1)
 
     def wall(gb_per_env: float) -> MemoryWall:
-        peaks = [
-            (n, (1.0 + gb_per_env * n) * float(numpy.exp(0.01 * random.normal())))
-            for n in (8, 16, 32)
-            for _ in range(2)
-        ]
-        samples = [Sample("throughput", n, 16, None, 16, "ok", peak) for n, peak in peaks]
-        (fitted,) = memory_limit.limit_of("a", samples, Room(8.0), Decide()).walls
+        sizes = (8, 8, 16, 16, 32, 32)
+        peaks = [(1.0 + gb_per_env * n) * float(numpy.exp(0.01 * random.normal())) for n in sizes]
+        (fitted,) = limit_of([(n, "ok", peak) for n, peak in zip(sizes, peaks, strict=True)]).walls
         return fitted
 
     held = wrong = 0

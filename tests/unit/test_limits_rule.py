@@ -12,11 +12,15 @@ from scipy.stats import f_oneway, ttest_ind, ttest_rel
 LIMIT = math.log1p(0.10)
 
 
+def t_of(contrast: Contrast) -> float:
+    """Return Student's t of a gain."""
+    return contrast.log_gain / math.sqrt(known(contrast.variance))
+
+
 def test_one_value_of_each_end_in_each_block_is_a_paired_t():
     smaller, larger = [1.0, 3.0, 2.5], [1.2, 3.1, 2.9]
     contrast = within_blocks(16, {j: [v] for j, v in enumerate(smaller)}, {j: [v] for j, v in enumerate(larger)})
-    statistic, _ = np.asarray(ttest_rel(larger, smaller))
-    assert contrast.log_gain / math.sqrt(known(contrast.variance)) == pytest.approx(float(statistic))
+    assert t_of(contrast) == pytest.approx(ttest_rel(larger, smaller).statistic)
     assert (contrast.degrees, contrast.blocks, contrast.repeats) == (2, 3, 3)
 
 
@@ -45,8 +49,7 @@ def test_processes_with_both_ends_are_pairs_and_what_one_measured_twice_is_avera
     smaller = in_processes({0: [1.0, 1.4], 1: [3.0], 2: [2.5, 2.7]})
     larger = in_processes({0: [1.3], 1: [3.1, 3.3], 2: [2.9, 2.9], 3: [9.0]})
     contrast = within_blocks(16, smaller, larger)
-    statistic, _ = np.asarray(ttest_rel([1.3, 3.2, 2.9], [1.2, 3.0, 2.6]))
-    assert contrast.log_gain / math.sqrt(known(contrast.variance)) == pytest.approx(float(statistic))
+    assert t_of(contrast) == pytest.approx(ttest_rel([1.3, 3.2, 2.9], [1.2, 3.0, 2.6]).statistic)
     assert (contrast.degrees, contrast.repeats, contrast.processes, contrast.blocks) == (2, 3, 3, 1)
 
 
@@ -101,10 +104,9 @@ def test_repeats_within_one_process_are_one_repeat():
 
 def test_pairs_need_more_repeats_than_their_variance_alone_says():
     """Three pairs leave two degrees of freedom where fresh processes of the same variance leave four."""
-    fresh = [Contrast(16, 0.03, 0.03**2, 4, 3)]
-    pairs = [Contrast(16, 0.03, 0.03**2, 2, 3, processes=3)]
-    needed = [union.decide(own, [16, 32], LIMIT, 0.95).more_repeats for own in (fresh, pairs)]
-    assert needed[0] is not None and needed[1] is not None and needed[0] < needed[1]
+    fresh, pairs = Contrast(16, 0.03, 0.03**2, 4, 3), Contrast(16, 0.03, 0.03**2, 2, 3, processes=3)
+    needed = [known(union.decide([own], [16, 32], LIMIT, 0.95).more_repeats) for own in (fresh, pairs)]
+    assert needed[0] < needed[1]
 
 
 def contrast(num_envs: int, log_gain: float, error: float) -> Contrast:
@@ -129,10 +131,8 @@ def test_holm_finds_a_threshold_below_a_rise():
 def test_without_censored_seeds_spreads_are_pooled():
     seeds = {16: [10.0, 11.0, 12.0], 32: [9.0, 10.0, 11.5]}
     (contrast,) = censored.contrasts({size: (values, ()) for size, values in seeds.items()})
-    logs = [np.log(values) for values in seeds.values()]
-    statistic, _ = np.asarray(ttest_ind(logs[0], logs[1]))
     assert contrast.degrees == 4
-    assert contrast.log_gain / math.sqrt(known(contrast.variance)) == pytest.approx(float(statistic))
+    assert t_of(contrast) == pytest.approx(np.asarray(ttest_ind(np.log(seeds[16]), np.log(seeds[32])))[0])
 
 
 def test_censoring_recovers_what_all_seeds_would_have_told():
@@ -158,11 +158,8 @@ def test_the_censored_fit_is_that_of_lifelines():
         64: ([20.5, 22.1, 24.9, 26.6, 30.1, 33.3], []),
     }
     means, variances = (3.658395, 3.405459, 3.253644), (4.328535e-3, 3.806927e-3, 3.806927e-3)
-    contrasts = censored.contrasts(seeds)
-    assert [contrast.log_gain for contrast in contrasts] == pytest.approx(
-        [means[0] - means[1], means[1] - means[2]], abs=2e-6
-    )
     # 18 seeds and three means: the variance of maximum likelihood counts 18 / 15 times, with 16 - 3 degrees of freedom.
-    wanted = [1.2 * (variances[place] + variances[place + 1]) for place in (0, 1)]
-    assert [contrast.variance for contrast in contrasts] == pytest.approx(wanted, rel=1e-5)
-    assert [contrast.degrees for contrast in contrasts] == [13, 13]
+    for place, contrast in zip((0, 1), censored.contrasts(seeds), strict=True):
+        assert contrast.log_gain == pytest.approx(means[place] - means[place + 1], abs=2e-6)
+        assert contrast.variance == pytest.approx(1.2 * (variances[place] + variances[place + 1]), rel=1e-5)
+        assert contrast.degrees == 13

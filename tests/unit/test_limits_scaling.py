@@ -34,8 +34,13 @@ def scaling_of(trials: list[Trial], arms: Arms = ARMS, **decision: float) -> Sca
     return scaling
 
 
+def sides(alone: Sequence[float], together: Sequence[float]) -> list[Trial]:
+    """Return FPS of one GPU and of two, at 64 environments each."""
+    return [*fps_trials({64: alone}, **ONE), *fps_trials({64: together}, **TWO)]
+
+
 def test_efficiency_by_hand():
-    scaling = scaling_of([*fps_trials({64: [100.0] * 3}, **ONE), *fps_trials({64: [190.0] * 3}, **TWO)])
+    scaling = scaling_of(sides([100.0] * 3, [190.0] * 3))
     (point,) = scaling.points
     assert (scaling.arm, scaling.world_size, scaling.partner) == ("two", 2, "one")
     assert (point.fps_one_rank, point.fps_all_ranks) == (pytest.approx(100), pytest.approx(190))
@@ -91,21 +96,20 @@ def test_machines_that_differ_do_not_widen_the_interval():
 
 
 def test_confidence_of_the_study_counts():
-    trials = [*fps_trials({64: [99.0, 100.0, 101.0]}, **ONE), *fps_trials({64: [188.0, 190.0, 192.0]}, **TWO)]
+    trials = sides([99.0, 100.0, 101.0], [188.0, 190.0, 192.0])
     wide, narrow = (scaling_of(trials, confidence=share).points[0] for share in (0.99, 0.80))
     assert wide.efficiency_lower < narrow.efficiency_lower < narrow.efficiency
 
 
 @pytest.mark.parametrize(("alone", "together"), [([100.0], [190.0] * 3), ([100.0] * 3, [190.0]), ([100.0], [190.0])])
 def test_one_repeat_on_a_side_has_no_interval(alone: list[float], together: list[float]):
-    (point,) = scaling_of([*fps_trials({64: alone}, **ONE), *fps_trials({64: together}, **TWO)]).points
+    (point,) = scaling_of(sides(alone, together)).points
     assert (point.efficiency_lower, point.efficiency_upper) == (None, None)
     assert "(efficiency 95%, one repeat: no interval)" in point.statement
 
 
 def test_two_wild_repeats_stay_finite():
-    trials = [*fps_trials({64: [1e-9, 1e9]}, **ONE), *fps_trials({64: [1e-9, 1e9]}, **TWO)]
-    verdict = judged(trials)
+    verdict = judged(sides([1e-9, 1e9], [1e-9, 1e9]))
     assert "over 1,000%" in verdict.scaling[0].statement
     assert Verdict.model_validate_json(canonical_json(verdict)) == verdict
 
@@ -138,12 +142,8 @@ def test_all_out_of_memory_is_no_efficiency():
 
 
 def test_trials_of_learning_do_not_count():
-    trials = [
-        *fps_trials({64: [100.0]}, **ONE),
-        *fps_trials({64: [190.0]}, **TWO),
-        a_trial(64, number=200, arm="two", gpus=2, device=GPU, kind="learning", seconds=5.0),
-    ]
-    assert scaling_of(trials).points[0].repeats_all_ranks == 1
+    learned = a_trial(64, number=200, arm="two", gpus=2, device=GPU, kind="learning", seconds=5.0)
+    assert scaling_of([*sides([100.0], [190.0]), learned]).points[0].repeats_all_ranks == 1
 
 
 def test_slowest_rank_is_the_median_over_trials():
@@ -164,15 +164,10 @@ def arms(**sections: dict[str, object]) -> dict[str, Arm]:
 
 
 def test_partner_differs_in_its_ranks_alone():
-    study = arms(
-        a={"gpus": 1},
-        b={"gpus": 1, "overrides": {"agent.x": 1}},
-        two_a={"gpus": 2},
-        two_b={"gpus": 2, "overrides": {"agent.x": 1}},
-        two_c={"gpus": 2, "memory": {"mixed_precision": True}},
-    )
-    partners = [partner_of(arm, study) for arm in ("two_a", "two_b", "two_c")]
-    assert partners == ["a", "b", None]
+    other, less = {"overrides": {"agent.x": 1}}, {"memory": {"mixed_precision": True}}
+    alone: dict[str, dict[str, object]] = {"a": {"gpus": 1}, "b": {"gpus": 1, **other}}
+    study = arms(**alone, two_a={"gpus": 2}, two_b={"gpus": 2, **other}, two_c={"gpus": 2, **less})
+    assert [partner_of(arm, study) for arm in ("two_a", "two_b", "two_c")] == ["a", "b", None]
 
 
 def test_a_gpu_is_not_compared_with_the_cpu():
@@ -211,21 +206,15 @@ def test_a_study_of_one_rank_has_no_scaling():
 
 def test_ranks_on_a_cpu_are_called_ranks():
     ranked = {"one": {"gpus": 0}, "two": {"gpus": 0, "cpu_ranks": 2}}
-    trials = [
-        *fps_trials({64: [100.0]}, arm="one", gpus=0),
-        *fps_trials({64: [120.0]}, arm="two", gpus=0, cpu_ranks=2, first=10),
-    ]
-    said = "2 ranks give 1.20 times one rank's FPS at 64 environments each"
-    assert scaling_of(trials, ranked).statement.startswith(said)
+    several = fps_trials({64: [120.0]}, arm="two", gpus=0, cpu_ranks=2, first=10)
+    scaling = scaling_of([*fps_trials({64: [100.0]}, arm="one", gpus=0), *several], ranked)
+    assert scaling.statement.startswith("2 ranks give 1.20 times one rank's FPS at 64 environments each")
 
 
 def coverage(truth: float, noise: tuple[float, float], repeats: tuple[int, int]) -> float:
     """Return the share of simulated studies whose 95% interval holds the true efficiency of four ranks.
 
-    Args:
-        truth: the efficiency
-        noise: standard deviation of ln FPS of one rank, and of four
-        repeats: of each
+    `noise` has the standard deviation of ln FPS of one rank, and of four.
     """
     generator = np.random.default_rng(11)
     covered = 0

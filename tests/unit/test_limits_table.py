@@ -3,7 +3,7 @@
 import json
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from envknee.verdict import learning, memory_limit, throughput
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import python, run_main
-from records import GPU, fps_trials, known, learning_trials, records_of
+from records import GPU, a_trial, fps_trials, known, records_of
+from test_limits_throughput import fps_of
 
 REACHED = {16: [100.0, 101.0, 102.0], 32: [200.0, 201.0, 202.0], 64: [202.0, 203.0, 204.0]}
 
@@ -28,8 +29,10 @@ def table(*lines: str) -> Table:
     return parse("\n".join(lines), "fps.csv")
 
 
-def repeats(fps: dict[int, list[float]], header: str = "num_envs,repeat,fps") -> list[str]:
-    return [header, *(f"{n},{repeat},{value}" for n, values in fps.items() for repeat, value in enumerate(values))]
+def as_lines(fps: Mapping[int, Sequence[float]]) -> list[str]:
+    """Return a table of every repeat."""
+    rows = (f"{n},{repeat},{value}" for n, values in fps.items() for repeat, value in enumerate(values))
+    return ["num_envs,repeat,fps", *rows]
 
 
 def verdict(lines: Sequence[str], device_gb: float | None = None, **settings: Any) -> TableVerdict:
@@ -129,7 +132,7 @@ def test_two_repeats_get_an_estimate_and_three_a_verdict():
     steps = [known(series.estimate).steps[0] for series in (single, two)]
     wide, narrow = (step.gain_upper - step.gain_lower for step in steps)
     assert narrow < wide, "a mean of two is less noisy than one"
-    three = verdict(repeats({16: [100.0, 100.1, 100.2], 32: [100.0, 100.1, 100.2]})).series[0]
+    three = verdict(as_lines({16: [100.0, 100.1, 100.2], 32: [100.0, 100.1, 100.2]})).series[0]
     assert (three.estimate, three.throughput.state) == (None, "reached")
 
 
@@ -220,7 +223,7 @@ def test_any_text_is_a_table_or_a_user_error(text: str):
 
 
 def test_reached_is_the_verdict_of_the_same_records():
-    (series,) = verdict(repeats(REACHED)).series
+    (series,) = verdict(as_lines(REACHED)).series
     (limit,) = throughput.analyse(records_of(fps_trials(REACHED, horizon=1, batch_size=None)), Decide())
     assert series.throughput.model_copy(update={"arm": "stock"}) == limit
     assert (limit.state, limit.threshold_num_envs, series.measure_next) == ("reached", 32, None)
@@ -228,15 +231,12 @@ def test_reached_is_the_verdict_of_the_same_records():
 
 def test_learning_and_memory_are_those_of_the_same_records():
     seconds = {16: [40.0, 41.0, None], 32: [20.0, 20.5, 21.0], 64: [19.0, 20.0, 21.0]}
-    lines = ["num_envs,repeat,fps,horizon,batch_size,vram_gb,seconds_to_target,budget_s"]
-    for n, values in seconds.items():
-        lines += [f"{n},{i},{n},8,128,{1 + n / 10 + i / 100},{'' if s is None else s},60" for i, s in enumerate(values)]
-    said = verdict(lines, device_gb=85.0)
+    each = [(n, i, s, 1 + n / 10 + i / 100) for n, values in seconds.items() for i, s in enumerate(values)]
+    header = "num_envs,repeat,fps,horizon,batch_size,vram_gb,seconds_to_target,budget_s"
+    lines = [f"{n},{i},{n},8,128,{gb},{'' if s is None else s},60" for n, i, s, gb in each]
+    said = verdict([header, *lines], device_gb=85.0)
     trials = [
-        trial
-        for n, values in seconds.items()
-        for i, s in enumerate(values)
-        for trial in learning_trials({n: [s]}, memory_gb=1 + n / 10 + i / 100, device=GPU, first=10 * n + i)
+        a_trial(n, number=10 * n + i, kind="learning", seconds=s, memory_gb=gb, device=GPU) for n, i, s, gb in each
     ]
     (learned,) = learning.analyse(records_of(trials), Decide())
     limit = known(memory_limit.analyse(records_of(trials), Decide()))
@@ -256,12 +256,12 @@ def test_one_point_only():
 
 
 def test_unsorted_rows_change_nothing():
-    lines = repeats(REACHED)
+    lines = as_lines(REACHED)
     assert verdict([lines[0], *lines[:0:-1]]).series == verdict(lines).series
 
 
 def test_any_num_envs_pairs_with_its_double_and_the_others_are_told():
-    lines = repeats({100: [10.0, 10.1, 10.2], 200: [19.0, 19.1, 19.2], 300: [20.0, 20.1, 20.2]})
+    lines = as_lines({100: [10.0, 10.1, 10.2], 200: [19.0, 19.1, 19.2], 300: [20.0, 20.1, 20.2]})
     (series,) = verdict(lines).series
     assert [(gain.num_envs, gain.doubled) for gain in series.throughput.gains] == [(100, 200)]
     assert "300 environments: measured, but neither half nor double was; in no doubling" in series.throughput.notes
@@ -287,9 +287,9 @@ def test_out_of_memory_is_a_result_and_names_what_is_left_to_measure():
 
 
 def test_noise_asks_for_repeats_and_growth_for_more_environments():
-    (noisy,) = verdict(repeats({16: [100.0, 140.0, 70.0], 32: [101.0, 60.0, 130.0]})).series
+    (noisy,) = verdict(as_lines({16: [100.0, 140.0, 70.0], 32: [101.0, 60.0, 130.0]})).series
     assert (noisy.measure_next or "").startswith("Measure more repeats (about 75 more): doubling 16")
-    (growing,) = verdict(repeats({16: [100.0, 101.0, 102.0], 32: [200.0, 201.0, 202.0]})).series
+    (growing,) = verdict(as_lines({16: [100.0, 101.0, 102.0], 32: [200.0, 201.0, 202.0]})).series
     assert (growing.measure_next or "").startswith("Measure 64 environments: doubling 16 still gained 99.0%")
 
 
@@ -319,23 +319,15 @@ def test_rounded_fps_reach_no_threshold_oftener_than_the_confidence_allows(repea
         for _ in range(5):
             noise = np.exp(0.005 * random.standard_normal((3, repeats)))
             fps = np.round(first * np.array([[1.0], [1.1], [1.21]]) * noise / 500.0) * 500.0
-            rows = [
-                f"{size},{repeat},{value:.0f}"
-                for size, values in zip((256, 512, 1024), fps, strict=True)
-                for repeat, value in enumerate(values)
-            ]
-            (series,) = verdict(["num_envs,repeat,fps", *rows]).series
+            (series,) = verdict(as_lines(dict(zip((256, 512, 1024), fps.tolist(), strict=True)))).series
             wrong += series.throughput.state == "reached"
             studies += 1
     assert wrong / studies <= 0.05
 
 
 def test_rounding_counts_as_noise_and_is_told_where_it_is_coarse():
-    def rows(*fps: str) -> list[str]:
-        return ["num_envs,repeat,fps", *(f"{16 * 2 ** (i // 3)},{i % 3},{value}" for i, value in enumerate(fps))]
-
-    coarse = verdict(rows(*["20000"] * 3, *["21000"] * 3))
-    fine = verdict(rows("20000", "20001", "20002", "21000", "21001", "21002"))
+    coarse = verdict(as_lines({16: [20_000] * 3, 32: [21_000] * 3}))
+    fine = verdict(as_lines({16: [20_000, 20_001, 20_002], 32: [21_000, 21_001, 21_002]}))
     assert [table.series[0].throughput.state for table in (coarse, fine)] == ["undecided", "reached"]
     assert any(note.startswith("every fps is a multiple of 1,000") for note in coarse.notes)
     assert not any("multiple" in note for note in fine.notes)
@@ -351,9 +343,9 @@ def test_horizons_and_batches_are_series_of_their_own():
 
 
 def test_without_a_horizon_only_the_seconds_of_the_law_differ():
-    fps = {n: [8 * n / (0.1 + 0.001 * n)] for n in (16, 32, 64, 128)}
-    (plain,) = verdict(["num_envs,fps", *(f"{n},{value[0]}" for n, value in fps.items())]).series
-    (given_one,) = verdict(["num_envs,fps,horizon", *(f"{n},{value[0]},8" for n, value in fps.items())]).series
+    sizes = (16, 32, 64, 128)
+    (plain,) = verdict(["num_envs,fps", *(f"{n},{fps_of(n)}" for n in sizes)]).series
+    (given_one,) = verdict(["num_envs,fps,horizon", *(f"{n},{fps_of(n)},8" for n in sizes)]).series
     plain_law, given_law = known(plain.throughput.law), known(given_one.throughput.law)
     assert plain_law.asymptote_fps == pytest.approx(given_law.asymptote_fps) == pytest.approx(8000)
     assert plain_law.half_saturation_num_envs == pytest.approx(given_law.half_saturation_num_envs)
@@ -385,7 +377,7 @@ def command(*arguments: str | Path, columns: int = 120) -> subprocess.CompletedP
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "fps.csv"
-    lines = [f"{line},{float(line.split(',')[0]) / 10}" for line in repeats(REACHED)[1:]]
+    lines = [f"{line},{float(line.split(',')[0]) / 10}" for line in as_lines(REACHED)[1:]]
     path.write_text("\n".join(["num_envs,repeat,fps,vram_gb", *lines]) + "\n", encoding="utf-8")
     return path
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from envknee.record.schema import Status
 from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import throughput
@@ -48,24 +49,16 @@ def test_one_repeat_among_more_decides_nothing_there():
 
 
 def test_all_out_of_memory_is_a_result():
-    trials = [
-        a_trial(64, number=0, status="oom"),
-        a_trial(64, number=1, status="refused"),
-        a_trial(128, number=2, status="oom"),
-    ]
-    limit = analyse(trials)
+    tried: list[tuple[int, Status]] = [(64, "oom"), (64, "refused"), (128, "oom")]
+    limit = analyse([a_trial(n, number=i, status=status) for i, (n, status) in enumerate(tried)])
     assert (limit.state, limit.points, limit.largest_num_envs) == ("no data", [], None)
     assert [(point.num_envs, point.oom, point.refused) for point in limit.infeasible] == [(64, 1, 1), (128, 1, 0)]
     assert limit.notes == ["infeasible (out of memory or refused): 64, 128 environments"]
 
 
 def test_failed_repeats_are_counted_at_their_point_and_others_are_named():
-    trials = [
-        *fps_trials({16: [100, 101], 32: [150, 151]}),
-        a_trial(32, number=8, status="oom"),
-        a_trial(16, number=9, status="nan"),
-    ]
-    limit = analyse(trials)
+    failed = [a_trial(32, number=8, status="oom"), a_trial(16, number=9, status="nan")]
+    limit = analyse([*fps_trials({16: [100, 101], 32: [150, 151]}), *failed])
     assert [point.failed for point in limit.points] == [0, 1]
     assert limit.infeasible == [] and "not counted: 1 nan" in limit.notes
     assert len(limit.point(16).fps_repeats) == 2
@@ -149,12 +142,19 @@ def test_series_are_kept_apart_and_learning_trials_out():
     ]  # fmt: skip
 
 
-def test_law_recovers_what_made_the_data():
-    # t = 0.1 + 0.001 N, horizon 8: asymptote 8 / 0.001, half of it at N = 100.
-    law = known(fit_law({n: [8 * n / (0.1 + 0.001 * n)] * 2 for n in SIZES}, 8, 0.95))
+def fps_of(num_envs: int, ranks: int = 1) -> float:
+    """Return FPS at t = 0.1 + 0.001 N and horizon 8: with one rank the asymptote is 8 / 0.001, half of it at N = 100."""
+    return ranks * 8 * num_envs / (0.1 + 0.001 * num_envs)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_law_recovers_what_made_the_data(ranks: int):
+    # Two ranks that iterate in the time of one: the same t0 and c, twice the FPS.
+    law = known(fit_law({n: [fps_of(n, ranks)] * 2 for n in SIZES}, 8, 0.95, world_size=ranks))
     assert (law.t0_s, law.s_per_env) == (pytest.approx(0.1), pytest.approx(0.001))
-    assert (law.asymptote_fps, law.half_saturation_num_envs) == (pytest.approx(8000), pytest.approx(100))
+    assert (law.asymptote_fps, law.half_saturation_num_envs) == (pytest.approx(8000 * ranks), pytest.approx(100))
     assert (law.largest_relative_error, law.used) == (pytest.approx(0, abs=1e-9), True)
+    assert law.asymptote_fps_lower == pytest.approx(8000 * ranks) == law.asymptote_fps_upper
 
 
 def test_law_that_misses_is_flagged_and_two_points_have_none():
@@ -186,26 +186,16 @@ def test_law_intervals_cover():
     generator = np.random.default_rng(3)
     covered, studies = 0, 400  # make prove has more
     for _ in range(studies):
-        fps = {n: [8 * n / (0.1 + 0.001 * n) * math.exp(0.02 * generator.standard_normal())] for n in SIZES}
+        fps = {n: [fps_of(n) * math.exp(0.02 * generator.standard_normal())] for n in SIZES}
         law = known(fit_law(fps, 8, 0.95))
         covered += law.asymptote_fps_lower <= 8000 <= law.asymptote_fps_upper
     assert covered >= 0.93 * studies
 
 
-def test_law_of_several_ranks_is_the_time_of_an_iteration_and_their_fps_together():
-    # Two ranks that iterate in the time of one: the same t0 and c, twice the FPS.
-    law = known(fit_law({n: [2 * 8 * n / (0.1 + 0.001 * n)] * 2 for n in SIZES}, 8, 0.95, world_size=2))
-    assert (law.t0_s, law.s_per_env) == (pytest.approx(0.1), pytest.approx(0.001))
-    assert (law.asymptote_fps, law.half_saturation_num_envs) == (pytest.approx(16_000), pytest.approx(100))
-    assert (law.largest_relative_error, law.used) == (pytest.approx(0, abs=1e-9), True)
-    assert law.asymptote_fps_lower == pytest.approx(16_000) == law.asymptote_fps_upper
-
-
 def test_several_gpus_are_told_per_gpu():
-    fps = {n: [2 * 8 * n / (0.1 + 0.001 * n)] for n in (16, 32, 64)}
+    fps = {n: [fps_of(n, 2)] for n in (16, 32, 64)}
     limit = analyse(fps_trials(fps, gpus=2, device=GPU))
-    assert limit.world_size == 2
-    assert limit.law is not None and limit.law.asymptote_fps == pytest.approx(16_000)
+    assert (limit.world_size, known(limit.law).asymptote_fps) == (2, pytest.approx(16_000))
     assert limit.statement.startswith("undecided up to 64 environments per GPU: ")
     on_cpu = analyse([*fps_trials(fps, gpus=0, cpu_ranks=2), a_trial(128, number=9, gpus=0, cpu_ranks=2, status="oom")])
     assert on_cpu.statement.startswith("undecided up to 64 environments per rank: ")

@@ -3,8 +3,8 @@
 import csv
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from envknee.record.schema import Failure, Phase, Status
@@ -33,7 +33,8 @@ from records import (
     write_study,
 )
 from test_limits_batch import three, trials_of
-from test_limits_phase_law import LAWS, at
+from test_limits_phase_law import LAWS, Laws, at
+from test_limits_throughput import fps_of
 
 PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
 CLIMB = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [380.0, 381.0, 382.0]}
@@ -62,11 +63,8 @@ def test_reached_recommends_the_threshold_of_the_fastest_series():
 
 def test_what_still_pays_recommends_the_largest_and_asks_for_more():
     headline = the_headline(fps_trials(CLIMB))
-    assert (headline.state, headline.num_envs, headline.binds) == (
-        "still pays",
-        64,
-        "none yet: measure more environments",
-    )
+    assert (headline.state, headline.num_envs) == ("still pays", 64)
+    assert headline.binds == "none yet: measure more environments"
     assert headline.what_would_move_it.startswith("Measure 128 environments: doubling 32 still gained")
 
 
@@ -79,13 +77,13 @@ def test_what_still_pays_recommends_the_largest_and_asks_for_more():
     ],
 )
 def test_what_was_tried_in_vain_is_not_simply_asked_for(status: Status, words: str):
-    headline = the_headline([*fps_trials(CLIMB), a_trial(128, number=20, status=status)])
+    tried = [*fps_trials(CLIMB), a_trial(128, number=20, status=status)]
+    headline = the_headline(tried)
     assert headline.num_envs == 64
-    advice = headline.what_would_move_it
-    assert advice.startswith(f"Measure 128 environments again, {words} (")
-    assert ": doubling 32 still gained" in advice
-    one_of_two = [*fps_trials(CLIMB), a_trial(128, number=20, status=status), a_trial(128, number=21, fps=395.0)]
-    assert "environments again" not in the_headline(one_of_two).what_would_move_it
+    assert headline.what_would_move_it.startswith(f"Measure 128 environments again, {words} (")
+    assert ": doubling 32 still gained" in headline.what_would_move_it
+    one_of_two = the_headline([*tried, a_trial(128, number=21, fps=395.0)])
+    assert "environments again" not in one_of_two.what_would_move_it
 
 
 def test_falling_fps_without_a_decision_does_not_recommend_the_slowest():
@@ -101,9 +99,8 @@ def test_a_point_whose_simulation_was_wrong_carries_no_verdict_and_is_named():
     reason = "MuJoCo-Warp dropped contacts or constraints"
     wrong = [trial.ended(failure=failure, reason=reason) for trial in fast]
     verdict = decide(records_of([*fps_trials(PLATEAU), *wrong]), a_study())
-    (arm,) = verdict.arms
-    assert arm.headline is not None and arm.headline.num_envs == 32
-    (limit,) = arm.throughput
+    (arm,), (limit,) = verdict.arms, verdict.arms[0].throughput
+    assert known(arm.headline).num_envs == 32
     assert 128 not in [point.num_envs for point in limit.points if point.fps_repeats], "its FPS decide nothing"
     assert limit.state == "reached" and [broken.reason for broken in verdict.broken] == [reason]
 
@@ -114,26 +111,22 @@ def test_noise_asks_for_more_repeats():
     assert headline.what_would_move_it.startswith("Measure more repeats (about 43 more): doubling 32 gains")
 
 
+LEAN = a_study(arms={"stock": {"gpus": 0, "observations": "lean"}})
+
+
 def test_memory_binds_when_the_next_doubling_failed():
-    headline = the_headline([*fps_trials(CLIMB), a_trial(128, number=20, status="oom")])
+    failed = [*fps_trials(CLIMB), a_trial(128, number=20, status="oom")]
+    headline = the_headline(failed)
     assert (headline.num_envs, headline.binds) == (64, "memory")
     assert "make room" in headline.what_would_move_it and "observations: lean" in headline.what_would_move_it
-
-
-def test_an_arm_with_lean_frames_is_not_told_to_have_them():
-    lean = a_study(arms={"stock": {"gpus": 0, "observations": "lean"}})
-    headline = the_headline([*fps_trials(CLIMB), a_trial(128, number=20, status="oom")], lean)
-    assert "make room" in headline.what_would_move_it and "lean" not in headline.what_would_move_it
+    advice = the_headline(failed, LEAN).what_would_move_it
+    assert "make room" in advice and "lean" not in advice, "an arm with lean frames is not told to have them"
 
 
 def test_memory_binds_when_the_next_doubling_cannot_fit():
-    trials = [
-        trial
-        for i, (size, values) in enumerate(CLIMB.items())
-        for trial in fps_trials({size: values}, first=10 * i, memory_gb=0.2 * size + 2.0, device=CPU)
-    ]
+    each = [fps_trials({n: fps}, first=n, memory_gb=0.2 * n + 2.0, device=CPU) for n, fps in CLIMB.items()]
     # 64 environments take 14.8 of 25.3 GB; 128 would take 27.6.
-    assert the_headline(trials).binds == "memory"
+    assert the_headline([trial for trials in each for trial in trials]).binds == "memory"
 
 
 def test_a_point_that_leaves_no_margin_or_failed_once_is_not_recommended():
@@ -160,22 +153,18 @@ def test_learning_that_stops_paying_at_another_horizon_binds_nothing_here():
     steep = learning_trials({16: [19.0, 19.1, 19.2], 32: [9.0, 9.1, 9.2]}, first=40)
     arm = the_arm([*fps_trials(CLIMB), *flat, *steep])
     assert [limit.threshold_num_envs for limit in arm.learning] == [16, None]
-    assert arm.headline is not None and arm.headline.binds == "none yet: measure more environments"
+    assert known(arm.headline).binds == "none yet: measure more environments"
 
 
 def test_time_to_target_at_the_recommended_point():
     headline = the_headline([*fps_trials(CLIMB), *learning_trials({64: [10.0, 11.0, 12.0]}, first=20)])
-    assert headline.seconds_to_target is not None and headline.seconds_to_target.value == pytest.approx(11.0)
+    assert known(headline.seconds_to_target).value == pytest.approx(11.0)
 
 
 def test_resuming_gains_stand_beside_the_recommendation():
-    again = {**PLATEAU, 128: [290.0, 291.0, 292.0]}
-    headline = the_headline(fps_trials(again))
-    assert (headline.num_envs, headline.because) == (
-        32,
-        "the throughput threshold of the fastest series, though doubling gains again from 64",
-    )
-    assert headline.binds == "throughput"
+    headline = the_headline(fps_trials({**PLATEAU, 128: [290.0, 291.0, 292.0]}))
+    assert (headline.num_envs, headline.binds) == (32, "throughput")
+    assert headline.because == "the throughput threshold of the fastest series, though doubling gains again from 64"
     assert headline.what_would_move_it.startswith("Doubling 64 environments gains again: measure more repeats there")
 
 
@@ -257,15 +246,11 @@ def test_several_gpus_are_told_per_gpu_and_their_fps_together():
 
 def test_what_would_move_several_gpus():
     # t = 0.1 s + 1 ms N on each of two GPUs.
-    fps = {
-        n: [2 * 8 * n / (0.1 + 0.001 * n) * noise for noise in (0.999, 1.0, 1.001)] for n in (64, 128, 256, 512, 1024)
-    }
+    fps = {n: [fps_of(n, 2) * noise for noise in (0.999, 1.0, 1.001)] for n in (64, 128, 256, 512, 1024)}
     headline = the_headline(fps_trials(fps, gpus=2, device=GPU), a_study(arms={"stock": {"gpus": 2}}))
-    said = headline.what_would_move_it
-    assert said.startswith(
-        "An iteration costs 1 ms per environment of each GPU, so no number of them exceeds about 16,0"
-    )
-    assert " FPS on 2 GPUs: make each one cheaper" in said
+    start = "An iteration costs 1 ms per environment of each GPU, so no number of them exceeds about 16,0"
+    assert headline.what_would_move_it.startswith(start)
+    assert " FPS on 2 GPUs: make each one cheaper" in headline.what_would_move_it
 
 
 def test_gpus_of_several_kinds_are_all_named_and_one_rank_that_broke_stands_for_all():
@@ -295,20 +280,14 @@ def test_csv_holds_no_formula(text):
 
 
 def test_csv_tells_ranks_apart():
-    trials = [
-        a_trial(16, number=0, fps=250.0),
-        a_trial(16, number=1, fps=500.0, gpus=2, device=GPU, slowdown=(1.0, 1.25)),
-    ]
-    alone, together = csv.DictReader(io.StringIO(records_csv(records_of(trials))))
+    ranks = a_trial(16, number=1, fps=500.0, gpus=2, device=GPU, slowdown=(1.0, 1.25))
+    alone, together = csv.DictReader(io.StringIO(records_csv(records_of([a_trial(16, fps=250.0), ranks]))))
     slowest, fastest = (f"{end}_rank_fps_env_step_inference" for end in ("slowest", "fastest"))
     assert (alone["world_size"], alone["num_envs_total"], alone[slowest], alone[fastest]) == ("1", "16", "", "")
     assert (together["world_size"], together["num_envs"], together["num_envs_total"]) == ("2", "16", "32")
     # Collecting takes a third of the time: 1,500 FPS of both, 750 of the slower, which is what both are counted with.
-    assert (float(together["fps_env_step_inference"]), float(together[slowest])) == (
-        pytest.approx(1500),
-        pytest.approx(750),
-    )
-    assert float(together[fastest]) == pytest.approx(750 * 1.25)
+    fps = [float(together[name]) for name in ("fps_env_step_inference", slowest, fastest)]
+    assert fps == pytest.approx([1500, 750, 750 * 1.25])
 
 
 # --- The command
@@ -349,20 +328,19 @@ def test_a_folder_without_a_study_is_named(tmp_path: Path):
 # --- Phases, hours saved and batch sizes in the verdict
 
 
-def knee_trials(**fields: Any) -> list[Trial]:
-    """Return five num_envs at which learning costs most of each environment, and doubling stops paying at 256."""
-    factors = (0.998, 1.0, 1.002)
+COSTLY: Laws = {phase: (0.02 * t0, c) for phase, (t0, c) in LAWS.items()}
+"""Learning costs most of each environment, and doubling stops paying at 256."""
+
+
+def repeated(laws: Laws, sizes: Sequence[int]) -> list[Trial]:
+    """Return three repeats of each num_envs, 0.2% apart."""
     return phase_trials(
-        {n: [{phase: f * s for phase, s in at(n, COSTLY).items()} for f in factors] for n in (64, 128, 256, 512, 1024)},
-        **fields,
+        {n: [{phase: f * s for phase, s in at(n, laws).items()} for f in (0.998, 1.0, 1.002)] for n in sizes}
     )
 
 
-COSTLY: dict[Phase, tuple[float, float]] = {phase: (0.02 * t0, c) for phase, (t0, c) in LAWS.items()}
-
-
 def test_the_phase_that_sets_the_knee_is_named_with_its_cure():
-    headline = the_headline(knee_trials())
+    headline = the_headline(repeated(COSTLY, (64, 128, 256, 512, 1024)))
     assert headline.binds == "throughput"
     assert known(headline.phases).startswith("learning takes 50% of each added environment's time")
     assert "learning takes 50% of what each one adds. Try fewer epochs or mini-batches" in headline.what_would_move_it
@@ -371,10 +349,7 @@ def test_the_phase_that_sets_the_knee_is_named_with_its_cure():
 
 def bound_by(phase: Phase) -> list[Trial]:
     """Return four num_envs at which a phase costs most of each environment."""
-    swapped: dict[Phase, tuple[float, float]] = {**COSTLY, phase: (0.002, 3e-4)}
-    return phase_trials(
-        {n: [{p: f * s for p, s in at(n, swapped).items()} for f in (0.998, 1.0, 1.002)] for n in (64, 128, 256, 512)}
-    )
+    return repeated({**COSTLY, phase: (0.002, 3e-4)}, (64, 128, 256, 512))
 
 
 def test_a_render_bound_series_is_told_to_render_less():
@@ -385,19 +360,20 @@ def test_a_series_bound_by_observations_is_told_of_lean_frames_unless_it_has_the
     trials = bound_by("observation")
     advice = "Try lean frames (observations: lean), fewer frames in a stack, or less preprocessing; or add a device."
     assert advice in the_headline(trials).what_would_move_it
-    lean = a_study(arms={"stock": {"gpus": 0, "observations": "lean"}})
-    assert "Try fewer frames in a stack, or" in the_headline(trials, lean).what_would_move_it
+    assert "Try fewer frames in a stack, or" in the_headline(trials, LEAN).what_would_move_it
 
 
 def test_an_iteration_that_waits_says_for_what():
-    waiting: dict[Phase, tuple[float, float]] = {**LAWS, "physics": (0.5, 1e-6)}
-    headline = the_headline(phase_trials({n: [at(n, waiting)] * 3 for n in (16, 32, 64)}))
-    assert headline.binds == "none yet: measure more environments"
+    def waiting_for(phase: Phase) -> Headline:
+        laws: Laws = {**LAWS, phase: (0.5, 1e-6)}
+        return the_headline(phase_trials({n: [at(n, laws)] * 3 for n in (16, 32, 64)}))
+
+    physics = waiting_for("physics")
+    assert physics.binds == "none yet: measure more environments"
     said = "At 64 environments 99% of an iteration does not grow with their number, 76% of that in physics"
-    assert said in headline.what_would_move_it
-    learning: dict[Phase, tuple[float, float]] = {**LAWS, "learning": (0.5, 1e-6)}
-    headline = the_headline(phase_trials({n: [at(n, learning)] * 3 for n in (16, 32, 64)}))
-    assert headline.what_would_move_it.endswith("more environments, or a longer horizon, spread it.")
+    assert said in physics.what_would_move_it
+    spread = "more environments, or a longer horizon, spread it."
+    assert waiting_for("learning").what_would_move_it.endswith(spread)
 
 
 def test_memory_that_binds_quotes_what_was_measured_of_the_other_settings():

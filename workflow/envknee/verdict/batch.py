@@ -22,7 +22,7 @@ and horizon. If no such group has three batch sizes, all of an arm are pooled, w
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 import numpy as np
 
@@ -38,14 +38,17 @@ from envknee.verdict.words.numbers import listed
 
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[BatchLaw]:
-    """Return the laws of each arm: one per (num_envs, horizon) with enough batch sizes, else one for the whole arm."""
-    by_arm: dict[str, list[Record]] = {}
+    """Return the laws of one arm: one per (num_envs, horizon) with enough batch sizes, else one for the whole arm."""
+    groups: dict[tuple[int, int], list[Record]] = {}
     for record in sorted(learning_cost.that_ran(records), key=lambda record: record.request.number):
+        request = record.request
         # Off-policy, frames / B are no optimizer steps.
-        is_cut = record.request.trainer not in OFF_POLICY
-        if record.request.kind == "learning" and is_cut and batch_size_of(record):
-            by_arm.setdefault(record.request.arm, []).append(record)
-    return [law for _, of_arm in sorted(by_arm.items()) for law in _of_arm(of_arm, settings.confidence)]
+        if request.kind == "learning" and request.trainer not in OFF_POLICY and batch_size_of(record):
+            groups.setdefault((request.num_envs, request.horizon), []).append(record)
+    enough = {place: group for place, group in sorted(groups.items()) if len(_whole(group)) >= affine.LEAST_SIZES}
+    if enough or len(groups) < 2:
+        return [_law(group, place, settings.confidence) for place, group in (enough or groups).items()]
+    return [_law(list(chain.from_iterable(groups.values())), None, settings.confidence)]
 
 
 def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line:
@@ -71,16 +74,6 @@ def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line
         drawn = source[generator.integers(0, len(source), size=(affine.RESAMPLES, len(seeds)))]
         columns.append(learning_cost.interquartile_mean(np.exp(seeds.mean() + widening * drawn)))
     return affine.Line(float(fixed), float(slope), affine.solve(sizes, np.stack(columns, axis=1)))
-
-
-def _of_arm(records: Sequence[Record], confidence: float) -> list[BatchLaw]:
-    groups: dict[tuple[int, int], list[Record]] = {}
-    for record in records:
-        groups.setdefault((record.request.num_envs, record.request.horizon), []).append(record)
-    enough = {place: group for place, group in sorted(groups.items()) if len(_whole(group)) >= affine.LEAST_SIZES}
-    if enough:
-        return [_law(group, place, confidence) for place, group in enough.items()]
-    return [_law(records, next(iter(groups)) if len(groups) == 1 else None, confidence)]
 
 
 def _by_batch(records: Sequence[Record]) -> dict[int, list[Record]]:
@@ -120,11 +113,11 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
                 f"the law misses batch {listed(point.batch_size for point in missed)} by more than {affine.ERROR_LIMIT:.0%}"
                 " and by more than the seeds' interval: shown, but not used"
             )
-        for point in contradicted:
-            notes.append(
-                f"at batch {point.batch_size:,} the law expects {line.at(point.batch_size):,.0f} frames, and at least"
-                f" {point.frames_to_target.value:,.0f} were needed: shown, but not used"
-            )
+        notes += [
+            f"at batch {point.batch_size:,} the law expects {line.at(point.batch_size):,.0f} frames, and at least"
+            f" {point.frames_to_target.value:,.0f} were needed: shown, but not used"
+            for point in contradicted
+        ]
         if len(line.draws):
             drawn = (line.ratio_draws, line.draws[:, 1], line.draws[:, 0])
             noise, steps, frames = (affine.interval(values, confidence) for values in drawn)

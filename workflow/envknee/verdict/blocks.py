@@ -24,12 +24,12 @@ def blocks_of(records: Mapping[int, Sequence[Record]]) -> dict[int, list[Hashabl
 def blocks_of_arms(*arms: Sequence[Record]) -> list[list[Hashable]]:
     """Return the block of each trial of arms with different numbers of GPUs: GPUs that trained together are one machine."""
     machines: list[set[Hashable]] = []
-    for gpus in (_gpus_of(record) for records in arms for record in records):
+    for gpus in ({*_gpus_of(record)} for records in arms for record in records):
         overlapping = [machine for machine in machines if machine & gpus]
         machines = [machine for machine in machines if machine not in overlapping] + [gpus.union(*overlapping)]
 
     def machine_of(record: Record) -> Hashable:
-        return next(frozenset(machine) for machine in machines if machine & _gpus_of(record))
+        return next(frozenset(machine) for machine in machines if not machine.isdisjoint(_gpus_of(record)))
 
     return [[_block(record, machine_of(record)) for record in records] for records in arms]
 
@@ -40,7 +40,7 @@ def _block(record: Record, machine: Hashable) -> Hashable:
 
 
 def _machines(records: Mapping[int, Sequence[Record]]) -> dict[int, list[Hashable]]:
-    gpus = {size: [gpu_of(record) for record in group] for size, group in records.items()}
+    gpus: dict[int, list[Hashable]] = {size: [_gpus_of(record) for record in group] for size, group in records.items()}
     spread = all(len({*gpus[size]}) > 1 for size in gpus)
     if spread and _kept(gpus) < 0.5:
         hosts = {size: [_host_of(record) for record in group] for size, group in records.items()}
@@ -49,15 +49,9 @@ def _machines(records: Mapping[int, Sequence[Record]]) -> dict[int, list[Hashabl
     return gpus
 
 
-def gpu_of(record: Record) -> Hashable:
+def _gpus_of(record: Record) -> tuple[Hashable, ...]:
     """Return the UUIDs of a trial's GPUs, or its host if none is known."""
-    known = tuple(sorted({gpu.uuid for gpu in record.outcome.gpus if gpu.uuid}))
-    return known or _host_of(record)
-
-
-def _gpus_of(record: Record) -> set[Hashable]:
-    gpus = gpu_of(record)
-    return set(gpus) if isinstance(gpus, tuple) else {gpus}
+    return tuple(sorted({gpu.uuid for gpu in record.outcome.gpus if gpu.uuid})) or (_host_of(record),)
 
 
 def _host_of(record: Record) -> Hashable:

@@ -59,7 +59,6 @@ def estimate(
         return None
     steps = [_step(size, sizes, fps, cv, confidence) for size in sizes[:-1]]
     below = [step for step in steps if step.gain < delta]
-    best = below[0].num_envs if below else None
     dips = [b for a, b, c in zip(sizes, sizes[1:], sizes[2:], strict=False) if fps[b] < min(fps[a], fps[c])]
     jumps = [
         larger.num_envs
@@ -75,7 +74,7 @@ def estimate(
     # From there on FPS fall by more than the assumed noise, and stay lower.
     falls_beyond = peak if most < 0.0 else None
     return Estimate(
-        num_envs=best,
+        num_envs=below[0].num_envs if below else None,
         lowest=next((step.num_envs for step in steps if step.gain_lower < delta), None),
         highest=next((step.num_envs for step in steps if step.gain_upper < delta), None),
         by_law=by_law,
@@ -83,7 +82,7 @@ def estimate(
         dips=dips,
         jumps=jumps,
         noise=noise,
-        statement=_statement(sizes, steps, best, falls_beyond, jumps),
+        statement=_statement(steps, below[0] if below else None, falls_beyond, jumps),
     )
 
 
@@ -98,16 +97,13 @@ def _step(
     return Step(num_envs=size, to_num_envs=larger, gain=gain, gain_lower=lower, gain_upper=upper)
 
 
-def _statement(
-    sizes: Sequence[int], steps: Sequence[Step], best: int | None, falls_beyond: int | None, jumps: Sequence[int]
-) -> str:
+def _statement(steps: Sequence[Step], best: Step | None, falls_beyond: int | None, jumps: Sequence[int]) -> str:
     if best is None:
-        return f"still gaining {percent(steps[-1].gain, 0)} a doubling at {sizes[-1]:,}, the largest size"
-    step = next(step for step in steps if step.num_envs == best)
-    said = [f"a doubling gains {percent(step.gain)}" if step.gain >= 0.0 else f"a doubling loses {percent(-step.gain)}"]
+        return f"still gaining {percent(steps[-1].gain, 0)} a doubling at {steps[-1].to_num_envs:,}, the largest size"
+    said = [f"a doubling gains {percent(best.gain)}" if best.gain >= 0.0 else f"a doubling loses {percent(-best.gain)}"]
     if falls_beyond is not None:
         said.append(f"FPS fall beyond {falls_beyond:,}")
     if jumps:
         again = [step for step in steps if step.num_envs in jumps]
         said.append(f"doubling {listed(jumps)} gains {' and '.join(percent(step.gain, 0) for step in again)} again")
-    return f"estimate: {best:,} environments ({'; '.join(said)})"
+    return f"estimate: {best.num_envs:,} environments ({'; '.join(said)})"

@@ -19,6 +19,8 @@ from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPo
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
 from envknee.verdict.words.learning import learning_notes, learning_statement
 
+NO_SEEDS = Seeds(())
+
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[LearningLimit]:
     """Return the learning limit of every series among `records`."""
@@ -34,9 +36,9 @@ def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: De
     points: list[LearningPoint] = []
     seconds: dict[int, Seeds] = {}
     for num_envs, records in by_size.items():
-        own, gpu_seconds, frames = seconds_of(records), gpu_seconds_of(records), frames_of(records)
-        statuses = Counter(record.outcome.status for record in records)
-        points.append(_point(num_envs, own, gpu_seconds, frames, statuses, len(records), settings.confidence))
+        own, statuses = seconds_of(records), Counter[str](record.outcome.status for record in records)
+        also = gpu_seconds_of(records), frames_of(records)
+        points.append(_point(num_envs, own, statuses, settings.confidence, *also))
         if own.count:
             seconds[num_envs] = own
     first = next(iter(by_size.values()))[0].request
@@ -72,16 +74,14 @@ def limit_of(
     `points` ascend by num_envs, and `seconds` has the seconds to the target of those with seeds. `budget_s` is None unless all runs
     had the same.
     """
-    ran = [point for point in points if point.seeds]
-    decision = decision_of(seconds, settings.delta_learning, settings.confidence)
-    sizes = [point.num_envs for point in ran]
     delta, confidence = settings.delta_learning, settings.confidence
+    decision = decision_of(seconds, delta, confidence)
     limit = LearningLimit(
-        **LearningLimit.fields(series, decision, sizes, delta, confidence, lambda log: -doublings.expm1(-log)),
+        **LearningLimit.fields(series, decision, seconds, delta, confidence, lambda log: -doublings.expm1(-log)),
         target_reward=target_reward,
         budget_s=budget_s,
         points=list(points),
-        best=_best(series, ran),
+        best=_best(series, points),
         notes=learning_notes(points, decision, settings),
         statement="",
     )
@@ -90,24 +90,23 @@ def limit_of(
 
 def point_of(num_envs: int, seconds: Seeds, confidence: float, oom: int = 0) -> LearningPoint:
     """Return a point from the seconds of its seeds, and the number that ran out of memory."""
-    statuses = Counter(timeout=len(seconds.censored), oom=oom)
-    return _point(num_envs, seconds, Seeds(()), Seeds(()), statuses, seconds.count + oom, confidence)
+    statuses = Counter(target_reached=len(seconds.reached), timeout=len(seconds.censored), oom=oom)
+    return _point(num_envs, seconds, statuses, confidence)
 
 
 def _point(
     num_envs: int,
     seconds: Seeds,
-    gpu_seconds: Seeds,
-    frames: Seeds,
     statuses: Counter[str],
-    trials: int,
     confidence: float,
+    gpu_seconds: Seeds = NO_SEEDS,
+    frames: Seeds = NO_SEEDS,
 ) -> LearningPoint:
     return LearningPoint(
         num_envs=num_envs,
         seeds=seconds.count,
         reached=len(seconds.reached),
-        share_reached=len(seconds.reached) / trials if seconds.count else None,
+        share_reached=len(seconds.reached) / statuses.total() if seconds.count else None,
         timeout=statuses["timeout"],
         failed=statuses["nan"] + statuses["diverged"],
         oom=statuses["oom"],

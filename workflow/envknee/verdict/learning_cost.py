@@ -69,7 +69,10 @@ def _resamples(seeds: int) -> NDArray[np.int64]:
 
 
 def level_of(costs: Seeds) -> doublings.Level:
-    """Return the interquartile mean of a point's seeds as a logarithm of which more is better, with its variance."""
+    """Return the interquartile mean of a point's seeds as a logarithm of which more is better, with its variance.
+
+    With censored seeds it is only an upper bound.
+    """
     values = costs.values
     log_value = -math.log(float(interquartile_mean(values)))
     variance = None
@@ -78,18 +81,19 @@ def level_of(costs: Seeds) -> doublings.Level:
         means = values[_resamples(seeds)] @ _middle_half(seeds)
         # n / (n - 1) undoes the shrinkage of the bootstrap's variance, which matters with few seeds.
         variance = float(np.log(means).var()) * seeds / (seeds - 1)
-    return doublings.Level(log_value, variance, seeds, at_most=bool(costs.censored))
+    return doublings.Level(log_value, variance, seeds)
 
 
 def cost(costs: Seeds, confidence: float) -> Cost:
     """Return the interquartile mean of a point's seeds with its interval."""
-    level = level_of(costs)
     value = float(interquartile_mean(costs.values))
-    lower = upper = None
-    if level.variance is not None and not level.at_most:
-        width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)
-        lower, upper = value * math.exp(-width), value * math.exp(min(width, 600.0))
-    return Cost(value=value, lower_bound=level.at_most, interval_lower=lower, interval_upper=upper, seeds=level.repeats)
+    variance = None if costs.censored else level_of(costs).variance
+    lower, upper = doublings.interval(
+        0.0, variance, costs.count - 1, confidence, lambda log: value * math.exp(min(log, 600.0))
+    )
+    return Cost(
+        value=value, lower_bound=bool(costs.censored), interval_lower=lower, interval_upper=upper, seeds=costs.count
+    )
 
 
 def that_ran(records: Sequence[Record]) -> list[Record]:

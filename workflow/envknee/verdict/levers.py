@@ -17,7 +17,7 @@ from envknee.study.model import Decide
 from envknee.study.space import Point
 from envknee.verdict import learning_cost
 from envknee.verdict.rule import doublings
-from envknee.verdict.schema.levers import Change, Lever
+from envknee.verdict.schema.levers import Change, Finding, Lever
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.series import Series, by_point
 from envknee.verdict.throughput import measured_fps
@@ -101,9 +101,7 @@ def _neighbours(setting: _Setting, points: Iterable[Point], here: Point) -> list
     return pairs.get(here.num_envs) or (pairs[max(pairs)] if pairs else None)
 
 
-def _judged(
-    fps: Change | None, seconds: Change | None
-) -> Literal["supported", "not supported", "not shown", "not measured"]:
+def _judged(fps: Change | None, seconds: Change | None) -> Finding:
     if fps is None and seconds is None:
         return "not measured"
     of_fps, of_seconds = fps and fps.shown, seconds and seconds.shown
@@ -129,21 +127,13 @@ def _more_gpus(arm: str, scalings: Sequence[Scaling]) -> Lever:
     points = [
         (scaling, point) for scaling in scalings if arm in (scaling.arm, scaling.partner) for point in scaling.points
     ]
-    if not points:
-        return Lever(
-            name="more GPUs", verdict="not measured", fps=None, seconds_to_target=None,
-            evidence="add an arm that differs in `gpus` alone",
-        )  # fmt: skip
-    scaling, point = max(points, key=lambda pair: pair[1].fps_all_ranks)
-    lower, upper = (
-        None if end is None else end * scaling.world_size - 1.0
-        for end in (point.efficiency_lower, point.efficiency_upper)
-    )
-    fps = Change(value=point.speedup - 1.0, lower=lower, upper=upper)
-    return Lever(
-        name="more GPUs",
-        verdict=_judged(fps, None),
-        fps=fps,
-        seconds_to_target=None,
-        evidence=f"1 to {scaling.world_size} at {point.num_envs:,} environments each: {_shown(fps, 'FPS')}",
-    )
+    fps, evidence = None, "add an arm that differs in `gpus` alone"
+    if points:
+        scaling, point = max(points, key=lambda pair: pair[1].fps_all_ranks)
+        lower, upper = (
+            None if end is None else end * scaling.world_size - 1.0
+            for end in (point.efficiency_lower, point.efficiency_upper)
+        )
+        fps = Change(value=point.speedup - 1.0, lower=lower, upper=upper)
+        evidence = f"1 to {scaling.world_size} at {point.num_envs:,} environments each: {_shown(fps, 'FPS')}"
+    return Lever(name="more GPUs", verdict=_judged(fps, None), fps=fps, seconds_to_target=None, evidence=evidence)

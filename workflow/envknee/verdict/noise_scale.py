@@ -52,9 +52,7 @@ def analyse(records: Sequence[Record], ranks: Ranks, settings: Decide) -> list[P
 
 def noise_scale(squares: Sequence[GradientSquares], confidence: float) -> NoiseScale:
     """Return the noise scale over samples with the same batch sizes, one of each trial or iteration; at least one sample."""
-    small = np.array([square.rank_batch for square in squares], dtype=float)
-    large = np.array([square.batch for square in squares], dtype=float)
-    own, shared = (np.array([getattr(square, name) for square in squares]) for name in ("rank_mean", "shared"))
+    small, large, own, shared = np.array([(s.rank_batch, s.batch, s.rank_mean, s.shared) for s in squares]).T
     signal = (large * shared - small * own) / (large - small)
     noise = (own - shared) / (1.0 / small - 1.0 / large)
     mean_noise, mean_signal = float(noise.mean()), float(signal.mean())

@@ -13,6 +13,7 @@ With several ranks, N is per rank, and a phase's seconds are the mean over ranks
 """
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -23,7 +24,7 @@ from envknee.study.model import Decide
 from envknee.study.space import rollout_size
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.phases import PhaseLaw, PhaseLaws, PhasePoint
-from envknee.verdict.series import Ranks, Series, by_series
+from envknee.verdict.series import Ranks, Series, by_series, series_of
 from envknee.verdict.throughput import measured_fps
 from envknee.verdict.words.phases import phase_notes, phase_statement
 
@@ -33,20 +34,19 @@ RESOLUTION_S = 1e-6
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[PhaseLaws]:
     """Return the phase laws of every series with phases."""
-    grouped = by_series(records, "throughput")
-    laws = (_of_series(series, by_size, settings.confidence) for series, by_size in grouped.items())
-    return [own for own in laws if own is not None]
+    timed = [record for record in records if record.outcome.status == "ok"]
+    trials = Counter(series_of(record) for record in timed if record.request.kind == "throughput")
+    resolved = by_series([record for record in timed if record.phases_s], "throughput")
+    return [_of_series(series, by_size, trials[series], settings.confidence) for series, by_size in resolved.items()]
 
 
-def fit(
-    seconds: Mapping[int, Sequence[Mapping[Phase, float]]], confidence: float
-) -> tuple[dict[Phase, affine.Line], dict[Phase, float]]:
-    """Fit the law of every phase that takes any time, at three num_envs or more. Works without records.
+def fit(seconds: Mapping[int, Sequence[Mapping[Phase, float]]], confidence: float) -> list[PhaseLaw]:
+    """Fit the law of every phase that takes any time, at three num_envs or more, with its shares of the whole.
 
-    Returns:
-        lines by phase, and the largest relative error of each
+    Works without records.
     """
-    lines, errors = {}, {}
+    lines: dict[Phase, affine.Line] = {}
+    errors: dict[Phase, float] = {}
     for phase in PHASES:
         times = {n: [trial.get(phase, 0.0) for trial in trials] for n, trials in seconds.items()}
         if not any(value > 0.0 for values in times.values() for value in values):
@@ -55,70 +55,6 @@ def fit(
         line = affine.fit(measured, confidence)
         lines[phase] = line
         errors[phase] = max(abs(line.at(n) / statistics.geometric_mean(values) - 1.0) for n, values in measured.items())
-    return lines, errors
-
-
-def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], confidence: float) -> PhaseLaws | None:
-    resolved = {
-        num_envs: kept
-        for num_envs, records in by_size.items()
-        if (kept := [record for record in records if record.outcome.status == "ok" and record.phases_s])
-    }
-    if not resolved:
-        return None
-    seconds: dict[int, list[Mapping[Phase, float]]] = {
-        num_envs: [{phase: spread.median for phase, spread in (record.phases_s or {}).items()} for record in records]
-        for num_envs, records in resolved.items()
-    }
-    ranks = Ranks.of(next(iter(resolved.values()))[0].request)
-    points = [_point(num_envs, seconds[num_envs], records) for num_envs, records in resolved.items()]
-    laws: list[PhaseLaw] = []
-    asymptote = None
-    if len(points) >= affine.LEAST_SIZES:
-        lines, errors = fit(seconds, confidence)
-        laws = laws_of(lines, errors, confidence)
-        slope = sum(law.s_per_env for law in laws)
-        asymptote = ranks.world_size * series.horizon / slope if slope > 0.0 else None
-    # An unused law may have a larger one: its t0 is at most t(N), and its c at most t(N) / N.
-    first, last = points[0], points[-1]
-    knee = _largest(laws, lambda law: law.s_per_env, lambda law: last.seconds[law.phase] / last.num_envs)
-    wait = _largest(laws, lambda law: law.t0_s, lambda law: first.seconds[law.phase])
-    return PhaseLaws(
-        **series._asdict(),
-        world_size=ranks.world_size,
-        confidence=confidence,
-        points=points,
-        laws=laws,
-        sets_the_knee=knee.phase if knee else None,
-        few_wait_for=wait.phase if wait else None,
-        asymptote_fps=asymptote,
-        trials=sum(map(len, resolved.values())),
-        notes=phase_notes(by_size, points, laws),
-        statement=phase_statement(points, laws, knee, wait, ranks),
-    )
-
-
-def _point(num_envs: int, trials: Sequence[Mapping[Phase, float]], records: Sequence[Record]) -> PhasePoint:
-    def mean(values: Sequence[float]) -> float:
-        return statistics.geometric_mean(values) if min(values) > 0.0 else statistics.fmean(values)
-
-    seconds = {phase: mean([trial.get(phase, 0.0) for trial in trials]) for phase in PHASES}
-    whole = sum(seconds.values())
-    request = records[0].request
-    counted = mean(
-        [rollout_size(num_envs, request.horizon) * request.world_size / fps for fps in measured_fps(records)]
-    )
-    return PhasePoint(
-        num_envs=num_envs,
-        repeats=len(trials),
-        seconds=seconds,
-        shares={phase: value / whole for phase, value in seconds.items()},
-        share_of_total=whole / counted,
-    )
-
-
-def laws_of(lines: Mapping[Phase, affine.Line], errors: Mapping[Phase, float], confidence: float) -> list[PhaseLaw]:
-    """Return the laws from lines, with each law's shares of the whole."""
     draws = np.stack([line.draws for line in lines.values()])  # (phases, resamples, 2)
     sums = draws.sum(axis=0)
     fixed, slope = sum(line.fixed for line in lines.values()), sum(line.slope for line in lines.values())
@@ -143,6 +79,58 @@ def laws_of(lines: Mapping[Phase, affine.Line], errors: Mapping[Phase, float], c
             )
         )  # fmt: skip
     return laws
+
+
+def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], timed: int, confidence: float) -> PhaseLaws:
+    """Return the laws of one series from the records with phases, among `timed` trials."""
+    seconds: dict[int, list[Mapping[Phase, float]]] = {
+        num_envs: [{phase: spread.median for phase, spread in (record.phases_s or {}).items()} for record in records]
+        for num_envs, records in by_size.items()
+    }
+    ranks = Ranks.of(next(iter(by_size.values()))[0].request)
+    points = [_point(num_envs, seconds[num_envs], records) for num_envs, records in by_size.items()]
+    laws: list[PhaseLaw] = []
+    asymptote = None
+    if len(points) >= affine.LEAST_SIZES:
+        laws = fit(seconds, confidence)
+        slope = sum(law.s_per_env for law in laws)
+        asymptote = ranks.world_size * series.horizon / slope if slope > 0.0 else None
+    # An unused law may have a larger one: its t0 is at most t(N), and its c at most t(N) / N.
+    first, last = points[0], points[-1]
+    knee = _largest(laws, lambda law: law.s_per_env, lambda law: last.seconds[law.phase] / last.num_envs)
+    wait = _largest(laws, lambda law: law.t0_s, lambda law: first.seconds[law.phase])
+    return PhaseLaws(
+        **series._asdict(),
+        world_size=ranks.world_size,
+        confidence=confidence,
+        points=points,
+        laws=laws,
+        sets_the_knee=knee.phase if knee else None,
+        few_wait_for=wait.phase if wait else None,
+        asymptote_fps=asymptote,
+        trials=sum(map(len, by_size.values())),
+        notes=phase_notes(timed, points, laws),
+        statement=phase_statement(points, laws, knee, wait, ranks),
+    )
+
+
+def _point(num_envs: int, trials: Sequence[Mapping[Phase, float]], records: Sequence[Record]) -> PhasePoint:
+    def mean(values: Sequence[float]) -> float:
+        return statistics.geometric_mean(values) if min(values) > 0.0 else statistics.fmean(values)
+
+    seconds = {phase: mean([trial.get(phase, 0.0) for trial in trials]) for phase in PHASES}
+    whole = sum(seconds.values())
+    request = records[0].request
+    counted = mean(
+        [rollout_size(num_envs, request.horizon) * request.world_size / fps for fps in measured_fps(records)]
+    )
+    return PhasePoint(
+        num_envs=num_envs,
+        repeats=len(trials),
+        seconds=seconds,
+        shares={phase: value / whole for phase, value in seconds.items()},
+        share_of_total=whole / counted,
+    )
 
 
 def _share(

@@ -131,21 +131,18 @@ def ratio(own: MemoryWall, other: MemoryWall) -> Change | None:
         return None
     value = math.log(own.largest_num_envs / other.largest_num_envs)
 
-    def reach(wall: MemoryWall, end: int | None) -> float | None:
-        """Return the distance of an interval's end from the estimate; None for an open end."""
+    def reach(wall: MemoryWall, end: int | None) -> float:
+        """Return the distance of an interval's end from the estimate; infinite for an open end."""
         if wall.largest_num_envs_lower is None or end is None or not wall.largest_num_envs:
-            return None
+            return math.inf
         return math.log(max(end, LEAST_ENVS) / wall.largest_num_envs)
 
-    def joined(first: float | None, second: float | None) -> float | None:
-        return None if first is None or second is None else math.hypot(first, second)
-
-    down = joined(reach(own, own.largest_num_envs_lower), reach(other, other.largest_num_envs_upper))
-    up = joined(reach(own, own.largest_num_envs_upper), reach(other, other.largest_num_envs_lower))
+    down = math.hypot(reach(own, own.largest_num_envs_lower), reach(other, other.largest_num_envs_upper))
+    up = math.hypot(reach(own, own.largest_num_envs_upper), reach(other, other.largest_num_envs_lower))
     return Change(
         value=doublings.expm1(value),
-        lower=None if down is None else doublings.expm1(value - down),
-        upper=None if up is None else doublings.expm1(value + up),
+        lower=None if math.isinf(down) else doublings.expm1(value - down),
+        upper=None if math.isinf(up) else doublings.expm1(value + up),
     )
 
 

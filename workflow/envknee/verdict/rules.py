@@ -36,7 +36,7 @@ def _rule(limit: LearningLimit, by_size: dict[int, list[Record]]) -> RuleLimit:
     points = [_point(point, by_size[point.num_envs]) for point in limit.points]
     soonest = next((point for point in points if limit.best and point.num_envs == limit.best.num_envs), None)
     later = next((point for point in points if soonest and point.num_envs > soonest.num_envs and point.seeds), None)
-    frames, seconds_per_frame = _ratios(soonest, later)
+    ends_by, frames, seconds_per_frame = _loss(soonest, later)
     lowest, highest = _as_soon(soonest, points)
     rule = RuleLimit(
         arm=limit.arm,
@@ -46,7 +46,7 @@ def _rule(limit: LearningLimit, by_size: dict[int, list[Record]]) -> RuleLimit:
         soonest_num_envs=soonest.num_envs if soonest else None,
         soonest_lowest=lowest,
         soonest_highest=highest,
-        limit=_limit(soonest, later, frames, seconds_per_frame),
+        limit=ends_by,
         frames_ratio=frames,
         seconds_per_frame_ratio=seconds_per_frame,
         statement="",
@@ -67,28 +67,19 @@ def _point(point: LearningPoint, records: Sequence[Record]) -> RulePoint:
     )
 
 
-def _ratios(soonest: RulePoint | None, later: RulePoint | None) -> tuple[float | None, float | None]:
-    """Return frames and seconds per frame of the next size over those of the soonest; None if unknown."""
+def _loss(soonest: RulePoint | None, later: RulePoint | None) -> tuple[Limit, float | None, float | None]:
+    """Return the limit, and frames and seconds per frame of the next size over those of the soonest; None if unknown."""
     if soonest is None or later is None:
-        return None, None
+        return "no data" if soonest is None else "none seen", None, None
     assert soonest.frames_to_target is not None, "its seeds reached the target"
     assert later.frames_to_target is not None, "its seeds ran"
     frames = later.frames_to_target.value / soonest.frames_to_target.value
     before, after = soonest.seconds_per_million_frames, later.seconds_per_million_frames
-    return frames, after / before if before and after else None
-
-
-def _limit(
-    soonest: RulePoint | None, later: RulePoint | None, frames: float | None, seconds_per_frame: float | None
-) -> Limit:
-    if soonest is None:
-        return "no data"
-    if later is None or frames is None or seconds_per_frame is None:
-        return "none seen"
-    if later.reached < later.seeds:
-        return "rule"
-    lost = math.log(seconds_per_frame * later.num_envs / soonest.num_envs)
-    return "PPO" if math.log(frames) > lost else "simulator"
+    if not before or not after:
+        return "none seen", frames, None
+    lost = math.log(after / before * later.num_envs / soonest.num_envs)
+    limit = "rule" if later.reached < later.seeds else "PPO" if math.log(frames) > lost else "simulator"
+    return limit, frames, after / before
 
 
 def _as_soon(soonest: RulePoint | None, points: Sequence[RulePoint]) -> tuple[int | None, int | None]:

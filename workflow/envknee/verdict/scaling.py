@@ -50,16 +50,12 @@ def efficiency(
 
     `blocks` has the block of each repeat of either side: a `Process` or a machine. None: all ran on one machine.
     """
-    if blocks is None:
-        blocks = [[None] * len(one_rank), [None] * len(all_ranks)]
-    contrast = within_blocks(0, by_block(one_rank, blocks[0]), by_block(all_ranks, blocks[1]))
-    if contrast.blocks == 0:
+    own = blocks or (None, None)
+    contrast = within_blocks(0, by_block(one_rank, own[0]), by_block(all_ranks, own[1]))
+    if blocks and contrast.blocks == 0:
         return efficiency(independent(one_rank, blocks[0]), independent(all_ranks, blocks[1]), world_size, confidence)
     log_share = contrast.log_gain - math.log(world_size)
-    if contrast.variance is None:
-        return math.exp(log_share), None, None
-    width = doublings.half_width(contrast.variance, contrast.degrees, (1.0 - confidence) / 2)
-    return math.exp(log_share), math.exp(log_share - width), doublings.exp(log_share + width)
+    return math.exp(log_share), *doublings.interval(log_share, contrast.variance, contrast.degrees, confidence)
 
 
 def partner_of(arm: str, arms: Mapping[str, Arm]) -> str | None:
@@ -101,9 +97,9 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
         if alike and point in alone
     ]
     slowest = _slowest_share(several)
-    apart = []
+    notes = what_to_add(arm, arms)
     if slowest is not None:
-        apart = [f"the slowest {ranks.word} collects at {percent(slowest, 0)} of the fastest one's FPS"]
+        notes.append(f"the slowest {ranks.word} collects at {percent(slowest, 0)} of the fastest one's FPS")
     if partner is None:
         statement = f"no efficiency: no arm of the study is this one on {ranks.alone}"
     elif not alike:
@@ -119,7 +115,7 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
         confidence=settings.confidence,
         points=points,
         slowest_rank_share=slowest,
-        notes=[*what_to_add(arm, arms), *apart],
+        notes=notes,
         statement=statement,
     )
 

@@ -22,9 +22,9 @@ from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Decide
 from envknee.study.space import rollout_size
-from envknee.verdict import disturbed
 from envknee.verdict.blocks import blocks_of
 from envknee.verdict.composed import Composition, compose
+from envknee.verdict.disturbed import disturbed
 from envknee.verdict.rule import affine, doublings, union
 from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
 from envknee.verdict.schema.throughput import InfeasiblePoint, Law, ThroughputLimit, ThroughputPoint
@@ -163,7 +163,7 @@ def _limit(
     composition: Composition,
 ) -> ThroughputLimit:
     every = list(chain.from_iterable(by_size.values()))
-    out, said = disturbed.disturbed(every), disturbed.note(every)
+    out, said = disturbed(every)
     kept = {size: [record for record in group if record.request.number not in out] for size, group in by_size.items()}
     statuses = {size: Counter[str](record.outcome.status for record in group) for size, group in kept.items()}
     timed = {
@@ -178,8 +178,8 @@ def _limit(
         margins=dict.fromkeys(counted, composition.margin),
     )  # fmt: skip
     points = [point.model_copy(update={"composed": counted[point.num_envs]}) for point in limit.points]
-    notes = [*composed_notes(composed, composition), *([said] if said else [])]
-    return limit.model_copy(update={"points": points, "notes": [*limit.notes, *notes]})
+    notes = [*limit.notes, *composed_notes(composed, composition), *said]
+    return limit.model_copy(update={"points": points, "notes": notes})
 
 
 def _point(
@@ -187,10 +187,7 @@ def _point(
 ) -> ThroughputPoint:
     """Return one point; `own` has one value for each process."""
     level = doublings.Level.of(own, step)
-    lower = upper = None
-    if level.variance is not None:
-        width = doublings.half_width(level.variance, level.repeats - 1, (1.0 - confidence) / 2)
-        lower, upper = math.exp(level.log_value - width), math.exp(level.log_value + width)
+    lower, upper = doublings.interval(level.log_value, level.variance, level.repeats - 1, confidence)
     return ThroughputPoint(
         num_envs=num_envs,
         fps=math.exp(level.log_value),

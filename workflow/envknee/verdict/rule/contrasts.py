@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from scipy.special import chdtrc, fdtrc
 
-from envknee.verdict.rule.doublings import Level, welch
+from envknee.verdict.rule.doublings import Level, summed
 
 DISAGREE = 0.05
 """Machines disagree about a gain at this p-value or below."""
@@ -71,11 +71,11 @@ class Contrast:
 
 def of_levels(num_envs: int, smaller: Level, larger: Level) -> Contrast:
     """Return the contrast of two levels without blocks: Welch's t."""
-    noise = welch(smaller, larger)
-    variance, degrees = noise if noise else (None, math.nan)
-    return Contrast(
-        num_envs, larger.log_value - smaller.log_value, variance, degrees, min(smaller.repeats, larger.repeats)
-    )
+    log_gain, repeats = larger.log_value - smaller.log_value, (smaller.repeats, larger.repeats)
+    if smaller.variance is None or larger.variance is None:
+        return Contrast(num_envs, log_gain, None, math.nan, min(repeats))
+    noise = summed((smaller.variance, larger.variance), [count - 1 for count in repeats])
+    return Contrast(num_envs, log_gain, *noise, min(repeats))
 
 
 def within_blocks(num_envs: int, smaller: Blocks, larger: Blocks, step: float = 0.0) -> Contrast:
@@ -140,20 +140,17 @@ def _paired(num_envs: int, gains: Mapping[Process, float]) -> Contrast:
     by_machine: dict[Hashable, list[float]] = {}
     for process, gain in gains.items():
         by_machine.setdefault(process.machine, []).append(gain)
-    machines, disagreement = len(by_machine), None
-    parts: tuple[Contrast, ...] = ()
-    free = count - machines
+    machines, free = len(by_machine), count - len(by_machine)
+    disagreement, parts = None, ()
     if machines > 1 and free > 0:
-        means = {machine: statistics.fmean(own) for machine, own in by_machine.items()}
-        within = sum((gain - means[machine]) ** 2 for machine, own in by_machine.items() for gain in own) / free
-        between = sum(len(own) * (means[machine] - mean) ** 2 for machine, own in by_machine.items())
-        if within > 0.0:
-            disagreement = float(fdtrc(machines - 1, free, between / (machines - 1) / within))
-        if disagreement is not None and disagreement <= DISAGREE:
-            parts = tuple(
-                Contrast(num_envs, means[machine], within / len(own), free, len(own), processes=len(own))
-                for machine, own in by_machine.items()
-            )
+        means = [statistics.fmean(own) for own in by_machine.values()]
+        within = sum((gain - own) ** 2 for own, gains in zip(means, by_machine.values(), strict=True) for gain in gains)
+        disagreement, parts = _apart(
+            [
+                Contrast(num_envs, own, within / free / len(gains), free, len(gains), processes=len(gains))
+                for own, gains in zip(means, by_machine.values(), strict=True)
+            ]
+        )
     return Contrast(num_envs, mean, variance, count - 1, count, machines, disagreement, parts, processes=count)
 
 
@@ -162,13 +159,11 @@ def _together(paired: Contrast, weight: float, alone: Contrast, weight_alone: fl
     assert paired.variance is not None and alone.variance is not None
     whole = weight + weight_alone
     shares = [(weight / whole) ** 2 * paired.variance, (weight_alone / whole) ** 2 * alone.variance]
-    spread = shares[0] ** 2 / paired.degrees + shares[1] ** 2 / alone.degrees
     p_values = [p for p in (paired.disagreement, alone.disagreement) if p is not None]
     return Contrast(
         paired.num_envs,
         (weight * paired.log_gain + weight_alone * alone.log_gain) / whole,
-        sum(shares),
-        sum(shares) ** 2 / spread if spread > 0.0 else math.inf,
+        *summed(shares, (paired.degrees, alone.degrees)),
         paired.repeats + alone.repeats,
         machines,
         min(p_values, default=None),
@@ -203,17 +198,14 @@ def _within_machines(num_envs: int, smaller: Blocks, larger: Blocks, step: float
         variance * sum((weight / whole) ** 2 / len(values) for weight, values in zip(weights, end, strict=True))
         for variance, end in zip(pooled, ends, strict=True)
     ]
-    spread = sum(share**2 / degrees for share, degrees in zip(shares, free, strict=True))
-    degrees = sum(shares) ** 2 / spread if spread > 0.0 else math.inf
-    variances = [pooled[0] / len(a) + pooled[1] / len(b) for a, b in zip(*ends, strict=True)]
-    disagreement = _disagreement(gains, variances, degrees)
-    parts: tuple[Contrast, ...] = ()
-    if disagreement is not None and disagreement <= DISAGREE:
-        parts = tuple(
-            Contrast(num_envs, gain, variance, degrees, min(len(a), len(b)))
-            for gain, variance, a, b in zip(gains, variances, *ends, strict=True)
-        )
-    return Contrast(num_envs, log_gain, sum(shares), degrees, repeats, len(common), disagreement, parts)
+    variance, degrees = summed(shares, free)
+    disagreement, parts = _apart(
+        [
+            Contrast(num_envs, gain, pooled[0] / len(a) + pooled[1] / len(b), degrees, min(len(a), len(b)))
+            for gain, a, b in zip(gains, *ends, strict=True)
+        ]
+    )
+    return Contrast(num_envs, log_gain, variance, degrees, repeats, len(common), disagreement, parts)
 
 
 def _pooled(end: Sequence[Sequence[float]], degrees: int, step: float) -> float:
@@ -223,12 +215,16 @@ def _pooled(end: Sequence[Sequence[float]], degrees: int, step: float) -> float:
     return max(squares / degrees, largest_step**2 / 12)
 
 
-def _disagreement(gains: Sequence[float], variances: Sequence[float], degrees: float) -> float | None:
-    """Return the p-value of Cochran's Q, as an F with the degrees of freedom of the noise; None without noise."""
-    if min(variances) <= 0.0:
-        return None
-    weights = [1.0 / variance for variance in variances]
+def _apart(machines: Sequence[Contrast]) -> tuple[float | None, tuple[Contrast, ...]]:
+    """Return the p-value of Cochran's Q, as an F with the degrees of freedom of the noise, and `machines` if they disagree.
+
+    The p-value is None without noise.
+    """
+    weights = [1.0 / own.variance for own in machines if own.variance]
+    if len(weights) < len(machines):
+        return None, ()
+    gains, degrees, free = [own.log_gain for own in machines], machines[0].degrees, len(machines) - 1
     mean = sum(weight * gain for weight, gain in zip(weights, gains, strict=True)) / sum(weights)
     q = sum(weight * (gain - mean) ** 2 for weight, gain in zip(weights, gains, strict=True))
-    free = len(gains) - 1
-    return float(chdtrc(free, q)) if math.isinf(degrees) else float(fdtrc(free, degrees, q / free))
+    p_value = float(chdtrc(free, q)) if math.isinf(degrees) else float(fdtrc(free, degrees, q / free))
+    return p_value, tuple(machines) if p_value <= DISAGREE else ()

@@ -6,7 +6,7 @@ variance reported "reached" wrongly in 24% of simulated studies (3 repeats, ever
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scipy.special import stdtrit
@@ -24,8 +24,6 @@ class Level:
     variance: float | None
     """Variance of `log_value`, that is of the mean, not of single repeats; None with a single repeat."""
     repeats: int
-    at_most: bool = False
-    """True where `log_value` is only an upper bound, because some repeats are censored."""
 
     @classmethod
     def of(cls, repeats: Sequence[float], step: float = 0.0) -> "Level":
@@ -54,16 +52,14 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def welch(first: Level, second: Level) -> tuple[float, float] | None:
-    """Return variance and degrees of freedom of the difference of two levels, or None where either has one repeat.
+def summed(variances: Sequence[float], degrees: Sequence[float]) -> tuple[float, float]:
+    """Return variance and degrees of freedom of a sum of independent estimates.
 
     Welch 1947 (Biometrika 34:28) and Satterthwaite 1946. Identical repeats that were not rounded leave no noise at all, and
     then the estimate decides.
     """
-    if first.variance is None or second.variance is None:
-        return None
-    variance = first.variance + second.variance
-    spread = first.variance**2 / (first.repeats - 1) + second.variance**2 / (second.repeats - 1)
+    variance = sum(variances)
+    spread = sum(own**2 / free for own, free in zip(variances, degrees, strict=True))
     return variance, variance**2 / spread if spread > 0.0 else math.inf
 
 
@@ -75,6 +71,16 @@ def exp(log_ratio: float) -> float:
 def expm1(log_ratio: float) -> float:
     """Return the same less 1: a gain."""
     return math.expm1(min(log_ratio, LARGEST_LOG))
+
+
+def interval(
+    log_value: float, variance: float | None, degrees: float, confidence: float, of: Callable[[float], float] = exp
+) -> tuple[float | None, float | None]:
+    """Return the two-sided Student t interval of a logarithm, as what `of` makes of its ends; None without a variance."""
+    if variance is None:
+        return None, None
+    width = half_width(variance, degrees, (1.0 - confidence) / 2)
+    return of(log_value - width), of(log_value + width)
 
 
 def half_width(variance: float, degrees: float, tail: float) -> float:

@@ -229,25 +229,19 @@ def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, le
     now = min(doubling.contrast.repeats for doubling in doublings)
     if any(doubling.contrast.variance is None for doubling in doublings):
         return least_repeats - now if now < least_repeats else None
-    needed: list[int] = []
-    suffix = 0
-    for doubling in reversed(doublings):
+    ways: list[int | None] = []
+    suffix: int | None = 0
+    for contrast in (doubling.contrast for doubling in reversed(doublings)):
         # If machines disagree, each must show it.
-        gains = [part.log_gain for part in (doubling.contrast, *doubling.contrast.parts)]
-        gap = log_limit - max(gains) - doubling.contrast.margin
-        alone = _repeats_for(doubling.contrast, gap, alpha / 2)
+        gains = [part.log_gain for part in (contrast, *contrast.parts)]
+        if not ways:
+            ways.append(_repeats_for(contrast, min(gains) - contrast.margin - log_limit, alpha))
+        gap = log_limit - max(gains) - contrast.margin
+        alone = _repeats_for(contrast, gap, alpha / 2)
         suffix = max(suffix, alone) if alone is not None and suffix is not None else None
-        if suffix is not None:
-            needed.append(suffix)
-        if (by_holm := _repeats_for(doubling.contrast, gap, alpha / 2 / len(doublings))) is not None:
-            needed.append(by_holm)
-        if (
-            doubling is doublings[-1]
-            and (pays := _repeats_for(doubling.contrast, min(gains) - doubling.contrast.margin - log_limit, alpha))
-            is not None
-        ):
-            needed.append(pays)
-    return max(max(min(needed), least_repeats) - now, 1) if needed else None
+        ways += [suffix, _repeats_for(contrast, gap, alpha / 2 / len(doublings))]
+    needed = min((way for way in ways if way is not None), default=None)
+    return None if needed is None else max(max(needed, least_repeats) - now, 1)
 
 
 def _repeats_for(contrast: Contrast, gap: float, alpha: float) -> int | None:

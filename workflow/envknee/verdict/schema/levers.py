@@ -5,6 +5,10 @@ from typing import Literal
 
 from envknee.record.schema import Frozen
 from envknee.verdict.rule import doublings
+from envknee.verdict.rule.contrasts import of_levels
+
+Finding = Literal["supported", "not supported", "not shown", "not measured"]
+"""not shown: measured, but noise or single repeats leave it undecided."""
 
 
 class Change(Frozen):
@@ -24,20 +28,16 @@ class Change(Frozen):
     @classmethod
     def between(cls, before: doublings.Level, after: doublings.Level, confidence: float) -> "Change":
         """Return the change from one level to another, with Welch's interval."""
-        log_ratio, noise = after.log_value - before.log_value, doublings.welch(before, after)
-        lower = upper = None
-        if noise is not None:
-            width = doublings.half_width(*noise, (1.0 - confidence) / 2)
-            lower, upper = doublings.expm1(log_ratio - width), doublings.expm1(log_ratio + width)
-        return cls(value=math.expm1(log_ratio), lower=lower, upper=upper)
+        change = of_levels(0, before, after)
+        ends = doublings.interval(change.log_gain, change.variance, change.degrees, confidence, doublings.expm1)
+        return cls(value=math.expm1(change.log_gain), lower=ends[0], upper=ends[1])
 
 
 class Lever(Frozen):
     """One setting besides num_envs, and the measured effect of a larger value."""
 
     name: Literal["longer horizon", "larger batch", "more GPUs"]
-    verdict: Literal["supported", "not supported", "not shown", "not measured"]
-    """not shown: measured, but noise or single repeats leave it undecided."""
+    verdict: Finding
     fps: Change | None
     """0.25 is 25% more FPS."""
     seconds_to_target: Change | None

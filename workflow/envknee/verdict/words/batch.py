@@ -9,7 +9,7 @@ from envknee.verdict import learning_cost
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint, NoiseScale
 from envknee.verdict.series import Ranks, Series
-from envknee.verdict.words.numbers import counted, listed, percent
+from envknee.verdict.words.numbers import counted, ends, listed, percent
 
 
 def batch_notes(
@@ -55,7 +55,7 @@ def batch_statement(law: BatchLaw, ranks: Ranks) -> str:
     if law.b_noise is None:
         return f"{unused}optimizer steps fall in proportion to the batch up to {largest:,}: B_noise lies beyond it ({evidence})"
     assert law.s_min is not None and law.e_min_frames is not None
-    interval = _interval(law.b_noise_lower, law.b_noise_upper)
+    interval = ends(law.b_noise_lower, law.b_noise_upper, "{:,.0f}".format, "no upper end")
     return (
         f"{unused}B_noise {law.b_noise:,.0f} transitions ({interval}): a larger batch saves ever fewer optimizer steps, a"
         f" smaller one ever fewer frames; at batch {largest:,} frames are"
@@ -68,13 +68,8 @@ def noise_statement(scale: NoiseScale, series: Series, num_envs: int, ranks: Ran
     where = f"at {num_envs:,} environments{ranks.each}, {series}, {counted(scale.samples, 'trial')}"
     if scale.transitions is None:
         return f"gradient noise scale larger than measurable: noise hides the gradient {where}"
-    return f"gradient noise scale {scale.transitions:,.0f} transitions ({_interval(scale.lower, scale.upper)}) {where}"
-
-
-def _interval(lower: float | None, upper: float | None) -> str:
-    if lower is None:
-        return "no interval"
-    return f"{lower:,.0f} to {'no upper end' if upper is None else f'{upper:,.0f}'}"
+    interval = ends(scale.lower, scale.upper, "{:,.0f}".format, "no upper end")
+    return f"gradient noise scale {scale.transitions:,.0f} transitions ({interval}) {where}"
 
 
 def _what_to_measure(known: Sequence[int]) -> str:

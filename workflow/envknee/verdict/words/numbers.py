@@ -28,11 +28,13 @@ def span(lower: float | None, upper: float | None, shown: Callable[[float], str]
     return "" if lower is None or upper is None else f"{shown(lower)} to {shown(upper)}"
 
 
-def ends(lower: float | None, upper: float | None, shown: Callable[[float], str] = "{:,}".format) -> str:
+def ends(
+    lower: float | None, upper: float | None, shown: Callable[[float], str] = "{:,}".format, unknown: str = "open"
+) -> str:
     """Return `8,058 to 9,390`, `8,058 to open`, or `no interval` if neither end is known."""
     if lower is None and upper is None:
         return "no interval"
-    return " to ".join("open" if end is None else shown(end) for end in (lower, upper))
+    return " to ".join(unknown if end is None else shown(end) for end in (lower, upper))
 
 
 def times(factor: float) -> str:

@@ -1,20 +1,16 @@
 """Phase laws in sentences. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from envknee.record.schema import Record
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.phases import PhaseLaw, PhasePoint
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import listed
 
 
-def phase_notes(
-    by_size: Mapping[int, Sequence[Record]], points: Sequence[PhasePoint], laws: Sequence[PhaseLaw]
-) -> list[str]:
-    """Return notes on the laws, a sentence each."""
+def phase_notes(timed: int, points: Sequence[PhasePoint], laws: Sequence[PhaseLaw]) -> list[str]:
+    """Return notes on the laws of a series with so many `timed` trials, a sentence each."""
     notes = []
-    timed = sum(record.outcome.status == "ok" for records in by_size.values() for record in records)
     repeats = sum(point.repeats for point in points)
     if repeats < timed:
         notes.append(f"{repeats} of {timed} timed trials tell their phases")
