@@ -12,7 +12,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -83,7 +83,7 @@ def as_csv(text: str, source: str) -> str:
     return text
 
 
-def understand(header: Sequence[str], first: Sequence[str], known: Sequence[str]) -> Understood:
+def understand(header: Sequence[str], first: Sequence[str], known: Container[str]) -> Understood:
     """Return the columns of a header, of those that are `known`. A column's own name has priority over its other names.
 
     `first` is the first row below the header, whose cells may name a unit that the heading does not.
