@@ -4,9 +4,8 @@ Input: CSV text, UTF-8, a header and a row per measurement; lines that start wit
 Output: a `Table`, or a `UserError` that names the line, the column, the value, what was expected and what to do.
 """
 
-import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from envknee.after.csv.formats import Understood, as_csv, scaled, understand
+from envknee.after.csv.formats import Understood, rows_of, scaled, understand
 from envknee.record.schema import Frozen
 from envknee.study.errors import UserError, nearest
 
@@ -112,7 +111,7 @@ def parse(text: str, source: str) -> Table:
     Raises:
         UserError: when the text is no such table; names `source`, line, column and value.
     """
-    lines = list(_lines(as_csv(text, source), source))
+    lines = rows_of(text, source)
     header_line, header = lines[0] if lines else (0, [])
     understood = understand(header, lines[1][1] if len(lines) > 1 else (), COLUMNS)
     if not header:
@@ -127,21 +126,6 @@ def parse(text: str, source: str) -> Table:
     _refuse_duplicates(rows, source)
     ordered = sorted(rows, key=lambda row: (row.num_envs, row.horizon, row.batch_size or 0, row.repeat))
     return Table(frozenset(places), tuple(ordered), (*understood.said, *not_read))
-
-
-def _lines(text: str, source: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and stripped cells of every line that is neither blank nor a comment."""
-    # A comment becomes a blank line, so that its quotes are ignored and later lines keep their numbers.
-    plain = ["" if line.lstrip().startswith("#") else line for line in text.splitlines()]
-    reader = csv.reader(plain, strict=True)
-    try:
-        for row in reader:
-            if any(cells := [cell.strip() for cell in row]):
-                yield reader.line_num, cells
-    except csv.Error as error:
-        raise UserError(
-            f"{source}, line {reader.line_num}: not CSV: {error}. Close every quote, or leave quotes out."
-        ) from error
 
 
 def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[dict[str, int], tuple[str, ...]]:
