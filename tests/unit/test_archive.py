@@ -6,7 +6,7 @@ import os
 import re
 import tracemalloc
 import zipfile
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -77,57 +77,48 @@ def content_of(packed: Path) -> dict[str, bytes]:
         return {name: source.read(name) for name in source.namelist()}
 
 
-def tampered(packed: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
-    """Write an archive again with other content."""
-    content = content_of(packed)
-    change(content)
+def tampered(packed: Path, changes: Mapping[str, bytes | None]) -> Path:
+    """Write an archive again with other files; None leaves one out."""
+    content = content_of(packed) | changes
     with zipfile.ZipFile(packed, "w") as target:
         for name, data in content.items():
-            target.writestr(name, data)
+            if data is not None:
+                target.writestr(name, data)
     return packed
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("changes", "words"),
     [
-        (lambda c: c.update({"trials/0000/record.json": b"{}"}), "trials/0000/record.json was changed"),
-        (lambda c: c.update({"figures/more.png": b"x"}), "figures/more.png was added"),
-        (lambda c: c.update({"extras.py": b"x"}), "holds 'extras.py', and plain files that a study has were expected"),
-        (lambda c: c.pop("study.json"), "study.json is missing"),
-        (lambda c: c.pop("ro-crate-metadata.json"), "its ro-crate-metadata.json is missing or broken"),
-        (lambda c: c.update({"ro-crate-metadata.json": b"[]"}), "its ro-crate-metadata.json is missing or broken"),
-        (lambda c: c.update({"../climbs.txt": b"x"}), "holds '../climbs.txt', and plain files that a study has"),
-        (lambda c: c.update({"/etc/passwd": b"x"}), "holds '/etc/passwd'"),
-        (lambda c: c.update({"a/": b""}), "holds 'a/'"),
-        (lambda c: c.update({"a\\..\\b": b"x"}), "plain files that a study has were expected"),
-        (lambda c: c.update({"trials/\uff11\uff11\uff11\uff11/record.json": b"x"}), "plain files that a study has"),
-        (
-            lambda c: c.update({"ro-crate-metadata.json": b'{"@graph": [{"@type": "File", "@id": 5, "sha256": ""}]}'}),
-            "5 is missing",
-        ),
-        (
-            lambda c: c.update({"ro-crate-metadata.json": b"[" * 200_000}),
-            "its ro-crate-metadata.json is missing or broken",
-        ),
+        ({"trials/0000/record.json": b"{}"}, "trials/0000/record.json was changed"),
+        ({"figures/more.png": b"x"}, "figures/more.png was added"),
+        ({"extras.py": b"x"}, "holds 'extras.py', and plain files that a study has were expected"),
+        ({"study.json": None}, "study.json is missing"),
+        ({"ro-crate-metadata.json": None}, "its ro-crate-metadata.json is missing or broken"),
+        ({"ro-crate-metadata.json": b"[]"}, "its ro-crate-metadata.json is missing or broken"),
+        ({"../climbs.txt": b"x"}, "holds '../climbs.txt', and plain files that a study has"),
+        ({"/etc/passwd": b"x"}, "holds '/etc/passwd'"),
+        ({"a/": b""}, "holds 'a/'"),
+        ({"a\\..\\b": b"x"}, "plain files that a study has were expected"),
+        ({"trials/\uff11\uff11\uff11\uff11/record.json": b"x"}, "plain files that a study has"),
+        ({"ro-crate-metadata.json": b'{"@graph": [{"@type": "File", "@id": 5, "sha256": ""}]}'}, "5 is missing"),
+        ({"ro-crate-metadata.json": b"[" * 200_000}, "its ro-crate-metadata.json is missing or broken"),
     ],
 )
 def test_an_archive_that_was_changed_is_refused_and_nothing_is_unpacked(
-    packed: Path, tmp_path: Path, change: Callable[[dict[str, bytes]], None], words: str
+    packed: Path, tmp_path: Path, changes: dict[str, bytes | None], words: str
 ):
     with pytest.raises(UserError, match=re.escape(words)):
-        received.unpack(tampered(packed, change), tmp_path / "elsewhere")
+        received.unpack(tampered(packed, changes), tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()
 
 
 def forged(packed: Path, name: str, **changes: object) -> Path:
     """Write an archive again with other fields in the file `name`, and with a hash that fits: it is as it was made."""
-
-    def forge(content: dict[str, bytes]) -> None:
-        changed = canonical_json(json.loads(content[name]) | changes).encode()
-        before, after = (hashlib.sha256(data).hexdigest().encode() for data in (content[name], changed))
-        content |= {name: changed, received.METADATA: content[received.METADATA].replace(before, after)}
-
-    return tampered(packed, forge)
+    content = content_of(packed)
+    changed = canonical_json(json.loads(content[name]) | changes).encode()
+    before, after = (hashlib.sha256(data).hexdigest().encode() for data in (content[name], changed))
+    return tampered(packed, {name: changed, received.METADATA: content[received.METADATA].replace(before, after)})
 
 
 def test_a_study_from_elsewhere_reads_no_file_of_this_machine(packed: Path, tmp_path: Path):

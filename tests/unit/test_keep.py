@@ -10,16 +10,12 @@ from envknee.study.errors import UserError
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.decide import decide
-from records import GPU, a_study, a_trial, write_study
+from records import GPU, a_study, a_trial, fps_trials, write_study
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> StudyFolder:
-    trials = [
-        a_trial(num_envs, number=3 * size + repeat, repeat=repeat, fps=fps * (1 + 0.01 * repeat))
-        for size, (num_envs, fps) in enumerate([(16, 1000.0), (32, 1900.0), (64, 2000.0)])
-        for repeat in range(3)
-    ]
+    trials = fps_trials({n: [fps, 1.01 * fps, 1.02 * fps] for n, fps in ((16, 1000.0), (32, 1900.0), (64, 2000.0))})
     return with_verdict(write_study(tmp_path / "results/demo", a_study(), trials))
 
 

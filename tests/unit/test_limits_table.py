@@ -302,32 +302,24 @@ def test_values_tell_what_they_were_rounded_to(values: tuple[float, ...], step: 
     assert step_of(values) == step
 
 
-@pytest.mark.parametrize("repeats", [2, 3, 5])
-def test_rounded_fps_reach_no_threshold_oftener_than_the_confidence_allows(repeats: int):
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_rounded_fps_reach_no_threshold_oftener_than_the_confidence_allows(count: int):
     # Every doubling gains delta, the worst case. Taken as they stand, rounded repeats that agree reached one in 18 to 54% of these.
     wrong = studies = 0
-    random = np.random.default_rng(repeats)
+    random = np.random.default_rng(count)
     for first in random.uniform(18_000.0, 24_000.0, 40):
         for _ in range(5):
-            noise = np.exp(0.005 * random.standard_normal((3, repeats)))
+            noise = np.exp(0.005 * random.standard_normal((3, count)))
             fps = np.round(first * np.array([[1.0], [1.1], [1.21]]) * noise / 500.0) * 500.0
-            rows = [
-                f"{size},{repeat},{value:.0f}"
-                for size, values in zip((256, 512, 1024), fps, strict=True)
-                for repeat, value in enumerate(values)
-            ]
-            (series,) = verdict(["num_envs,repeat,fps", *rows]).series
+            (series,) = verdict(repeats(dict(zip((256, 512, 1024), fps.tolist(), strict=True)))).series
             wrong += series.throughput.state == "reached"
             studies += 1
     assert wrong / studies <= 0.05
 
 
 def test_rounding_counts_as_noise_and_is_told_where_it_is_coarse():
-    def rows(*fps: str) -> list[str]:
-        return ["num_envs,repeat,fps", *(f"{16 * 2 ** (i // 3)},{i % 3},{value}" for i, value in enumerate(fps))]
-
-    coarse = verdict(rows(*["20000"] * 3, *["21000"] * 3))
-    fine = verdict(rows("20000", "20001", "20002", "21000", "21001", "21002"))
+    coarse = verdict(repeats({16: [20_000] * 3, 32: [21_000] * 3}))
+    fine = verdict(repeats({16: [20_000, 20_001, 20_002], 32: [21_000, 21_001, 21_002]}))
     assert [table.series[0].throughput.state for table in (coarse, fine)] == ["undecided", "reached"]
     assert any(note.startswith("every fps is a multiple of 1,000") for note in coarse.notes)
     assert not any("multiple" in note for note in fine.notes)
