@@ -112,13 +112,13 @@ def parse(text: str, source: str) -> Table:
         UserError: when the text is no such table; names `source`, line, column and value.
     """
     lines = rows_of(text, source)
-    header_line, header = lines[0] if lines else (0, [])
-    understood = understand(header, lines[1][1] if len(lines) > 1 else (), COLUMNS)
-    if not header:
+    if not lines:
         what = "holds only comments" if text.strip() else "is empty"
         raise UserError(f"{source} {what}. Expected a header such as num_envs,fps and a row per measurement.")
+    (header_line, header), *below = lines
+    understood = understand(header, below[0][1] if below else (), COLUMNS)
     places, not_read = _places(header, understood.names, f"{source}, line {header_line}")
-    rows = [_row(line, cells, understood, places, source) for line, cells in lines[1:]]
+    rows = [_row(line, cells, understood, places, source) for line, cells in below]
     if not rows:
         raise UserError(
             f"{source} holds a header and no rows. Expected a row per measurement below it, such as 1024,39000."
@@ -133,15 +133,13 @@ def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[di
 
     Case does not matter; columns without a name are left out.
     """
-    for name in COLUMNS:
+    for name, column in COLUMNS.items():
         if names.count(name) > 1:
             raise UserError(f"{where}: column {name!r} stands there {names.count(name)} times. Keep one of them.")
-    others = [(given, name) for given, name in zip(header, names, strict=True) if name and name not in COLUMNS]
-    for required, column in COLUMNS.items():
-        if column.is_required() and required not in names:
+        if column.is_required() and name not in names:
             raise UserError(
-                f"{where}: no column {required!r} ({column.description}) among {', '.join(map(repr, header))}"
-                + _remedy_of_missing(required, header)
+                f"{where}: no column {name!r} ({column.description}) among {', '.join(map(repr, header))}"
+                + _remedy_of_missing(name, header)
             )
     if "budget_s" in names and "seconds_to_target" not in names:
         raise UserError(
@@ -149,15 +147,16 @@ def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[di
             " empty where the budget was spent first). Add it, or leave budget_s out."
         )
     not_read = tuple(
-        f"column {given!r} is not read{nearest(name, set(COLUMNS) - set(names))}" for given, name in others
+        f"column {given!r} is not read{nearest(name, set(COLUMNS) - set(names))}"
+        for given, name in zip(header, names, strict=True)
+        if name and name not in COLUMNS
     )
     return {name: names.index(name) for name in COLUMNS if name in names}, not_read
 
 
 def _remedy_of_missing(name: str, header: Sequence[str]) -> str:
-    separator = next((word for sign, word in ((";", "semicolons"), ("\t", "tabs")) if sign in header[0]), None)
-    if separator and len(header) == 1:
-        return f". Separate columns by commas instead of {separator}."
+    if len(header) == 1 and ";" in header[0]:
+        return ". Separate columns by commas instead of semicolons."
     others = [given for given in header if given and given.lower() not in COLUMNS]
     within = [given for given in others if name in given.lower() or given.lower() in name]
     hint = f" (did you mean {within[0]!r}?)" if within else nearest(name, others)
@@ -175,10 +174,10 @@ def _row(line: int, cells: Sequence[str], header: Understood, places: Mapping[st
     # Some tables say it in another column, with a dash for the FPS.
     candidates = cells if not named["fps"] else [named["fps"]]
     no_memory = any(cell.lower() == OUT_OF_MEMORY for cell in candidates)
-    if no_memory and named.get("vram_gb", "").lower() == OUT_OF_MEMORY:
-        named["vram_gb"] = ""
     if no_memory:
         del named["fps"]
+        if named.get("vram_gb", "").lower() == OUT_OF_MEMORY:
+            named["vram_gb"] = ""
     where = f"{source}, line {line}"
     values = {name: _number(text, name, where) for name, text in named.items()}
     row = TableRow.model_validate({"line": line, "fps": None, **values})
