@@ -24,11 +24,9 @@ from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from matplotlib.figure import Figure
 from programs import python
-from records import GPU, Trial, a_study, a_trial, fps_trials, known, learning_trials, phase_trials, write_study
+from records import GPU, PLATEAU, Trial, a_study, a_trial, fps_trials, known, learning_trials, phase_trials, write_study
 from test_limits_batch import three, trials_of
 from test_limits_phase_law import LAWS, SIZES, at
-
-PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
 
 NAMES = ("throughput", "memory", "phases")
 """Figures of a study of throughput trials."""

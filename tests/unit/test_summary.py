@@ -15,11 +15,8 @@ from envknee.verdict.decide import decide
 from envknee.verdict.schema.study import Broken, Verdict
 from programs import run_main
 from published import PUBLISHED, verdict_of
-from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
+from records import GPU, PLATEAU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
 from rich.console import Console
-
-PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
-
 
 DEMO = StudyFolder(Path("results/demo"))
 
