@@ -10,6 +10,7 @@ from envknee.after.compare.ratios import Ratio
 from envknee.after.compare.sides import Side
 from envknee.record.read import load_records
 from envknee.record.schema import Record
+from envknee.show.words import fitting
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.decide import decide
@@ -32,13 +33,7 @@ def verdict_of(name: str) -> Verdict:
 
 def fits_by_card(limit: MemoryLimit, horizon: int) -> dict[str, str]:
     """Return by card what `788 (721 to 843)` stands for."""
-    return {
-        card.card.partition(" (")[
-            0
-        ]: f"{card.largest_num_envs:,} ({card.largest_num_envs_lower:,} to {card.largest_num_envs_upper:,})"
-        for card in limit.cards
-        if card.horizon == horizon
-    }
+    return {card.card.partition(" (")[0]: fitting(card) for card in limit.cards if card.horizon == horizon}
 
 
 def uuid_of(record: Record) -> str | None:

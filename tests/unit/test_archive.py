@@ -6,7 +6,7 @@ import os
 import re
 import tracemalloc
 import zipfile
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -77,59 +77,56 @@ def content_of(packed: Path) -> dict[str, bytes]:
         return {name: source.read(name) for name in source.namelist()}
 
 
-def tampered(packed: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
-    """Write an archive again with other content."""
-    content = content_of(packed)
-    change(content)
+def tampered(packed: Path, changes: Mapping[str, bytes | None]) -> Path:
+    """Write an archive again with other files; None leaves one out."""
+    content = content_of(packed) | changes
     with zipfile.ZipFile(packed, "w") as target:
         for name, data in content.items():
-            target.writestr(name, data)
+            if data is not None:
+                target.writestr(name, data)
     return packed
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("changes", "words"),
     [
-        (lambda c: c.update({"trials/0000/record.json": b"{}"}), "trials/0000/record.json was changed"),
-        (lambda c: c.update({"figures/more.png": b"x"}), "figures/more.png was added"),
-        (lambda c: c.update({"extras.py": b"x"}), "holds 'extras.py', and plain files that a study has were expected"),
-        (lambda c: c.pop("study.json"), "study.json is missing"),
-        (lambda c: c.pop("ro-crate-metadata.json"), "its ro-crate-metadata.json is missing or broken"),
-        (lambda c: c.update({"ro-crate-metadata.json": b"[]"}), "its ro-crate-metadata.json is missing or broken"),
-        (lambda c: c.update({"../climbs.txt": b"x"}), "holds '../climbs.txt', and plain files that a study has"),
-        (lambda c: c.update({"/etc/passwd": b"x"}), "holds '/etc/passwd'"),
-        (lambda c: c.update({"a/": b""}), "holds 'a/'"),
-        (lambda c: c.update({"a\\..\\b": b"x"}), "plain files that a study has were expected"),
-        (lambda c: c.update({"trials/\uff11\uff11\uff11\uff11/record.json": b"x"}), "plain files that a study has"),
-        (
-            lambda c: c.update({"ro-crate-metadata.json": b'{"@graph": [{"@type": "File", "@id": 5, "sha256": ""}]}'}),
-            "5 is missing",
-        ),
-        (
-            lambda c: c.update({"ro-crate-metadata.json": b"[" * 200_000}),
-            "its ro-crate-metadata.json is missing or broken",
-        ),
+        ({"trials/0000/record.json": b"{}"}, "trials/0000/record.json was changed"),
+        ({"figures/more.png": b"x"}, "figures/more.png was added"),
+        ({"extras.py": b"x"}, "holds 'extras.py', and plain files that a study has were expected"),
+        ({"study.json": None}, "study.json is missing"),
+        ({"ro-crate-metadata.json": None}, "its ro-crate-metadata.json is missing or broken"),
+        ({"ro-crate-metadata.json": b"[]"}, "its ro-crate-metadata.json is missing or broken"),
+        ({"../climbs.txt": b"x"}, "holds '../climbs.txt', and plain files that a study has"),
+        ({"/etc/passwd": b"x"}, "holds '/etc/passwd'"),
+        ({"a/": b""}, "holds 'a/'"),
+        ({"a\\..\\b": b"x"}, "plain files that a study has were expected"),
+        ({"trials/\uff11\uff11\uff11\uff11/record.json": b"x"}, "plain files that a study has"),
+        ({"ro-crate-metadata.json": b'{"@graph": [{"@type": "File", "@id": 5, "sha256": ""}]}'}, "5 is missing"),
+        ({"ro-crate-metadata.json": b"[" * 200_000}, "its ro-crate-metadata.json is missing or broken"),
     ],
 )
 def test_an_archive_that_was_changed_is_refused_and_nothing_is_unpacked(
-    packed: Path, tmp_path: Path, change: Callable[[dict[str, bytes]], None], words: str
+    packed: Path, tmp_path: Path, changes: dict[str, bytes | None], words: str
 ):
     with pytest.raises(UserError, match=re.escape(words)):
-        received.unpack(tampered(packed, change), tmp_path / "elsewhere")
+        received.unpack(tampered(packed, changes), tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()
+
+
+def forged(packed: Path, name: str, **changes: object) -> Path:
+    """Write an archive again with other fields in the file `name`, and with a hash that fits: it is as it was made."""
+    content = content_of(packed)
+    changed = canonical_json(json.loads(content[name]) | changes).encode()
+    before, after = (hashlib.sha256(data).hexdigest().encode() for data in (content[name], changed))
+    return tampered(packed, {name: changed, received.METADATA: content[received.METADATA].replace(before, after)})
 
 
 def test_a_study_from_elsewhere_reads_no_file_of_this_machine(packed: Path, tmp_path: Path):
     os.mkfifo(tmp_path / "waits.yaml")  # whoever reads it waits without end
     rows = {"source": "csv", "path": "log.csv", "step": "iterations"}
     command = {"preset": str(tmp_path / "waits.yaml"), "argv": ["train"], "rows": rows}
-
-    def name_a_file(content: dict[str, bytes]) -> None:
-        study = json.loads(content["study.json"])
-        study |= {"phases": "off", "arms": {"a": {"trainer": "command", "command": command}}}
-        content["study.json"] = canonical_json(study).encode()
-
-    study = received.study_in(tampered(packed, name_a_file))
+    arms = {"a": {"trainer": "command", "command": command}}
+    study = received.study_in(forged(packed, "study.json", phases="off", arms=arms))
     own = study.arms["a"].command
     assert own is not None and own.preset is None and own.argv == ["train"]
 
@@ -144,31 +141,9 @@ def test_a_link_is_refused(packed: Path):
 
 
 def test_records_that_do_not_follow_from_their_measurements_are_refused(packed: Path, tmp_path: Path):
-    def forge(content: dict[str, bytes]) -> None:
-        """Change a record and its hash, too."""
-        record = json.loads(content["trials/0000/record.json"])
-        record["fps_total"]["median"] *= 2
-        forged = canonical_json(record).encode()
-        content["ro-crate-metadata.json"] = content["ro-crate-metadata.json"].replace(
-            hashlib.sha256(content["trials/0000/record.json"]).hexdigest().encode(),
-            hashlib.sha256(forged).hexdigest().encode(),
-        )
-        content["trials/0000/record.json"] = forged
-
     with pytest.raises(UserError, match="does not follow from the files beside it"):
-        received.unpack(tampered(packed, forge), tmp_path / "elsewhere")
+        received.unpack(forged(packed, "trials/0000/record.json", frames=1), tmp_path / "elsewhere")
     assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-def forged(packed: Path, **changes: object) -> Path:
-    """Write an archive again with another study, and with hashes that fit: it is as it was made."""
-
-    def forge(content: dict[str, bytes]) -> None:
-        study = canonical_json(json.loads(content["study.json"]) | changes).encode()
-        before, after = (hashlib.sha256(data).hexdigest().encode() for data in (content["study.json"], study))
-        content |= {"study.json": study, received.METADATA: content[received.METADATA].replace(before, after)}
-
-    return tampered(packed, forge)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +161,7 @@ def forged(packed: Path, **changes: object) -> Path:
 def test_a_study_that_reaches_outside_is_listed_and_refused_until_it_is_trusted(
     packed: Path, tmp_path: Path, monkeypatch, capsys, changes: dict[str, object], words: str
 ):
-    forged(packed, **changes)
+    forged(packed, "study.json", **changes)
     monkeypatch.chdir(tmp_path)
     run_main(archive.main, "--check", packed)
     said = capsys.readouterr().out
@@ -201,7 +176,7 @@ def test_a_study_that_reaches_outside_is_listed_and_refused_until_it_is_trusted(
 
 
 def test_a_tracking_store_in_an_archive_is_left_out(packed: Path, tmp_path: Path):
-    forged(packed, tracking={"uri": "http://theirs"})
+    forged(packed, "study.json", tracking={"uri": "http://theirs"})
     for _ in range(2):
         there = received.unpack(packed, tmp_path / "elsewhere")
         assert json.loads(there.study.read_text())["tracking"] == {"uri": None}

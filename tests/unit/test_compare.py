@@ -34,6 +34,15 @@ from records import (
 SIZES = (16, 32, 64)
 
 
+def command(*words: object) -> int:
+    return run_main(compare.main, *words)
+
+
+def written(root: Path, *sides: list[Trial]) -> list[Path]:
+    """Write a study of each side's trials, and return their folders."""
+    return [write_study(root / name, a_study(), trials).root for name, trials in zip("ab", sides, strict=True)]
+
+
 def noisy(factor: float, seed: int, noise: float = 0.01, repeats: int = 3) -> dict[int, list[float]]:
     rng = random.Random(seed)  # noqa: S311  # a test's noise
     return {n: [100 * n**0.5 * factor * math.exp(rng.gauss(0, noise)) for _ in range(repeats)] for n in SIZES}
@@ -111,9 +120,7 @@ def test_one_pair_alone_tells_no_noise_and_one_pair_a_point_lets_points_be_the_s
 
 
 def test_too_few_pairs_are_inconclusive_and_the_power_is_told(tmp_path: Path, capsys):
-    a = write_study(tmp_path / "a", a_study(), fps_trials({16: [100.0]}))
-    b = write_study(tmp_path / "b", a_study(), fps_trials({16: [50.0]}))
-    assert command(a.root, b.root) == compare.INCONCLUSIVE
+    assert command(*written(tmp_path, fps_trials({16: [100.0]}), fps_trials({16: [50.0]}))) == compare.INCONCLUSIVE
     assert "inconclusive: FPS, total: one pair tells no noise" in capsys.readouterr().out
     gate = found_in(fps_trials(noisy(1.0, 1, 0.06)), fps_trials(noisy(1.0, 2, 0.06))).gate
     (fps,) = [bounded for bounded in gate.bounds if bounded.measure == "FPS, total"]
@@ -138,14 +145,14 @@ def test_a_bound_by_hand():
     assert not bound("FPS, total", Estimate(-0.04, 0.01, 8.0), 9, **settings).passes
 
 
-def test_the_phase_that_changed_is_named():
-    def of(observation_s: float) -> list[Trial]:
-        phases: Any = {
-            16: [dict.fromkeys(PHASES, 0.0) | {"physics": 1.0, "observation": observation_s, "learning": 2.0}] * 3
-        }
-        return phase_trials(phases)
+def with_phases(*repeats_s: Any) -> list[Trial]:
+    """Return repeats with these seconds by phase, and with none of the others."""
+    return phase_trials({16: [dict.fromkeys(PHASES, 0.0) | seconds for seconds in repeats_s]})
 
-    comparison = found_in(of(1.0), of(2.0))
+
+def test_the_phase_that_changed_is_named():
+    a, b = (with_phases(*[{"physics": 1.0, "observation": s, "learning": 2.0}] * 3) for s in (1.0, 2.0))
+    comparison = found_in(a, b)
     assert comparison.phases[0].phase == "observation"
     assert comparison.phases[0].share == pytest.approx(0.25)
     assert {phase.phase: phase.share for phase in comparison.phases}["learning"] == pytest.approx(0.0)
@@ -153,12 +160,8 @@ def test_the_phase_that_changed_is_named():
 
 def test_phases_are_those_of_the_pairs():
     """What A alone repeated, on a slow day, is no phase that got faster."""
-
-    def of(*learning_s: float) -> list[Trial]:
-        phases: Any = {16: [dict.fromkeys(PHASES, 0.0) | {"learning": seconds} for seconds in learning_s]}
-        return phase_trials(phases)
-
-    comparison = found_in(of(2.0, 2.0, 3.0, 3.0), of(2.0, 2.0))
+    a, b = (with_phases(*({"learning": seconds} for seconds in side)) for side in ((2.0, 2.0, 3.0, 3.0), (2.0, 2.0)))
+    comparison = found_in(a, b)
     assert (overall(comparison, "FPS, total").ratio, overall(comparison, "FPS, total").pairs) == (1.0, 2)
     assert [phase.share for phase in comparison.phases] == [0.0] * len(PHASES)
 
@@ -205,15 +208,14 @@ def test_throughput_trials_that_break_are_a_regression_and_their_pairs_are_named
 
 
 def test_nothing_left_of_b_is_told_in_place_of_a_table(tmp_path: Path, capsys):
-    a = write_study(tmp_path / "a", a_study(), fps_trials({64: [1000.0, 1010.0]}))
     lost = [a_trial(64, number=repeat, repeat=repeat, status="oom") for repeat in range(2)]
-    b = write_study(tmp_path / "b", a_study(), lost)
-    assert command(a.root, b.root) == compare.REGRESSION
+    a, b = written(tmp_path, fps_trials({64: [1000.0, 1010.0]}), lost)
+    assert command(a, b) == compare.REGRESSION
     printed = capsys.readouterr().out
     assert "no pair of trials succeeded on both sides" in printed
     place = "throughput, 64 environments, horizon 8, batch 128"
     assert f"REGRESSION in outcomes: {place}: 2 of 2 ok, then 0 of 2" in printed
-    assert command(b.root, a.root) == compare.INCONCLUSIVE
+    assert command(b, a) == compare.INCONCLUSIVE
     assert f"outcomes at {place}: 0 of 2 ok (2 oom), then 2 of 2" in capsys.readouterr().out
 
 
@@ -276,19 +278,13 @@ def test_pairs_across_machines_and_gpus_are_counted():
 
 def test_a_note_on_machines_is_printed_and_written(tmp_path: Path, capsys):
     trials = fps_trials({16: [100.0, 101.0]}, device=GPU)
-    a = write_study(tmp_path / "a", a_study(), trials)
-    b = write_study(tmp_path / "b", a_study(), [moved(trial, uuid="GPU-2", host="node2") for trial in trials])
-    written = tmp_path / "found.json"
-    assert command(a.root, b.root, "--output", written) == compare.INCONCLUSIVE
+    folders = written(tmp_path, trials, [moved(trial, uuid="GPU-2", host="node2") for trial in trials])
+    assert command(*folders, "--output", tmp_path / "found.json") == compare.INCONCLUSIVE
     note = "pairs across machines: 2 of 2"
     printed = capsys.readouterr().out
     assert f"note  {note}" in printed
     assert "inconclusive: no machine ran both sides: what differs may be the machines'" in printed
-    assert json.loads(written.read_text())[0]["notes"][0].startswith(note)
-
-
-def command(*words: object) -> int:
-    return run_main(compare.main, *words)
+    assert json.loads((tmp_path / "found.json").read_text())[0]["notes"][0].startswith(note)
 
 
 def two_arms(root: Path) -> StudyFolder:
@@ -322,17 +318,13 @@ def test_where_no_arm_is_named_each_that_both_have_is_compared(tmp_path: Path, c
     assert capsys.readouterr().out.count("A  ") == 1
 
 
-def built(trial: Trial, commit: str, image: str | None = None) -> Trial:
-    """Return a trial that another commit measured, in an image."""
-    made = Image(sif_sha256="f" * 64, content_sha256=image, labels={}) if image else None
-    return trial.on(git_commit=commit, image=made)
-
-
 def test_one_study_is_split_by_commit_and_by_image(tmp_path: Path, capsys):
     commits, images = ("1a2b3c4d" * 5, "5d6e7f80" * 5), ("sha256:" + "ab" * 32, "cd" * 32)
     trials = [
-        built(trial.asked(repeat=trial.request.repeat + 3 * side), *both)
-        for side, both in enumerate(zip(commits, images, strict=True))
+        trial.asked(repeat=trial.request.repeat + 3 * side).on(
+            git_commit=commits[side], image=Image(sif_sha256="f" * 64, content_sha256=images[side], labels={})
+        )
+        for side in (0, 1)
         for trial in fps_trials(noisy(1.0 - 0.2 * side, side), first=100 * side)
     ]
     folder = write_study(tmp_path / "demo", a_study(), trials).root

@@ -24,11 +24,9 @@ from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from matplotlib.figure import Figure
 from programs import python
-from records import GPU, Trial, a_study, a_trial, fps_trials, known, learning_trials, phase_trials, write_study
+from records import GPU, PLATEAU, Trial, a_study, a_trial, fps_trials, known, learning_trials, phase_trials, write_study
 from test_limits_batch import three, trials_of
 from test_limits_phase_law import LAWS, SIZES, at
-
-PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
 
 NAMES = ("throughput", "memory", "phases")
 """Figures of a study of throughput trials."""
@@ -45,26 +43,14 @@ def test_throughput_shows_every_repeat_the_threshold_and_delta():
         assert any(y == pytest.approx(fps) for y in drawn)
     gains = [gain.gain for gain in evidence.verdict.arms[0].throughput[0].gains]
     assert [y for _, y in marks(lower, "o")] == pytest.approx(gains)
+    fills = [line.get_markerfacecolor() for line in lower.lines if line.get_marker() == "o"]
+    assert fills == ["white", COLOURS[0]], "filled only where shown to be below delta"
     words = texts(figure)
     assert "threshold 32" in words
     assert "cut-off 10%" in words
     assert "191 FPS with 32 environments; doubling gains 1.6% (horizon 8, batch 128)" in words
     assert "AMD EPYC (2 cores, 25.3 GB)" in words
     assert upper.get_ylim()[0] == 0.0
-
-
-def test_throughput_at_one_size_claims_no_threshold():
-    evidence = judged(fps_trials({64: [193.0, 194.0, 195.0]}))
-    words = texts(draw_throughput(evidence))
-    assert "194 FPS with 64 environments (horizon 8, batch 128)" in words
-    assert "not reached" not in words
-
-
-def test_gains_are_filled_only_where_they_are_shown_to_be_below_delta():
-    evidence = judged(fps_trials(PLATEAU))
-    lower = draw_throughput(evidence).axes[1]
-    fills = [line.get_markerfacecolor() for line in lower.lines if line.get_marker() == "o"]
-    assert fills == ["white", COLOURS[0]]
 
 
 def test_points_that_did_not_fit_are_crosses_at_their_size():
@@ -210,6 +196,8 @@ ONE_REPEAT_MORE = [
     [
         (draw_throughput, fps_trials({128: [13_900.0], 256: [22_300.0]}), None,
          ["one repeat per point", "Undecided up to 256 environments"], []),
+        (draw_throughput, fps_trials({64: [193.0, 194.0, 195.0]}), None,
+         ["194 FPS with 64 environments (horizon 8, batch 128)"], ["not reached"]),
         (draw_throughput, [*fps_trials({512: [33_900.0], 1024: [40_600.0]}), a_trial(2048, number=90, status="oom")], None,
          ["40,600 FPS with 1,024 environments; 2,048 do not fit"], []),
         (draw_throughput, fps_trials({16: [100.0, 101.0], 64: [190.0, 191.0]}), None, ["num_envs"], ["Gain from doubling"]),

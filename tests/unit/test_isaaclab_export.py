@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 from envknee.after.isaaclab_export import bundle, main, run_status, write
-from envknee.record.schema import RankRow, Record, Row
+from envknee.record.schema import RankRow, Row
 from envknee.record.status import Status
 from envknee.study.paths import StudyFolder, TrialFolder
 from isaaclab.benchmark import schema
@@ -27,17 +27,13 @@ def read(path: Path) -> TrainingBundle:
     return TypeAdapter(TrainingBundle).validate_json(path.read_text(encoding="utf-8"), strict=True)
 
 
-def built(record: Record, rows: list[Row], folder: Path) -> tuple[TrainingBundle, dict[str, Any]]:
-    """Return the bundle of a trial as its file has it, and its figures of envknee's own."""
-    made = bundle(record, rows)
+def of(trial: Trial, folder: Path, **outcome: Any) -> tuple[TrainingBundle, dict[str, Any]]:
+    """Return the bundle of a trial with this outcome as its file has it, and its figures of envknee's own."""
+    made = bundle(trial.ended(**outcome).record, trial.rows)
     write_bundle_file(made, str(folder / "training.json"))
     as_read = read(folder / "training.json")
     assert as_read == made and as_read.extra is not None
     return as_read, as_read.extra
-
-
-def of(trial: Trial, folder: Path, **outcome: Any) -> tuple[TrainingBundle, dict[str, Any]]:
-    return built(trial.ended(**outcome).record, trial.rows, folder)
 
 
 def using(trial: Trial, gpu_percent: list[float], used_gb: list[float]) -> Trial:

@@ -10,17 +10,12 @@ from envknee.study.errors import UserError
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.decide import decide
-from records import GPU, a_study, a_trial, write_study
+from records import GPU, PLATEAU, a_study, a_trial, fps_trials, write_study
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> StudyFolder:
-    trials = [
-        a_trial(num_envs, number=3 * size + repeat, repeat=repeat, fps=fps * (1 + 0.01 * repeat))
-        for size, (num_envs, fps) in enumerate([(16, 1000.0), (32, 1900.0), (64, 2000.0)])
-        for repeat in range(3)
-    ]
-    return with_verdict(write_study(tmp_path / "results/demo", a_study(), trials))
+    return with_verdict(write_study(tmp_path / "results/demo", a_study(), fps_trials(PLATEAU)))
 
 
 def test_the_kept_files_say_the_same_and_leave_the_rest_behind(folder: StudyFolder, tmp_path: Path):

@@ -22,6 +22,7 @@ from programs import run_main
 from records import (
     CPU,
     GPU,
+    PLATEAU,
     Trial,
     a_study,
     a_trial,
@@ -36,7 +37,6 @@ from test_limits_batch import three, trials_of
 from test_limits_phase_law import LAWS, Laws, at
 from test_limits_throughput import fps_of
 
-PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
 CLIMB = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [380.0, 381.0, 382.0]}
 
 

@@ -15,11 +15,8 @@ from envknee.verdict.decide import decide
 from envknee.verdict.schema.study import Broken, Verdict
 from programs import run_main
 from published import PUBLISHED, verdict_of
-from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
+from records import GPU, PLATEAU, Trial, a_study, a_trial, fps_trials, learning_trials, records_of, write_study
 from rich.console import Console
-
-PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
-
 
 DEMO = StudyFolder(Path("results/demo"))
 
@@ -71,15 +68,6 @@ def test_several_gpus_count_environments_per_gpu_and_show_their_efficiency():
     assert "  scaling     no efficiency: no arm of the study is this one on one GPU" in text
 
 
-def test_an_arm_without_a_timed_trial_has_a_row_of_its_own():
-    assert "nothing ran to its end" in printed([a_trial(64, status="oom")])
-
-
-def test_an_arm_with_learning_trials_alone_has_its_learning_threshold_in_the_table():
-    row = row_of(printed(learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]}), width=200))
-    assert row == ["stock", "16", "target in 20.1 s", "16", "learning"]
-
-
 @pytest.mark.parametrize(
     ("seconds", "row", "line"),
     [
@@ -91,19 +79,27 @@ def test_an_arm_with_learning_trials_alone_has_its_learning_threshold_in_the_tab
         ),
         ({16: [20.0] * 3, 32: [10.0] * 3}, "32  target in 10.0 s  over 32", "still pays at 32 environments"),
         (
+            {16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]},
+            "16  target in 20.1 s  16  learning",
+            "reached at 16 environments",
+        ),
+        (
             {16: [None] * 3, 32: [None] * 3},
             "no seed arrived  undecided (too few seeds arrived)",
             "undecided up to 32 environments",
         ),
     ],
 )
-def test_an_open_learning_threshold_says_why(seconds: dict[int, list[float | None]], row: str, line: str):
+def test_a_learning_threshold_is_in_the_table_and_an_open_one_says_why(
+    seconds: dict[int, list[float | None]], row: str, line: str
+):
     text = printed(learning_trials(seconds), width=200)
     assert "  ".join(row_of(text)).startswith(f"stock  {row}")
     assert f"\n  learning    {line}" in text
 
 
-def test_learning_trials_without_memory_are_no_seeds():
+def test_trials_without_memory_are_no_points_and_no_seeds():
+    assert "nothing ran to its end" in printed([a_trial(64, status="oom")])
     text = printed([a_trial(64, kind="learning", status="oom")])
     assert "nothing ran to its end" in text and "  learning    no data: no learning trial ran" in text
 

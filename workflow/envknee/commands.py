@@ -5,7 +5,6 @@ through this table.
 """
 
 import importlib
-import importlib.util
 import sys
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -111,11 +110,8 @@ class OldNames:
         for short, command in COMMANDS.items():
             if wanted == (command.old_name or f"envknee.{short}") and command.file.exists():
                 command.let_python_find_it()
-                # envknee.limits had others below it, such as envknee.limits.verdict.
-                spec = importlib.util.spec_from_file_location(name, loader=OldName(name, command))
-                if spec is not None and name == "envknee.limits":
-                    spec.submodule_search_locations = []  # nothing lies there: this finder answers
-                return spec
+                has_others = name == "envknee.limits"  # below it, such as envknee.limits.verdict: this finder answers
+                return ModuleSpec(name, OldName(name, command), origin=str(command.file), is_package=has_others)
         return None
 
 

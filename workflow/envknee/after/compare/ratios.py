@@ -269,13 +269,11 @@ def _phases(pairing: Pairing) -> list[PhaseShift]:
 def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
     """Return the differences of settings, hardware, versions and commits."""
     of_a, of_b = _facts(a), _facts(b)
-    if not ("target" in of_a and "target" in of_b):  # no learning trials are compared
-        for facts in (of_a, of_b):
-            facts.pop("target", None)
     return [
         f"{name}: {of_a.get(name, 'none')} → {of_b.get(name, 'none')}"
-        for name in dict.fromkeys([*of_a, *of_b])
-        if of_a.get(name) != of_b.get(name)
+        for name in of_a | of_b
+        # Without a target on both sides, no learning trials are compared.
+        if of_a.get(name) != of_b.get(name) and (name != "target" or name in of_a.keys() & of_b.keys())
     ]
 
 

@@ -15,7 +15,8 @@ from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 
 COLUMN_HELP = "\n".join(
-    f"  {column.name:<18} {'required' if column.required else 'optional'}  {column.meaning}" for column in COLUMNS
+    f"  {name:<18} {'required' if column.is_required() else 'optional'}  {column.description}"
+    for name, column in COLUMNS.items()
 )
 
 EPILOG = f"""columns:
@@ -43,16 +44,15 @@ def read_table(path: Path) -> Table:
     Raises:
         UserError: when it cannot be read, or is not such a table.
     """
-    if str(path) == "-":
-        return parse(decode(sys.stdin.buffer.read(), "standard input"), "standard input")
+    source = "standard input" if str(path) == "-" else str(path)
     try:
-        data = path.read_bytes()
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
         raise UserError(
             f"{path} cannot be read: {error.strerror or error}. Expected a table with the columns num_envs and fps;"
             " `envknee limits --help` shows one."
         ) from error
-    return parse(decode(data, str(path)), str(path))
+    return parse(decode(data, source), source)
 
 
 def settings_of(arguments: argparse.Namespace) -> Decide:
@@ -80,26 +80,18 @@ def main() -> None:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    default = Decide()
     parser.add_argument(
         "table", type=Path, help="a table with the columns num_envs and fps, and others below; - for standard input"
     )
-    parser.add_argument(
-        "--delta", type=float, default=default.delta, help="a doubling that gains less has stopped paying (%(default)s)"
-    )
-    parser.add_argument(
-        "--confidence", type=float, default=default.confidence, help="of every interval and bound (%(default)s)"
-    )
+    for option, meaning in (
+        ("delta", "a doubling that gains less has stopped paying"),
+        ("delta-learning", "the same for seconds to a target"),
+        ("confidence", "of every interval and bound"),
+        ("memory-margin", "share of the GPU's memory to keep free"),
+    ):
+        usual = getattr(Decide(), option.replace("-", "_"))
+        parser.add_argument(f"--{option}", type=float, default=usual, help=f"{meaning} (%(default)s)")
     parser.add_argument("--device-gb", type=float, help="memory of the GPU, GB (1e9 bytes), to see how many fit")
-    parser.add_argument(
-        "--memory-margin", type=float, default=default.memory_margin, help="share of it to keep free (%(default)s)"
-    )
-    parser.add_argument(
-        "--delta-learning",
-        type=float,
-        default=default.delta_learning,
-        help="the same for seconds to a target (%(default)s)",
-    )
     parser.add_argument(
         "--assume-cv",
         type=float,

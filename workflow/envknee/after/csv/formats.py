@@ -1,18 +1,17 @@
 """Common forms of tables: Markdown, tabs, Isaac Lab's training bundles, and other names of columns. Pure.
 
-Input: the text of a file. Output: the same table as CSV, line by line, so that messages name the right line. For a header: the column of
-each heading, the factor of its unit, and a sentence about each heading that goes by another name. In Markdown and tables with tabs, a
-number may be bold, with separators of thousands, a ~ before it and a remark in parentheses after it. In any table, a cell may name its
-unit, as in `3.5 GB` and `200k`.
+Input: the text of a file. Output: its rows as cells, with their lines for messages. For a header: the column of each heading, the factor
+of its unit, and a sentence about each heading that goes by another name. In Markdown and tables with tabs, a number may be bold, with
+separators of thousands, a ~ before it and a remark in parentheses after it. In any table, a cell may name its unit, as in `3.5 GB` and
+`200k`.
 """
 
 import csv
-import io
 import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -63,27 +62,28 @@ class Understood(NamedTuple):
     """A sentence about each column that goes by another name or unit."""
 
 
-def as_csv(text: str, source: str) -> str:
-    """Return `text` as CSV, line by line; CSV is returned unchanged.
+def rows_of(text: str, source: str) -> list[tuple[int, list[str]]]:
+    """Return line number and stripped cells of every line that is neither blank nor a comment.
 
     Raises:
-        UserError: when it is JSON, but no training bundles.
+        UserError: when it is JSON, but no training bundles, or is not CSV.
     """
+    # A comment becomes a blank line, so that its quotes are ignored and later lines keep their numbers.
+    lines = ["" if line.lstrip().startswith("#") else line for line in text.splitlines()]
+    first = next(filter(str.strip, lines), "")
     if text.lstrip("\ufeff \n\t").startswith(("{", "[")):
-        return _of_bundles(text, source)
-    lines = text.splitlines()
-    first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
-    if first.lstrip().startswith("|"):
-        return "\n".join(_of_markdown(line) for line in lines)
-    if "\t" in first:
-        return "\n".join(
-            line if line.lstrip().startswith("#") else _line([_plain(cell) for cell in line.split("\t")])
-            for line in lines
-        )
-    return text
+        rows = enumerate(_of_bundles(text, source), 1)
+    elif first.lstrip().startswith("|"):
+        rows = enumerate(map(_of_markdown, lines), 1)
+    elif "\t" in first:
+        rows = enumerate((map(_plain, line.split("\t")) for line in lines), 1)
+    else:
+        rows = _of_csv(lines, source)
+    stripped = ((line, [cell.strip() for cell in cells]) for line, cells in rows)
+    return [(line, cells) for line, cells in stripped if any(cells)]
 
 
-def understand(header: Sequence[str], first: Sequence[str], known: Sequence[str]) -> Understood:
+def understand(header: Sequence[str], first: Sequence[str], known: Container[str]) -> Understood:
     """Return the columns of a header, of those that are `known`. A column's own name has priority over its other names.
 
     `first` is the first row below the header, whose cells may name a unit that the heading does not.
@@ -133,11 +133,22 @@ def _rank(given: str, cell: str, column: str) -> tuple[int, Decimal] | None:
     return (others.index(name), FACTORS[column][unit]) if name in others and unit in FACTORS[column] else None
 
 
-def _of_markdown(line: str) -> str:
+def _of_csv(lines: Sequence[str], source: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines, strict=True)
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+    except csv.Error as error:
+        raise UserError(
+            f"{source}, line {reader.line_num}: not CSV: {error}. Close every quote, or leave quotes out."
+        ) from error
+
+
+def _of_markdown(line: str) -> Iterable[str]:
     stripped = line.strip()
     if not stripped.startswith("|") or re.fullmatch(r"[|:\- ]+", stripped):
-        return ""
-    return _line([_plain(cell) for cell in stripped.strip("|").split("|")])
+        return ()
+    return map(_plain, stripped.strip("|").split("|"))
 
 
 def _plain(cell: str) -> str:
@@ -147,14 +158,8 @@ def _plain(cell: str) -> str:
     return THOUSANDS.sub("", bare) if bare[:1].isdigit() or bare.lower() == "oom" else plain
 
 
-def _line(cells: Sequence[str]) -> str:
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="").writerow(cells)
-    return stream.getvalue()
-
-
-def _of_bundles(text: str, source: str) -> str:
-    """Return one or several of Isaac Lab's training bundles (isaaclab.benchmark) as CSV, with repeats numbered in order."""
+def _of_bundles(text: str, source: str) -> list[list[str]]:
+    """Return the rows of one or several of Isaac Lab's training bundles (isaaclab.benchmark), with repeats numbered in order."""
     try:
         plain = json.loads(text)
         bundles: list[dict[str, Any]] = plain if isinstance(plain, list) else [plain]
@@ -165,8 +170,8 @@ def _of_bundles(text: str, source: str) -> str:
             " with run.num_envs and runtime.total_fps.mean; or a table."
         ) from error
     seen: Counter[int] = Counter()
-    lines = ["num_envs,repeat,fps"]
+    cells = [["num_envs", "repeat", "fps"]]
     for num_envs, fps in rows:
-        lines.append(f"{num_envs},{seen[num_envs]},{fps!r}")
+        cells.append([str(num_envs), str(seen[num_envs]), repr(fps)])
         seen[num_envs] += 1
-    return "\n".join(lines)
+    return cells

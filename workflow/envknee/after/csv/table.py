@@ -4,16 +4,17 @@ Input: CSV text, UTF-8, a header and a row per measurement; lines that start wit
 Output: a `Table`, or a `UserError` that names the line, the column, the value, what was expected and what to do.
 """
 
-import csv
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from envknee.after.csv.formats import Understood, as_csv, scaled, understand
+from pydantic import Field
+
+from envknee.after.csv.formats import Understood, rows_of, scaled, understand
+from envknee.record.schema import Frozen
 from envknee.study.errors import UserError, nearest
 
 OUT_OF_MEMORY = "oom"
@@ -22,66 +23,41 @@ OUT_OF_MEMORY = "oom"
 NOTHING = ("", "-", "–", "—", "n/a")
 """Cells without a value."""
 
-LARGEST_WHOLE = 10**12
-"""More environments, steps or transitions are a typing error, and would overflow later."""
-
 LARGEST = 1e15
-SMALLEST = 1e-9
+COUNT: dict[str, Any] = {"ge": 1, "le": 10**12}
+AMOUNT: dict[str, Any] = {"ge": 1e-9, "le": LARGEST}
+"""Bounds of whole and of other numbers. Beyond them is a typing error, which would overflow later."""
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """A number. Python's own float() also accepts 1_000."""
 
 
-class Column(NamedTuple):
-    """A column of the table."""
-
-    name: str
-    whole: bool
-    """Whole numbers only."""
-    least: float
-    required: bool
-    may_be_empty: bool
-    meaning: str
-
-
-COLUMNS: tuple[Column, ...] = (
-    Column("num_envs", True, 1, True, False, "environments that run in parallel (on each GPU)"),
-    Column(
-        "fps", False, SMALLEST, True, False, f"frames per second; `{OUT_OF_MEMORY}` where the memory did not suffice"
-    ),
-    Column("repeat", True, 0, False, False, "which repeat, or seed, of that point: 0, 1, 2, ..."),
-    Column("vram_gb", False, SMALLEST, False, True, "peak of the GPU's used memory, GB (1e9 bytes)"),
-    Column("horizon", True, 1, False, False, "environment steps per iteration"),
-    Column("batch_size", True, 1, False, True, "transitions per optimizer step; empty: it follows num_envs"),
-    Column("seconds_to_target", False, SMALLEST, False, True, "of training until the target reward was reached"),
-    Column("budget_s", False, SMALLEST, False, True, "seconds after which such a training was ended"),
-)
-
-BY_NAME = {column.name: column for column in COLUMNS}
-NAMES = tuple(BY_NAME)
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """One measurement."""
+class TableRow(Frozen):
+    """One measurement. Its fields but `line` are the columns; one without a default is required, cells of one with None may be empty."""
 
     line: int
     """Its line in the file, for messages."""
-    num_envs: int
-    fps: float | None = None
+    num_envs: int = Field(**COUNT, description="environments that run in parallel (on each GPU)")
+    fps: float | None = Field(
+        **AMOUNT, description=f"frames per second; `{OUT_OF_MEMORY}` where the memory did not suffice"
+    )
     """None: out of memory."""
-    repeat: int = 0
-    vram_gb: float | None = None
-    horizon: int | None = None
-    batch_size: int | None = None
-    seconds_to_target: float | None = None
+    repeat: int = Field(0, ge=0, le=COUNT["le"], description="which repeat, or seed, of that point: 0, 1, 2, ...")
+    vram_gb: float | None = Field(None, **AMOUNT, description="peak of the GPU's used memory, GB (1e9 bytes)")
+    horizon: int = Field(1, **COUNT, description="environment steps per iteration")
+    """Without the column, an iteration is one step of all environments: t = N / FPS. FPS, asymptote and half-saturation do not depend
+    on the horizon; the law's seconds are then per step."""
+    batch_size: int | None = Field(
+        None, **COUNT, description="transitions per optimizer step; empty: it follows num_envs"
+    )
+    seconds_to_target: float | None = Field(
+        None, **AMOUNT, description="of training until the target reward was reached"
+    )
     """None: not reached within `budget_s`; without a budget, not measured."""
-    budget_s: float | None = None
+    budget_s: float | None = Field(None, **AMOUNT, description="seconds after which such a training was ended")
 
-    @property
-    def point(self) -> tuple[int, int | None, int | None]:
-        """(num_envs, horizon, batch_size), the same for all repeats."""
-        return self.num_envs, self.horizon, self.batch_size
+
+COLUMNS = {name: field for name, field in TableRow.model_fields.items() if name != "line"}
 
 
 def step_of(values: Iterable[float]) -> float:
@@ -102,10 +78,8 @@ class Table:
     """Names of its columns, of those in `COLUMNS`."""
     rows: tuple[TableRow, ...]
     """Sorted by num_envs, then repeat; at least one."""
-    not_read: tuple[str, ...] = ()
-    """A sentence about each other column."""
-    understood: tuple[str, ...] = ()
-    """A sentence about each column that goes by another name or unit."""
+    notes: tuple[str, ...]
+    """A sentence about each column that goes by another name or unit, then about each that is not read."""
 
     @cached_property
     def fps_step(self) -> float:
@@ -137,36 +111,21 @@ def parse(text: str, source: str) -> Table:
     Raises:
         UserError: when the text is no such table; names `source`, line, column and value.
     """
-    lines = list(_lines(as_csv(text, source), source))
-    header_line, header = lines[0] if lines else (0, [])
-    understood = understand(header, lines[1][1] if len(lines) > 1 else (), NAMES)
-    if not header:
+    lines = rows_of(text, source)
+    if not lines:
         what = "holds only comments" if text.strip() else "is empty"
         raise UserError(f"{source} {what}. Expected a header such as num_envs,fps and a row per measurement.")
+    (header_line, header), *below = lines
+    understood = understand(header, below[0][1] if below else (), COLUMNS)
     places, not_read = _places(header, understood.names, f"{source}, line {header_line}")
-    rows = [_row(line, cells, understood, places, source) for line, cells in lines[1:]]
+    rows = [_row(line, cells, understood, places, source) for line, cells in below]
     if not rows:
         raise UserError(
             f"{source} holds a header and no rows. Expected a row per measurement below it, such as 1024,39000."
         )
-    _refuse_duplicates(rows, "repeat" in places, source)
-    ordered = sorted(rows, key=lambda row: (row.num_envs, row.horizon or 0, row.batch_size or 0, row.repeat))
-    return Table(frozenset(places), tuple(ordered), not_read, understood.said)
-
-
-def _lines(text: str, source: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and stripped cells of every line that is neither blank nor a comment."""
-    # A comment becomes a blank line, so that its quotes are ignored and later lines keep their numbers.
-    plain = ["" if line.lstrip().startswith("#") else line for line in text.splitlines()]
-    reader = csv.reader(plain, strict=True)
-    try:
-        for row in reader:
-            if any(cells := [cell.strip() for cell in row]):
-                yield reader.line_num, cells
-    except csv.Error as error:
-        raise UserError(
-            f"{source}, line {reader.line_num}: not CSV: {error}. Close every quote, or leave quotes out."
-        ) from error
+    _refuse_duplicates(rows, source)
+    ordered = sorted(rows, key=lambda row: (row.num_envs, row.horizon, row.batch_size or 0, row.repeat))
+    return Table(frozenset(places), tuple(ordered), (*understood.said, *not_read))
 
 
 def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[dict[str, int], tuple[str, ...]]:
@@ -174,30 +133,31 @@ def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[di
 
     Case does not matter; columns without a name are left out.
     """
-    for name in NAMES:
+    for name, column in COLUMNS.items():
         if names.count(name) > 1:
             raise UserError(f"{where}: column {name!r} stands there {names.count(name)} times. Keep one of them.")
-    others = [(given, name) for given, name in zip(header, names, strict=True) if name and name not in NAMES]
-    for column in COLUMNS:
-        if column.required and column.name not in names:
+        if column.is_required() and name not in names:
             raise UserError(
-                f"{where}: no column {column.name!r} ({column.meaning}) among {', '.join(map(repr, header))}"
-                + _remedy_of_missing(column.name, header)
+                f"{where}: no column {name!r} ({column.description}) among {', '.join(map(repr, header))}"
+                + _remedy_of_missing(name, header)
             )
     if "budget_s" in names and "seconds_to_target" not in names:
         raise UserError(
-            f"{where}: column 'budget_s' needs a column 'seconds_to_target' ({BY_NAME['seconds_to_target'].meaning};"
+            f"{where}: column 'budget_s' needs a column 'seconds_to_target' ({COLUMNS['seconds_to_target'].description};"
             " empty where the budget was spent first). Add it, or leave budget_s out."
         )
-    not_read = tuple(f"column {given!r} is not read{nearest(name, set(NAMES) - set(names))}" for given, name in others)
-    return {name: names.index(name) for name in NAMES if name in names}, not_read
+    not_read = tuple(
+        f"column {given!r} is not read{nearest(name, set(COLUMNS) - set(names))}"
+        for given, name in zip(header, names, strict=True)
+        if name and name not in COLUMNS
+    )
+    return {name: names.index(name) for name in COLUMNS if name in names}, not_read
 
 
 def _remedy_of_missing(name: str, header: Sequence[str]) -> str:
-    separator = next((word for sign, word in ((";", "semicolons"), ("\t", "tabs")) if sign in header[0]), None)
-    if separator and len(header) == 1:
-        return f". Separate columns by commas instead of {separator}."
-    others = [given for given in header if given and given.lower() not in NAMES]
+    if len(header) == 1 and ";" in header[0]:
+        return ". Separate columns by commas instead of semicolons."
+    others = [given for given in header if given and given.lower() not in COLUMNS]
     within = [given for given in others if name in given.lower() or given.lower() in name]
     hint = f" (did you mean {within[0]!r}?)" if within else nearest(name, others)
     return f"{hint}. Rename it, or add the column." if hint else ". Add it."
@@ -214,43 +174,40 @@ def _row(line: int, cells: Sequence[str], header: Understood, places: Mapping[st
     # Some tables say it in another column, with a dash for the FPS.
     candidates = cells if not named["fps"] else [named["fps"]]
     no_memory = any(cell.lower() == OUT_OF_MEMORY for cell in candidates)
-    if no_memory and named.get("vram_gb", "").lower() == OUT_OF_MEMORY:
-        named["vram_gb"] = ""
     if no_memory:
         del named["fps"]
-    values: dict[str, Any] = {
-        name: _number(text, BY_NAME[name], f"{source}, line {line}") for name, text in named.items()
-    }
-    row = TableRow(line, **values)
-    _refuse_contradictions(row, f"{source}, line {line}")
+        if named.get("vram_gb", "").lower() == OUT_OF_MEMORY:
+            named["vram_gb"] = ""
+    where = f"{source}, line {line}"
+    values = {name: _number(text, name, where) for name, text in named.items()}
+    row = TableRow.model_validate({"line": line, "fps": None, **values})
+    _refuse_contradictions(row, where)
     return row
 
 
-def _number(text: str, column: Column, where: str) -> float | int | None:
-    """Return the number in a cell, an integer in a column of whole numbers, or None for an empty cell that may be empty."""
-    largest = LARGEST_WHOLE if column.whole else LARGEST
-    number = f"a whole number of at least {column.least:g}" if column.whole else "a number above 0"
-    expected = f"expected {number}, {column.meaning}"
+def _number(text: str, name: str, where: str) -> float | None:
+    """Return the number in a cell, or None for an empty one that may be empty."""
+    column = COLUMNS[name]
+    least, largest = column.metadata[0].ge, column.metadata[1].le
+    whole, may_be_empty, said = isinstance(least, int), column.default is None, text
+    expected = f"a whole number of at least {least}" if whole else "a number above 0"
+    if not text and may_be_empty:
+        return None
     if not text:
-        if column.may_be_empty:
-            return None
-        raise UserError(f"{where}: column {column.name!r} is empty; {expected}. Fill it in, or remove the row.")
-    if text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
-        instead = " Leave the cell empty if it was not measured." if column.may_be_empty else " Measure it again."
-        raise UserError(f"{where}: column {column.name!r} is {text}; {expected}.{instead}")
-    if not NUMBER.fullmatch(text):
-        raise UserError(
-            f"{where}: column {column.name!r} is {text!r}; {expected}."
-            " Write it in digits, with a point before decimals and without units or separators of thousands."
-        )
-    value = float(text)
-    if column.whole and value != math.floor(value):
-        raise UserError(f"{where}: column {column.name!r} is {text}; {expected}. Round it, or mend the column.")
-    if value < column.least or value > largest:
-        is_fps = column.name == "fps"
-        mend = f"If that point ran out of memory, write {OUT_OF_MEMORY}." if is_fps else "Mend the cell."
-        raise UserError(f"{where}: column {column.name!r} is {text}; {expected}, at most {largest:.0e}. {mend}")
-    return int(value) if column.whole else value
+        said, remedy = "empty", "Fill it in, or remove the row."
+    elif text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
+        remedy = "Leave the cell empty if it was not measured." if may_be_empty else "Measure it again."
+    elif not NUMBER.fullmatch(text):
+        said = repr(text)
+        remedy = "Write it in digits, with a point before decimals and without units or separators of thousands."
+    elif not least <= (value := float(text)) <= largest:
+        expected += f" and at most {largest:.0e}"
+        remedy = f"If that point ran out of memory, write {OUT_OF_MEMORY}." if name == "fps" else "Mend the cell."
+    elif whole and not value.is_integer():
+        remedy = "Round it, or mend the column."
+    else:
+        return value
+    raise UserError(f"{where}: column {name!r} is {said}; expected {expected}, {column.description}. {remedy}")
 
 
 def _refuse_contradictions(row: TableRow, where: str) -> None:
@@ -266,17 +223,17 @@ def _refuse_contradictions(row: TableRow, where: str) -> None:
         )
 
 
-def _refuse_duplicates(rows: Sequence[TableRow], has_repeat: bool, source: str) -> None:
-    seen: dict[tuple[object, ...], TableRow] = {}
+def _refuse_duplicates(rows: Sequence[TableRow], source: str) -> None:
+    seen: dict[tuple[object, ...], int] = {}
     for row in rows:
-        first = seen.setdefault((row.point, row.repeat), row)
-        if first is not row:
-            point = zip(("num_envs", "horizon", "batch_size"), row.point, strict=True)
-            what = ", ".join(f"{name} {value}" for name, value in point if value is not None)
+        first = seen.setdefault((row.num_envs, row.horizon, row.batch_size, row.repeat), row.line)
+        if first != row.line:
+            point = row.model_dump(include={"num_envs", "horizon", "batch_size"}, exclude_unset=True, exclude_none=True)
+            what = ", ".join(f"{name} {value}" for name, value in point.items())
             advice = (
                 f"repeat {row.repeat}. Number repeats of a point 0, 1, 2, ..., or remove one of the rows."
-                if has_repeat
+                if "repeat" in row.model_fields_set
                 else "no column 'repeat'. If these are repeats, add that column and number them 0, 1, 2, ...;"
                 " else remove one of the rows."
             )
-            raise UserError(f"{source}, line {row.line}: the same point as line {first.line}: {what}, {advice}")
+            raise UserError(f"{source}, line {row.line}: the same point as line {first}: {what}, {advice}")

@@ -11,7 +11,7 @@ from envknee.show.terminal import print_lines
 from envknee.show.words import sizes_between, threshold_interval
 from envknee.verdict.estimate import Estimate
 from envknee.verdict.schema.limit import Gain
-from envknee.verdict.schema.memory import MemoryLimit, MemoryTerm
+from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.throughput import Law, ThroughputLimit, ThroughputPoint
 from envknee.verdict.words.numbers import counted, percent, span
 
@@ -147,7 +147,8 @@ def _law(law: Law | None) -> str:
     error = f"misses a point by {percent(law.largest_relative_error)} at most"
     if not law.used:
         return f"seconds of an iteration do not follow t0 + c N: the best fit {error}, and is not used"
-    seconds = f"{_seconds(law.t0_s)} + {_seconds(law.s_per_env)} per environment"
+    start, more = (_scaled(seconds, "s", "ms", "us") for seconds in (law.t0_s, law.s_per_env))
+    seconds = f"{start} + {more} per environment"
     if law.asymptote_fps is None or law.half_saturation_num_envs is None:
         return f"{seconds}: no asymptote, more environments cost nothing at these points; {error}"
     return (
@@ -162,7 +163,7 @@ def _memory(limit: MemoryLimit | None) -> str:
         return "not given: with a column vram_gb (peak, GB) you see how many environments fit"
     if not limit.identifiable:
         return limit.statement
-    model = " + ".join(_term(term) for term in limit.terms if term.gb > 0.0)
+    model = " + ".join(_scaled(term.gb, "GB", "MB", "kB") + UNITS[term.name] for term in limit.terms if term.gb > 0.0)
     error = f"{model} (largest error {limit.largest_error_gb:.2g} GB)"
     for wall in limit.walls:
         if wall.largest_fitted is not None and (wall.largest_num_envs_lower or 0) < wall.largest_fitted:
@@ -173,9 +174,10 @@ def _memory(limit: MemoryLimit | None) -> str:
     return f"{limit.statement}; {error}"
 
 
-def _term(term: MemoryTerm) -> str:
-    unit, scale = ("GB", 1.0) if term.gb >= 0.1 else ("MB", 1e3) if term.gb >= 1e-4 else ("kB", 1e6)
-    return f"{term.gb * scale:.3g} {unit}{UNITS[term.name]}"
+def _scaled(value: float, *units: str) -> str:
+    """Return a value in the one of three `units`, each a thousandth of the one before, that suits it."""
+    place = 0 if value >= 0.1 else 1 if value >= 1e-4 else 2
+    return f"{value * 1e3**place:.3g} {units[place]}"
 
 
 def _between(lower: float | None, upper: float | None) -> str:
@@ -187,10 +189,6 @@ def _between(lower: float | None, upper: float | None) -> str:
 def _fps(value: float) -> str:
     """Return `12,345`, or `12.3` for a small number."""
     return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.3g} s" if value >= 0.1 else f"{value * 1e3:.3g} ms" if value >= 1e-4 else f"{value * 1e6:.3g} us"
 
 
 def _signed(share: float) -> str:

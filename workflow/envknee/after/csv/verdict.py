@@ -34,10 +34,6 @@ WORTH_A_NOTE = 0.005
 NOT_LINEAR = 0.05
 """Most by which the line may miss a peak, as a share of it; beyond, memory is called not linear."""
 
-NO_HORIZON = 1
-"""Without a horizon, an iteration is one step of all environments: t = N / FPS. FPS, asymptote and half-saturation do not depend on the
-horizon; the law's seconds are then per step."""
-
 
 class SeriesVerdict(Frozen):
     """The verdict on one series: rows with the same horizon and batch size."""
@@ -79,7 +75,7 @@ def decide(
     """
     grouped: dict[Series, list[TableRow]] = {}
     for row in table.rows:
-        series = Series(source, row.horizon or NO_HORIZON, row.batch_size)
+        series = Series(source, row.horizon, row.batch_size)
         grouped.setdefault(series, []).append(row)
     ordered = sorted(grouped, key=lambda series: (series.horizon, series.batch_size or 0))
     verdicts = [_series_verdict(series, grouped[series], table, settings, cv) for series in ordered]
@@ -159,7 +155,7 @@ def _memory(table: Table, source: str, settings: Decide, device_gb: float | None
         Sample(
             kind="throughput",
             num_envs=row.num_envs,
-            horizon=row.horizon or NO_HORIZON,
+            horizon=row.horizon,
             batch_size=row.batch_size,
             mini_batches=None,
             status="oom" if row.fps is None else "ok",
@@ -196,7 +192,7 @@ def _not_linear(samples: Sequence[Sample], limit: MemoryLimit) -> list[str]:
 
 
 def _notes(table: Table, has_law: bool) -> list[str]:
-    notes = [*table.understood, *table.not_read]
+    notes = [*table.notes]
     if has_law and "horizon" not in table.columns:
         notes.append("no horizon column: seconds of the law are those of one step of all environments")
     least = min((row.fps for row in table.rows if row.fps is not None), default=math.inf)

@@ -2,7 +2,6 @@
 
 import io
 import math
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
-from envknee.show.figures.style import GREY, INK, STYLE, Look
+from envknee.show.figures.style import GREY, INK, STYLE, Look, wrapped
 from envknee.show.words import task_and_hardware
 from envknee.study.errors import printable
 from envknee.verdict.schema.learning import Cost
@@ -50,8 +49,8 @@ def panels(
         gaps: between columns and between rows, inches; panels of a row then have their own y axes
         below: room for the x axis, inches
     """
-    title = "\n".join(part for line in title.splitlines() for part in textwrap.wrap(line, 80))
-    subtitle = textwrap.fill(task_and_hardware(verdict), 125)
+    title = wrapped(title, 80)
+    subtitle = wrapped(task_and_hardware(verdict), 125)
     lines, more = title.count("\n") + 1, subtitle.count("\n")
     height += 0.25 * (lines - 1) + 0.16 * more
     with mpl.rc_context(STYLE):
@@ -92,11 +91,11 @@ def by_arm(said: Mapping[str, str]) -> str:
 
 def in_words(subject: str, sentence: str, verdict: Verdict) -> Figure:
     """Return a figure that says why there is nothing to draw."""
-    lines = [part for line in sentence.splitlines() for part in textwrap.wrap(line, 95)]
-    figure, (axes,) = panels(f"{subject}: {NOTHING}", verdict, height=2.0 + 0.2 * len(lines))
+    sentence = wrapped(sentence, 95)
+    figure, (axes,) = panels(f"{subject}: {NOTHING}", verdict, height=2.0 + 0.2 * len(sentence.splitlines()))
     axes.set_axis_off()
     figure.set_label(NOTHING)
-    axes.text(0.0, 0.6, "\n".join(lines), fontsize=11, color=INK, va="center", transform=axes.transAxes)
+    axes.text(0.0, 0.6, sentence, fontsize=11, color=INK, va="center", transform=axes.transAxes)
     return figure
 
 

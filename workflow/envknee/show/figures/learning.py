@@ -1,6 +1,7 @@
 """Mean episode reward of every learning trial: against frames, against wall seconds."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
@@ -14,6 +15,8 @@ from envknee.show.words import STATUS_WORDS, reached
 from envknee.verdict.learning import best_of
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.words.numbers import shown_batch
+
+_point = attrgetter("request.arm", "request.num_envs", "request.horizon", "request.batch_size")
 
 
 class Curve(NamedTuple):
@@ -82,11 +85,6 @@ def _curve(record: Record, rows: Sequence[Row]) -> Curve:
     averages = reward_averages(rows, record.request.target_episodes or 1)
     known = [(row, reward) for row, reward in zip(rows, averages, strict=True) if reward is not None]
     return Curve(record, [row for row, _ in known], [reward for _, reward in known])
-
-
-def _point(record: Record) -> tuple[str, int, int, int | None]:
-    request = record.request
-    return request.arm, request.num_envs, request.horizon, request.batch_size
 
 
 def _learning_title(verdict: Verdict) -> str:

@@ -37,8 +37,9 @@ def draw_phases(evidence: Evidence) -> Figure:
     )  # fmt: skip
     # Leave room for the heights of bars that are cut off, below the name of the series.
     figure.subplots_adjust(top=figure.subplotpars.top - 0.16 / float(figure.get_size_inches()[1]))
+    is_cut = False
     for laws, left, right in zip(shown, grid[::2], grid[1::2], strict=True):
-        _per_frame(left, laws)
+        is_cut |= _per_frame(left, laws)
         _shares(right, laws)
         name = looks[laws.series].label.replace("\n", " ")
         left.set_title(textwrap.shorten(name, 90, placeholder=" …"), loc="left", fontsize=9.5, color=INK, pad=17)
@@ -54,7 +55,7 @@ def draw_phases(evidence: Evidence) -> Figure:
     ]
     if any(_floor(laws) is not None for laws in shown):
         keys.append(canvas.line_key("limit of many num_envs:\nsum of all c", INK, 1.2, linestyle=DASHED))
-    if any(_is_cut(laws) for laws in shown):
+    if is_cut:
         keys.append(canvas.note("numbers above: bars cut off,\nand how high they are"))
     if len(series) > len(shown):
         keys.append(canvas.note(f"not shown: {len(series) - len(shown)} slower series"))
@@ -72,7 +73,8 @@ def _best_fps(laws: PhaseLaws) -> float:
     return max(point.num_envs * laws.horizon * laws.world_size / sum(point.seconds.values()) for point in laws.points)
 
 
-def _per_frame(axes: Axes, laws: PhaseLaws) -> None:
+def _per_frame(axes: Axes, laws: PhaseLaws) -> bool:
+    """Draw microseconds per frame, and return whether any bar is cut off."""
     frames = [point.num_envs * laws.horizon * laws.world_size for point in laws.points]
     bars = [[1e6 * point.seconds[p] / n for p in PHASES] for point, n in zip(laws.points, frames, strict=True)]
     _stack(axes, laws, bars)
@@ -88,11 +90,7 @@ def _per_frame(axes: Axes, laws: PhaseLaws) -> None:
     floor = _floor(laws)
     if floor is not None:
         axes.axhline(floor, color=INK, linewidth=1.2, linestyle=DASHED, zorder=4)
-
-
-def _is_cut(laws: PhaseLaws) -> bool:
-    per_env = [sum(point.seconds.values()) / point.num_envs for point in laws.points]
-    return max(per_env) > 1.06 * CUT * min(per_env)
+    return max(heights) > top
 
 
 def _floor(laws: PhaseLaws) -> float | None:

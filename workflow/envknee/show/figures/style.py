@@ -109,6 +109,6 @@ def dashes_at(place: int) -> Dashes:
     return DASHES[place // len(COLOURS) % len(DASHES)]
 
 
-def wrapped(text: str) -> str:
-    """Return text in lines that fit beside the panels, such as the long name of an arm."""
-    return "\n".join(textwrap.wrap(text, 26))
+def wrapped(text: str, width: int = 26) -> str:
+    """Return text in lines of at most `width` characters: by default, lines that fit beside the panels."""
+    return "\n".join(part for line in text.splitlines() for part in textwrap.wrap(line, width))
