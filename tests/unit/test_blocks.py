@@ -9,7 +9,7 @@ import pytest
 from envknee.ask import enough
 from envknee.ask.ask import ask, ask_again
 from envknee.ask.observations import point_of
-from envknee.record.schema import Record, Request, Shared
+from envknee.record.schema import Request, Shared
 from envknee.run import turns
 from envknee.study import designs, space
 from envknee.study.errors import UserError
@@ -253,19 +253,13 @@ def test_what_a_block_cannot_be_is_said(changes, said):
         study(**changes)
 
 
-def shared(**changes: Any) -> Shared:
-    plain: dict[str, Any] = {
-        "process": "host:1:0", "position": 1, "previous_num_envs": 64, "kept_torch_gb": 0.0, "kept_warp_gb": 0.0,
-        "kept_outside_gb": 0.0, "memory_counts": True,
-    }  # fmt: skip
-    return Shared(**plain | changes)
-
-
-def test_memory_counts_only_where_the_device_was_back_at_its_baseline():
-    def record(counts: bool) -> Record:
-        return a_trial(64, memory_gb=7.0).ended(shared=shared(memory_counts=counts)).record
-
-    assert record(True).memory_peak_gb == 7.0 and record(False).memory_peak_gb is None
+@pytest.mark.parametrize(("counts", "peak_gb"), [(True, 7.0), (False, None)])
+def test_memory_counts_only_where_the_device_was_back_at_its_baseline(counts: bool, peak_gb: float | None):
+    shared = Shared(
+        process="host:1:0", position=1, previous_num_envs=64, kept_torch_gb=0.0, kept_warp_gb=0.0, kept_outside_gb=0.0,
+        memory_counts=counts,
+    )  # fmt: skip
+    assert a_trial(64, memory_gb=7.0).ended(shared=shared).record.memory_peak_gb == peak_gb
 
 
 def test_turns_are_taken_one_after_the_other(tmp_path):

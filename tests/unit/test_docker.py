@@ -50,22 +50,11 @@ def test_of_the_host_an_image_reads_the_named_file_and_nothing_around_it(tmp_pat
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).touch()
     assert enter.shown("~/robots/ant.usda") == home / "robots"  # it may name others beside it
-    for file in (
-        home / "robots/net.pt",
-        home / "ant.usda",
-        tmp_path / "ant.usda",
-        Path("/nothing.usda"),
-        Path("/mnt/x.usda"),
-    ):
-        assert enter.shown(str(file)) == file
+    for name in (f"{home}/robots/net.pt", f"{home}/ant.usda", f"{tmp_path}/ant.usda", "/nothing.usda", "/mnt/x.usda"):
+        assert enter.shown(name) == Path(name)
     (home / "robots/link.usda").symlink_to(home / ".ssh/id_rsa")
-    for refused in (
-        "~/.ssh/id_rsa",
-        "~/robots/link.usda",
-        "~/robots/../.ssh/x.usda",
-        "/etc/shadow",
-        "/proc/self/environ",
-    ):
+    in_home = ("~/.ssh/id_rsa", "~/robots/link.usda", "~/robots/../.ssh/x.usda")
+    for refused in (*in_home, "/etc/shadow", "/proc/self/environ"):
         with pytest.raises(UserError, match="hidden folders and in /etc.*stay out of images"):
             enter.shown(refused)
 

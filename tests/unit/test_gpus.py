@@ -141,10 +141,11 @@ def test_a_mig_instance_is_known_by_its_own_name(monkeypatch: pytest.MonkeyPatch
     assert gpus.visible_uuids() == ["MIG-1b2c"]
 
 
-def nvidia_smi(folder: Path, body: str) -> Path:
-    """Write a program of that name, alone in a folder, and return the folder."""
+def only_nvidia_smi(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str) -> None:
+    """Put a program of that name alone on PATH, and hide no GPU."""
     a_program(folder, "nvidia-smi", body)
-    return folder
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
 DEAD = "echo NVIDIA-SMI has failed because it couldn\\'t communicate with the NVIDIA driver.; exit 9"
@@ -152,8 +153,7 @@ DEAD = "echo NVIDIA-SMI has failed because it couldn\\'t communicate with the NV
 
 def test_a_gpu_that_cannot_be_used_is_not_taken_for_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)  # here this may be a machine with a GPU that works
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setenv("PATH", str(nvidia_smi(tmp_path / "dead", DEAD)))
+    only_nvidia_smi(monkeypatch, tmp_path, DEAD)
     words = "gpus: auto finds no GPU.*ends with status 9.*couldn't communicate with the NVIDIA driver.*say gpus: 0"
     with pytest.raises(UserError, match=words):
         environment.choose_device("auto")
@@ -168,8 +168,7 @@ def test_a_gpu_that_cannot_be_used_is_not_taken_for_a_cpu(tmp_path: Path, monkey
 
 def test_a_launcher_does_not_hide_a_gpu_that_is_lost_from_its_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(gpus, "visible_uuids", list)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setenv("PATH", str(nvidia_smi(tmp_path / "dead", DEAD)))
+    only_nvidia_smi(monkeypatch, tmp_path, DEAD)
     with (
         pytest.raises(UserError, match=r"gpus: auto finds no GPU that CUDA shows.*ends with status 9"),
         gpus.reserved_for("auto"),
@@ -196,6 +195,6 @@ def test_without_a_tool_the_loaded_driver_tells_of_a_gpu(tmp_path: Path, monkeyp
     assert gpus.unseen_gpu(driver) is None
     driver.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module")
     assert gpus.unseen_gpu(driver) == f"NVIDIA's driver is loaded ({driver})"
-    monkeypatch.setenv("PATH", str(nvidia_smi(tmp_path / "slow", "exec /bin/sleep 60")))
+    only_nvidia_smi(monkeypatch, tmp_path, "exec /bin/sleep 60")
     monkeypatch.setattr(gpus, "NVIDIA_SMI_LIMIT_S", 0.2)
     assert "gives no answer" in (gpus.unseen_gpu(driver) or "")

@@ -53,10 +53,10 @@ def test_a_trial_runs_where_it_was_told_to(
             apptainer.check_runtime(runtime, variables, in_docker=in_docker)
 
 
-def test_an_image_is_told_through_the_environment() -> None:
-    this = an_image("0" * 64)
-    assert environment.image_inside({environment.IMAGE: this.model_dump_json()}) == this
-    assert environment.image_inside({}) is None
+def test_an_image_is_told_through_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for image in (an_image("0" * 64), None):
+        monkeypatch.setenv(environment.IMAGE, image.model_dump_json() if image else "")
+        assert environment.observe_from_outside([], {}).image == image
 
 
 def test_of_the_hosts_variables_few_come_in() -> None:

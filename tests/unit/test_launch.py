@@ -147,7 +147,9 @@ def test_rows_and_log_of_an_interrupted_attempt_are_kept(tmp_path):
         if attempt != "second":  # it ended before its first row
             trial.metrics.write_text(attempt, encoding="utf-8")
         launch._set_aside(trial)
+    trial.run.mkdir()  # of a command
     launch._set_aside(trial)
+    (tmp_path / "run.interrupted-4").rmdir()
     assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {
         "metrics.interrupted-1.jsonl": "first", "trial.interrupted-1.log": "first log",
         "trial.interrupted-2.log": "second log",

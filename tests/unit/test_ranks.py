@@ -1,10 +1,10 @@
 """How the ends of several ranks make one, and when a rank is said to hang: pure decisions."""
 
 import pytest
-from envknee.measure.ranks import Heart, one_outcome
+from envknee.measure.ranks import Heart, Ranks, one_outcome
 from envknee.record.schema import Beat, Cost, Outcome, SlurmJob, Status
 from envknee.run import nodes
-from envknee.run.hang_watch import HangWatch, Pulse, hanging
+from envknee.run.hang_watch import HangWatch, Pulse, beats_here, hanging
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.paths import TrialFolder
@@ -12,12 +12,7 @@ from records import a_trial, known
 
 
 def outcome(status: Status = "ok", **changes: object) -> Outcome:
-    fields = {
-        "request_sha256": "r", "metrics_sha256": None, "status": status, "reason": None, "failure": None,
-        "environment": a_trial(16).outcome.environment, "started_unix_s": 0.0, "setup_s": 1.0, "total_s": 5.0, "num_mini_batches": 4,
-        "rollout_gb": 0.5,
-    }  # fmt: skip
-    return Outcome.model_validate(fields | changes)
+    return a_trial(16, status=status).ended(**changes).outcome
 
 
 def test_all_well_is_well_and_rank_0_speaks():
@@ -69,12 +64,13 @@ def test_who_holds_up_the_others_is_named(ranks: list[tuple[str, float, float]],
 
 
 def test_a_heart_writes_process_stage_and_count(tmp_path):
-    heart = Heart(tmp_path / "beat")
+    heart = Heart(Ranks(rank=1, folder=tmp_path))
     for stage in ("environment", "rollout", "rollout"):
         heart.beat(stage)
-    pulse = Pulse(0, (tmp_path / "beat").read_text().strip())
-    assert (pulse.stage, pulse.count) == ("rollout", 3)
-    Heart(None).beat("rollout")  # alone: nothing to write
+    ((rank, beat),) = beats_here(tmp_path).items()
+    pulse = Pulse(rank, beat.text)
+    assert (rank, pulse.stage, pulse.count) == (1, "rollout", 3) and beat.busy_s > 0
+    Heart(Ranks()).beat("rollout")  # alone: nothing to write
 
 
 def test_what_nodes_report_of_their_ranks_is_put_together(tmp_path):

@@ -118,6 +118,13 @@ class Workspace:
         )  # fmt: skip
 
 
+def assert_refused(result: subprocess.CompletedProcess[str], *words: str) -> None:
+    """Check that a command failed with these words, and without a traceback."""
+    assert result.returncode != 0 and "Traceback" not in result.stdout, result.stdout
+    for word in words:
+        assert word in result.stdout, result.stdout
+
+
 def wait_for(condition: Callable[[], bool], timeout_s: float = 300) -> None:
     """Wait until the condition holds; fail when it does not in time."""
     deadline = time.monotonic() + timeout_s
@@ -147,6 +154,17 @@ def trial_processes(folder: Path) -> list[int]:
             if inside and {"envknee.run.process", "envknee.run.foreign"} & {*words}:
                 pids.append(int(process.name))
     return pids
+
+
+def has_rows(trial: TrialFolder) -> bool:
+    """Tell whether a trial that runs has written its first row."""
+    return trial.metrics.exists() and trial.metrics.stat().st_size > 0
+
+
+def started_launcher(trial: TrialFolder, **variables: str) -> "subprocess.Popen[bytes]":
+    """Start the launcher of a trial in a session of its own, with more environment variables."""
+    command = [sys.executable, "-m", "envknee.run.launch", str(trial.root)]
+    return subprocess.Popen(command, env=ENVIRONMENT | variables, start_new_session=True)
 
 
 def ranks_among(pids: Iterable[int]) -> dict[int, psutil.Process]:

@@ -40,9 +40,8 @@ class TensorBoard:
             summary = self.summary(value=[self.summary.Value(tag=names.get(name, f"Loss/{name}"), simple_value=value)])
             self.writer.add_event(self.event(wall_time=time.time(), step=number, summary=summary))
         self.writer.flush()
-        if (
-            given.breaks == "torn"
-        ):  # as tensorboardX writes, 4 kB at a time: in the midst of an event, and the rest later
+        if given.breaks == "torn":
+            # As tensorboardX writes, 4 kB at a time: in the midst of an event, and the rest later.
             (whole,) = Path("logs/whole").iterdir()
             with Path("logs/run/events.out.tfevents.1").open("ab") as log:
                 new = whole.read_bytes()[log.tell() :]

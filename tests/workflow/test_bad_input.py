@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Workspace, wait_for
+from conftest import Workspace, assert_refused, wait_for
 from envknee.machine import environment
 from envknee.record.read import load_records
 from envknee.run import prepare
@@ -18,11 +18,8 @@ from envknee.study.paths import StudyFolder
 from programs import succeeded
 
 
-def assert_refused(result: subprocess.CompletedProcess[str], *words: str) -> None:
-    assert result.returncode != 0
-    assert "Traceback" not in result.stdout, result.stdout
-    for word in words:
-        assert word in result.stdout, result.stdout
+def outcomes_of(folder: StudyFolder, *numbers: int) -> list[bytes]:
+    return [folder.trial(number).outcome.read_bytes() for number in numbers]
 
 
 def test_a_study_that_is_not_legal_stops_before_anything_is_made(workspace: Workspace):
@@ -77,7 +74,7 @@ def test_an_edited_request_is_noticed_by_verify_and_by_the_sweep(a_copy: Workspa
 
 def test_rows_that_a_power_cut_took_are_told_and_only_their_trial_is_measured_again(a_copy: Workspace):
     folder = a_copy.results()
-    path, others = folder.trial(1).metrics, {number: folder.trial(number).outcome.read_bytes() for number in (0, 2, 3)}
+    path, others = folder.trial(1).metrics, outcomes_of(folder, 0, 2, 3)
     torn = path.read_bytes()[:50]
     path.write_bytes(torn)
     read = a_copy.module("limits.verdict", str(folder.root))
@@ -85,7 +82,7 @@ def test_rows_that_a_power_cut_took_are_told_and_only_their_trial_is_measured_ag
     result = succeeded(a_copy.sweep(a_copy.study(), str(folder.trial(1).record.relative_to(a_copy.folder))))
     assert "trials/0001 is measured again: metrics.jsonl is not whole" in result
     assert (folder.trial(1).root / "metrics.interrupted-1.jsonl").read_bytes() == torn
-    assert {number: folder.trial(number).outcome.read_bytes() for number in (0, 2, 3)} == others
+    assert outcomes_of(folder, 0, 2, 3) == others
     assert len(load_records(folder)) == 4
 
 
@@ -130,25 +127,25 @@ def test_a_full_disk_loses_nothing(a_copy: Workspace, small_disk: Path):
     with filler.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
         while True:
             stream.write(b"\0" * 4096)
-    before = {number: folder.trial(number).outcome.read_bytes() for number in range(3)}
+    before = outcomes_of(folder, 0, 1, 2)
     result = a_copy.measure(a_copy.study())
     assert result.returncode != 0
     assert "No space left on device" in result.stdout or "is full" in result.stdout, result.stdout
-    assert {number: folder.trial(number).outcome.read_bytes() for number in range(3)} == before
+    assert outcomes_of(folder, 0, 1, 2) == before
     assert len(load_records(folder)) == 3
 
     filler.unlink()
     succeeded(a_copy.measure(a_copy.study()))
     assert len(load_records(folder)) == 4
-    assert {number: folder.trial(number).outcome.read_bytes() for number in range(3)} == before
+    assert outcomes_of(folder, 0, 1, 2) == before
 
 
 def test_a_results_folder_that_cannot_be_written_says_so(a_copy: Workspace, small_disk: Path):
     folder = without_trial(a_copy, 3, small_disk)
-    before = {number: folder.trial(number).outcome.read_bytes() for number in range(3)}
+    before = outcomes_of(folder, 0, 1, 2)
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     assert_refused(a_copy.sweep(a_copy.study()), "results/tiny cannot be written to", "Make it writable")
-    assert {number: folder.trial(number).outcome.read_bytes() for number in range(3)} == before
+    assert outcomes_of(folder, 0, 1, 2) == before
 
 
 def test_a_sweep_that_ends_without_a_planned_trial_fails_and_names_it(a_copy: Workspace):

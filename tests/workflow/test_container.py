@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, trial_processes, wait_for, wait_until_none
+from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, assert_refused, trial_processes, wait_for, wait_until_none
 from envknee.measure import ranks
 from envknee.record.read import read_rows
 from envknee.record.schema import Environment, Outcome, Record
@@ -399,8 +399,8 @@ def test_a_sweep_runs_its_trials_with_podman(podman: str, workspace: Workspace) 
         check=True,
     ).stdout.strip()  # fmt: skip
     assert (image.sif_sha256, image.content_sha256) == (None, named)
-    missing = workspace.sweep(workspace.study(study="other", runtime="docker", image="no-such-image"), "-n")
-    assert missing.returncode != 0 and "image 'no-such-image' is not there" in missing.stdout
+    missing = workspace.study(study="other", runtime="docker", image="no-such-image")
+    assert_refused(workspace.sweep(missing, "-n"), "image 'no-such-image' is not there")
 
 
 @pytest.mark.timeout(1800)
@@ -463,19 +463,17 @@ def test_without_apptainer_a_sweep_says_so_before_it_starts(workspace: Workspace
     monkeypatch.setitem(ENVIRONMENT, "PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
     if shutil.which("apptainer", path=ENVIRONMENT["PATH"]):
         pytest.skip("apptainer is where everything is")
-    done = workspace.sweep(workspace.study(runtime="apptainer"), "-n")
-    assert done.returncode != 0 and "no apptainer on PATH. Install Apptainer" in done.stdout
+    study = workspace.study(runtime="apptainer")
+    assert_refused(workspace.sweep(study, "-n"), "no apptainer on PATH. Install Apptainer")
     assert not workspace.results().root.exists()
 
 
 @needs_apptainer
 def test_an_image_that_is_missing_or_broken_is_named(workspace: Workspace) -> None:
     study = workspace.study(runtime="apptainer", image="no.sif")
-    done = workspace.sweep(study, "-n")
-    assert done.returncode != 0 and "no.sif is not there" in done.stdout and "containers/build.sh" in done.stdout
+    assert_refused(workspace.sweep(study, "-n"), "no.sif is not there", "containers/build.sh")
     (workspace.folder / "no.sif").write_text("not an image")
-    done = workspace.sweep(study, "-n")
-    assert done.returncode != 0 and "Is the file a whole image?" in done.stdout
+    assert_refused(workspace.sweep(study, "-n"), "Is the file a whole image?")
 
 
 @needs_apptainer
@@ -484,10 +482,9 @@ def test_an_image_of_a_commit_with_other_packages_is_refused_before_anything_sta
     (workspace.folder / "old.def").write_text(f"Bootstrap: scratch\n\n%labels\n    {labels}\n")
     built = workspace.run(["apptainer", "build", "old.sif", "old.def"], timeout_s=60)
     assert built.returncode == 0, built.stdout
-    done = workspace.sweep(workspace.study(runtime="apptainer", image="old.sif"), "-n")
-    assert done.returncode != 0
-    assert "old.sif was built from other lock files (000000000000, commit abcdef)" in done.stdout
-    assert "containers/build.sh" in done.stdout and not workspace.results().root.exists()
+    words = "old.sif was built from other lock files (000000000000, commit abcdef)", "containers/build.sh"
+    assert_refused(workspace.sweep(workspace.study(runtime="apptainer", image="old.sif"), "-n"), *words)
+    assert not workspace.results().root.exists()
 
 
 # --- What cannot be built here -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, NO_GRADIENTS, ROOT, Workspace
+from conftest import ENVIRONMENT, NO_GRADIENTS, ROOT, Workspace, assert_refused
 from envknee.ask import ask
 from envknee.record.read import load_records, read_rows
 from envknee.record.schema import Record
@@ -43,6 +43,8 @@ env: {SEED: "{seed}"}
 rows: {source: jsonl, path: log.jsonl, step: frames, time_name: time, names: {fps: train/fps, reward: train/reward}}
 """
 
+KNEE = ["knee", "--gpus", "0"]
+
 WITHOUT = """\
 import sys
 class Without:
@@ -53,15 +55,13 @@ sys.meta_path.insert(0, Without())
 """
 
 
-def knee(
-    python: Path | str, folder: Path, *arguments: str, timeout_s: float = 1100
-) -> "subprocess.CompletedProcess[str]":
+def envknee(python: Path | str, folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     variables = {key: value for key, value in ENVIRONMENT.items() if key != "PYTHONPATH"}
     if Path(python) == Path(sys.executable):
         variables["PYTHONPATH"] = ENVIRONMENT["PYTHONPATH"]
     return subprocess.run(
-        [str(python), "-m", "envknee", "knee", "--gpus", "0", *arguments],
-        cwd=folder, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s, check=False,
+        [str(python), "-m", "envknee", *arguments],
+        cwd=folder, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1100, check=False,
     )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
         [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--no-build-isolation", "-w", str(tmp_path / "wheel")],
         text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False,
     )  # fmt: skip
-    assert built.returncode == 0, built.stdout
+    succeeded(built)
     (wheel,) = (tmp_path / "wheel").glob("envknee-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     project = "Snakefile", "workflow/rules/sweep.smk", "workflow/profiles/default/config.yaml"
@@ -97,17 +97,15 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
     (site / "borrowed.pth").write_text(f"{own}\nimport without\n", encoding="utf-8")
     (tmp_path / "fake.yaml").write_text(FAKE_PRESET, encoding="utf-8")
     command = ["--num-envs", "8..64", "--preset", "fake.yaml", "--repeats", "2", "--iterations", "3", "--name", "fake"]
-    arguments = [*command, "--", sys.executable, str(ROOT / "tests/workflow/fake_trainer.py")]
-    result = succeeded(knee(python, tmp_path, *arguments))
+    arguments = [*KNEE, *command, "--", sys.executable, str(ROOT / "tests/workflow/fake_trainer.py")]
+    result = succeeded(envknee(python, tmp_path, *arguments))
     folder = StudyFolder(tmp_path / "results/fake")
     assert_whole(folder, result, ["ok"] * 6 + ["oom"] * 2)
-    where = subprocess.run(
-        [str(python), "-m", "envknee", "replay", "--verify", str(folder.root)], cwd=tmp_path, text=True, timeout=300,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, env={**os.environ, "PYTHONPATH": ""},
-    )  # fmt: skip
-    assert "8 requests recomputed, all identical" in where.stdout, where.stdout
-    other = knee(python, tmp_path, *[word if word != "8..64" else "8..32" for word in arguments])
-    assert other.returncode == 2 and "holds another study of that name" in other.stdout, other.stdout
+    verified = envknee(python, tmp_path, "replay", "--verify", str(folder.root))
+    assert "8 requests recomputed, all identical" in verified.stdout, verified.stdout
+    other = envknee(python, tmp_path, *[word if word != "8..64" else "8..32" for word in arguments])
+    assert other.returncode == 2
+    assert_refused(other, "holds another study of that name")
 
 
 def of_isaac_lab(folder: Path, preset: str, own_command: list[str], iterations: int = 3) -> tuple[Record, TrialFolder]:
@@ -172,13 +170,11 @@ def test_a_real_program_is_swept_to_a_verdict(name: str, command: list[str], opt
         pytest.skip(
             f"no virtual environment with {name} (tests/workflow/foreign.sh FOLDER makes it; ENVKNEE_FOREIGN=FOLDER names it)"
         )
-    result = knee(
-        sys.executable, tmp_path, "--num-envs", "2..8", "--preset", name, "--repeats", "2", "--iterations", "2", "--name", "real",
-        *options, "--", str(python), *command,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stdout
+    sizes = ["--num-envs", "2..8", "--repeats", "2", "--iterations", "2", *options]
+    words = [*KNEE, *sizes, "--preset", name, "--name", "real", "--", str(python), *command]
+    result = succeeded(envknee(sys.executable, tmp_path, *words))
     folder = StudyFolder(tmp_path / "results/real")
-    assert_whole(folder, result.stdout, ["ok"] * 6)
+    assert_whole(folder, result, ["ok"] * 6)
     for record in load_records(folder):
         assert record.outcome.environment is not None and record.outcome.environment.packages
         assert record.fps_total is not None and record.fps_total.iterations == 2

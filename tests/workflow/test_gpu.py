@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from conftest import ENVIRONMENT, a_trial, trial_processes, wait_for
+from conftest import a_trial, has_rows, started_launcher, trial_processes, wait_for
 from envknee.after import repeats
 from envknee.machine import environment
 from envknee.machine.nvml import Gpu
@@ -271,9 +271,7 @@ def test_memory_that_runs_out_on_one_rank_is_a_result_for_all(tmp_path):
 def test_trials_side_by_side_are_on_different_gpus(tmp_path):
     # Each in a launcher of its own, as a sweep starts them: a launcher ends all processes that its trial has left.
     trials = [a_trial(tmp_path / name, **POINT, iterations=3) for name in ("one", "other")]
-    command = [sys.executable, "-m", "envknee.run.launch"]
-    launchers = [subprocess.Popen([*command, str(trial.root)], env=ENVIRONMENT) for trial in trials]
-    assert [launcher.wait() for launcher in launchers] == [0, 0]
+    assert [launcher.wait() for launcher in [*map(started_launcher, trials)]] == [0, 0]
     records = [load_record(trial) for trial in trials]
     devices = [record.outcome.environment.device.uuid for record in records if record.outcome.environment]
     assert len(set(devices)) == 2
@@ -297,7 +295,7 @@ def test_a_rank_that_hangs_on_a_gpu_leaves_both_clean(tmp_path):
     before_gb = [gpu.used_gb() for gpu in memory if gpu]
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(launch.launch, trial)
-        wait_for(lambda: future.done() or (trial.metrics.exists() and trial.metrics.stat().st_size > 0))
+        wait_for(lambda: future.done() or has_rows(trial))
         ranks = [psutil.Process(pid) for pid in trial_processes(Path.cwd())]
         (second,) = (rank for rank in ranks if str(trial.root) in rank.cmdline() and rank.environ().get("RANK") == "1")
         second.suspend()

@@ -3,8 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import ENVIRONMENT, wait_for
+from conftest import has_rows, started_launcher, wait_for
 from envknee.record.read import read_rows
 from envknee.run import launch
 from envknee.study.errors import UserError
@@ -111,14 +109,10 @@ def test_a_simulation_that_breaks_in_a_collector_is_a_result(tmp_path, mark):
 
 def test_nothing_listens_elsewhere_and_nothing_outlives_a_killed_launcher(tmp_path, mark):
     trial = a_gathering(tmp_path / "trial", iterations=100_000, cpu_ranks=1, **STATE_TASK)
-    launcher = subprocess.Popen(
-        [sys.executable, "-m", "envknee.run.launch", str(trial.root)],
-        env=ENVIRONMENT | {MARK: mark},
-        start_new_session=True,
-    )
+    launcher = started_launcher(trial, **{MARK: mark})
     folders: set[str] = set()
     try:
-        wait_for(lambda: trial.metrics.exists() and bool(read_rows_so_far(trial)), timeout_s=240)
+        wait_for(lambda: has_rows(trial), timeout_s=240)
         running = marked(mark)
         assert {"raylet", "gcs_server"} <= {process.name() for process in running}
         folders |= {process.environ()["RAY_TMPDIR"] for process in running if process.name() == "raylet"}
@@ -135,11 +129,6 @@ def test_nothing_listens_elsewhere_and_nothing_outlives_a_killed_launcher(tmp_pa
     wait_for(lambda: not marked(mark), timeout_s=30)
     for folder in folders:  # a launcher that is killed cannot take it away
         shutil.rmtree(folder)
-
-
-def read_rows_so_far(trial: TrialFolder) -> list[str]:
-    """Return the whole lines of a trial that still runs."""
-    return trial.metrics.read_text(encoding="utf-8").split("\n")[:-1]
 
 
 def test_what_collectors_cannot_do_is_refused(tmp_path, monkeypatch):

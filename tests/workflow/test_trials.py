@@ -24,17 +24,16 @@ from envknee.study.files import read_model
 from envknee.study.load import parse_study
 from envknee.trainers.common import metered
 from records import known
+from trained import a_learning_trial
 
 
 def test_memory_that_runs_out_is_a_result(tmp_path):
     # 64 environments x 2^22 steps x 24 x 24 x 6 floats: 3.7 TB for the rollout, which no host has.
     record = quick.launch(a_trial(tmp_path / "oom", num_envs=64, horizon=2**22, batch_size=2**22))
-    assert record.outcome.status == "oom"
-    assert record.outcome.failure is not None and record.outcome.failure.tensor == "learner"
-    assert record.outcome.failure.requested_gb == pytest.approx(64 * 2**22 * 24 * 24 * 6 * 4 / 1e9)
-    assert record.outcome.reason is not None and "memory ran out" in record.outcome.reason
-    assert record.outcome.memory_map is not None and record.outcome.memory_map.static_gb > 0.2
-    assert record.outcome.environment is not None
+    outcome, failure = record.outcome, known(record.outcome.failure)
+    assert (outcome.status, failure.tensor) == ("oom", "learner") and "memory ran out" in known(outcome.reason)
+    assert failure.requested_gb == pytest.approx(64 * 2**22 * 24 * 24 * 6 * 4 / 1e9)
+    assert known(outcome.memory_map).static_gb > 0.2 and outcome.environment is not None
     assert record.fps_total is None and record.memory_peak_gb is None
     assert not (tmp_path / "oom" / "frames.png").exists()
 
@@ -59,10 +58,9 @@ def test_rows_outcome_and_record_are_on_the_disk_in_that_order(tmp_path):
 def test_a_cap_makes_the_device_as_small_as_that(tmp_path):
     free = quick.launch(a_trial(tmp_path / "free"))
     cap_gb = 0.9 * free.memory_peak_gb  # the same trial does not fit
-    capped = quick.launch(a_trial(tmp_path / "capped", memory={"memory_cap_gb": cap_gb}))
-    assert capped.outcome.status == "oom"
-    assert capped.outcome.reason is not None and f"memory_cap_gb is {cap_gb:g}" in capped.outcome.reason
-    assert capped.outcome.environment is not None and capped.outcome.environment.device.memory_gb == cap_gb
+    capped = quick.launch(a_trial(tmp_path / "capped", memory={"memory_cap_gb": cap_gb})).outcome
+    assert capped.status == "oom" and f"memory_cap_gb is {cap_gb:g}" in known(capped.reason)
+    assert known(capped.environment).device.memory_gb == cap_gb
     wide = quick.launch(a_trial(tmp_path / "wide", memory={"memory_cap_gb": 1.2 * free.memory_peak_gb}))
     assert wide.outcome.status == "ok"
 
@@ -71,28 +69,25 @@ def test_memory_that_runs_out_while_learning_is_answered_with_smaller_parts(tmp_
     # bfloat16 as well: both options reach the learner. On this host nothing runs out, so nothing is split.
     trial = a_trial(tmp_path / "retry", memory={"on_oom": "retry_accumulate", "mixed_precision": True}, iterations=2)
     record = quick.launch(trial)
-    assert record.outcome.status == "ok"
-    assert record.outcome.micro_batches is None
+    assert (record.outcome.status, record.outcome.micro_batches) == ("ok", None)
 
 
 def test_a_network_that_breaks_is_a_result_with_its_place(tmp_path):
     trial = a_trial(tmp_path / "nan", iterations=5, overrides=camera(24) | {"agent.algorithm.learning_rate": 1e30})
-    record = quick.launch(trial)
-    assert record.outcome.status in ("nan", "diverged")
-    assert record.outcome.failure is not None
-    assert record.outcome.failure.iteration is not None and record.outcome.failure.tensor is not None
-    assert record.outcome.failure.tensor in (record.outcome.reason or "")
-    if record.outcome.failure.dump:
-        with numpy.load(trial.root / record.outcome.failure.dump) as dump:
-            assert dump["env_indices"].tolist() == record.outcome.failure.env_indices
+    outcome = quick.launch(trial).outcome
+    failure = known(outcome.failure)
+    assert outcome.status in ("nan", "diverged")
+    assert failure.iteration is not None and known(failure.tensor) in known(outcome.reason)
+    if failure.dump:
+        with numpy.load(trial.root / failure.dump) as dump:
+            assert dump["env_indices"].tolist() == failure.env_indices
 
 
 def test_a_camera_that_renders_nothing_new_is_no_result(tmp_path):
     wrong = {"env.scene.tiled_camera.update_period": 1000.0}
     record = quick.launch(a_trial(tmp_path / "trial", num_envs=8, horizon=8, overrides=camera(24) | wrong))
-    assert record.outcome.status == "invalid"
-    assert "no pixel of policy changed in a rollout of 8 steps" in (record.outcome.reason or "")
-    assert record.outcome.failure is not None and record.outcome.failure.tensor == "simulation"
+    assert (record.outcome.status, known(record.outcome.failure).tensor) == ("invalid", "simulation")
+    assert "no pixel of policy changed in a rollout of 8 steps" in known(record.outcome.reason)
     assert record.fps_total is not None, "what was measured is kept"
 
 
@@ -127,27 +122,20 @@ def test_a_trial_over_its_limit_is_stopped_and_recorded(tmp_path):
 
 @pytest.mark.parametrize("lazy", [True, False])  # False: cameras render whether somebody looks or not, all at once
 def test_the_phases_of_a_real_iteration_add_up(tmp_path, lazy):
-    overrides = camera(32) | {"env.scene.lazy_sensor_update": lazy}
-    trial = a_trial(
-        tmp_path / "phases",
-        num_envs=64,
-        horizon=8,
-        batch_size=128,
-        iterations=3,
-        warmup_iterations=1,
-        overrides=overrides,
-    )
+    sizes = {"num_envs": 64, "horizon": 8, "batch_size": 128, "iterations": 3, "warmup_iterations": 1}
+    trial = a_trial(tmp_path / "phases", **sizes, overrides=camera(32) | {"env.scene.lazy_sensor_update": lazy})
     record = quick.launch(trial)
-    assert record.phases_s is not None and record.outcome.startup_s is not None
-    assert min(spread.median for spread in record.phases_s.values()) > 0  # physics, render, ... : none is missing
-    assert record.phases_s["render"].median > record.phases_s["storage"].median
+    phases_s = known(record.phases_s)
+    assert min(spread.median for spread in phases_s.values()) > 0  # physics, render, ... : none is missing
+    assert phases_s["render"].median > phases_s["storage"].median
     for row in read_rows(trial):
         assert sum(known(row.phases_s).values()) == pytest.approx(row.iteration_s, rel=0.03)
         assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
-    assert record.outcome.setup_s == pytest.approx(sum(record.outcome.startup_s.model_dump().values()))
+    setup_s = known(record.outcome.setup_s)
+    assert setup_s == pytest.approx(sum(known(record.outcome.startup_s).model_dump().values()))
     # The first iteration's first step belongs to the start.
     later_s = sum(row.iteration_s or 0.0 for row in read_rows(trial)[1:])
-    assert record.outcome.setup_s is not None and record.outcome.setup_s + later_s < record.outcome.total_s
+    assert setup_s + later_s < record.outcome.total_s
 
 
 def test_phases_can_be_left_out(tmp_path):
@@ -156,17 +144,7 @@ def test_phases_can_be_left_out(tmp_path):
 
 
 def test_learning_ends_at_the_target(tmp_path):
-    # Episodes of 12 steps and a target below anything: reached with the first whole episodes.
-    trial = a_trial(
-        tmp_path / "learning",
-        kind="learning",
-        horizon=8,
-        iterations=None,
-        target_reward=-100.0,
-        target_episodes=4,
-        budget_s=60.0,
-        overrides=camera(24, episode_length_s=0.2),
-    )
+    trial = a_trial(tmp_path / "learning", **a_learning_trial(24, deterministic=False, staggered=None))
     record = quick.launch(trial)
     assert record.outcome.status == "target_reached"
     assert record.seconds_to_target == record.train_s > 0
@@ -210,10 +188,9 @@ def test_the_manager_based_task_runs_with_an_asset_from_a_server(tmp_path, monke
 def test_a_trial_that_breaks_leaves_no_record_and_says_why(tmp_path):
     # A network without a layer's units: PyTorch raises, and that is nobody's result.
     trial = a_trial(tmp_path / "broken", overrides={"agent.actor.hidden_dims": [-8]})
-    with pytest.raises(UserError, match="(?s)ended without a result.*negative dimension") as error:
+    last = rf"{re.escape(str(trial.log))}.*negative dimension.*look at what the study overrides .*hidden_dims: \[-8\]"
+    with pytest.raises(UserError, match=f"(?s)ended without a result.*{last}"):
         quick.launch(trial)
-    assert str(trial.log) in str(error.value)
-    assert "look at what the study overrides" in str(error.value) and "hidden_dims: [-8]" in str(error.value)
     assert not trial.record.exists() and not trial.outcome.exists()
 
 
@@ -222,10 +199,9 @@ def test_images_that_are_too_small_for_a_network_are_a_sentence(tmp_path, traine
     if trainer != "rsl_rl":
         pytest.importorskip(trainer)
     trial = a_trial(tmp_path / "small", trainer=trainer, overrides=camera(pixels))
-    with pytest.raises(UserError) as error:
+    words = rf"without a result\. trainer: {trainer}: images are too small .*Make them larger \(task\.overrides"
+    with pytest.raises(UserError, match=words):
         quick.launch(trial)
-    assert f"without a result. trainer: {trainer}: images are too small" in str(error.value)
-    assert "Make them larger (task.overrides" in str(error.value)
     assert not trial.record.exists() and not trial.outcome.exists()
 
 

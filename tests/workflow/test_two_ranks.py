@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import ENVIRONMENT, a_trial, camera, ranks_among, wait_for
+from conftest import ENVIRONMENT, a_trial, camera, has_rows, ranks_among, started_launcher, wait_for
 from envknee.record.read import load_record, read_rows
 from envknee.record.schema import Record
 from envknee.run import block, launch
@@ -57,10 +55,8 @@ def test_two_ranks_are_one_trial(together: tuple[TrialFolder, Record]):
     trial, record = together
     assert (record.outcome.status, record.world_size, record.num_envs_total) == ("ok", 2, 8)
     assert record.num_mini_batches == 2 * 4 * 4 // 8
-    rows = read_rows(trial)
-    assert [row.frames for row in rows] == [32, 64, 96, 128]
-    assert record.frames == 128
-    assert record == load_record(trial)
+    assert [row.frames for row in read_rows(trial)] == [32, 64, 96, 128]
+    assert record == load_record(trial) and record.frames == 128
 
 
 def test_each_ranks_figures_are_there_and_the_slowest_sets_the_pace(together: tuple[TrialFolder, Record]):
@@ -85,11 +81,15 @@ def test_each_ranks_figures_are_there_and_the_slowest_sets_the_pace(together: tu
     assert all(result.startup_s is not None and result.memory_map is not None for result in results)
 
 
+def seeds_of(trial: TrialFolder) -> set[str]:
+    """Return the seeds that the ranks of a trial printed."""
+    lines = trial.log.read_text(encoding="utf-8").splitlines()
+    return {line.split()[-1] for line in lines if "Environment seed" in line}
+
+
 def test_ranks_simulate_different_episodes_and_learn_the_same_network(together: tuple[TrialFolder, Record]):
-    log = together[0].log.read_text(encoding="utf-8")
-    seeds = sorted({line.split()[-1] for line in log.splitlines() if "Environment seed" in line})
-    assert seeds == ["7", "8"]
-    assert "Synchronizing parameters for rank 1" in log
+    assert seeds_of(together[0]) == {"7", "8"}
+    assert "Synchronizing parameters for rank 1" in together[0].log.read_text(encoding="utf-8")
 
 
 def test_ranks_that_do_not_share_their_gradients_make_no_result(of_a_block: dict[str, tuple[TrialFolder, Record]]):
@@ -117,8 +117,7 @@ def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory_or_is_to_be
         trial, record = of_a_block[name]
         assert record == load_record(trial) and len(read_rows(trial)) == 3
         assert record.outcome.ranks is not None and [rank.rank for rank in record.outcome.ranks] == [0, 1]
-        seeds = {line.split()[-1] for line in trial.log.read_text().splitlines() if "Environment seed" in line}
-        assert seeds == {"7", "8"}, "each trial's log holds what both of its ranks print"
+        assert seeds_of(trial) == {"7", "8"}, "each trial's log holds what both of its ranks print"
 
 
 @contextmanager
@@ -128,7 +127,7 @@ def endless(
     """Launch a trial that does not end by itself; give its future record and the process of each rank."""
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(launch.launch, trial, None, measure)
-        wait_for(lambda: future.done() or (trial.metrics.exists() and trial.metrics.stat().st_size > 0))
+        wait_for(lambda: future.done() or has_rows(trial))
         ranks = ranks_among(child.pid for child in psutil.Process().children(recursive=True))
         try:
             yield future, ranks
@@ -171,8 +170,8 @@ def test_a_rank_of_a_block_that_hangs_ends_all_within_a_minute_and_is_named(tmp_
 
 def test_a_launcher_that_is_killed_leaves_no_rank_behind(tmp_path):
     trial = a_trial(tmp_path / "endless", **TWO, iterations=10**6)
-    with subprocess.Popen([sys.executable, "-m", "envknee.run.launch", str(trial.root)], env=ENVIRONMENT) as launcher:
-        wait_for(lambda: trial.metrics.exists() and trial.metrics.stat().st_size > 0)
+    with started_launcher(trial) as launcher:
+        wait_for(lambda: has_rows(trial))
         processes = psutil.Process(launcher.pid).children(recursive=True)
         launcher.kill()
     assert len(processes) == 3
@@ -183,7 +182,7 @@ def test_a_launcher_that_is_killed_leaves_no_rank_behind(tmp_path):
 @pytest.mark.parametrize(("ranks", "processes"), [(1, 1), (2, 3)])
 def test_a_launcher_that_is_killed_while_they_are_imported_leaves_none_behind(tmp_path, ranks, processes):
     trial = a_trial(tmp_path / "endless", **TWO | {"cpu_ranks": ranks}, iterations=10**6)
-    with subprocess.Popen([sys.executable, "-m", "envknee.run.launch", str(trial.root)], env=ENVIRONMENT) as launcher:
+    with started_launcher(trial) as launcher:
         parent = psutil.Process(launcher.pid)
         wait_for(lambda: len(parent.children(recursive=True)) >= processes)
         started = parent.children(recursive=True)

@@ -4,6 +4,7 @@ Input: /proc/self/cgroup, /sys/fs/cgroup. A SLURM job, a systemd scope and a con
 the machine's memory. Upstream: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
 
+import re
 from pathlib import Path
 
 ROOT = Path("/")
@@ -15,7 +16,7 @@ NO_LIMIT_BYTES = 1 << 62
 def memory_limit_bytes(root: Path = ROOT) -> int | None:
     """Return the smallest limit of this group and its parents, in bytes; None without a limit. `root` is /."""
     limits = [_read(group / name) for group in _groups(root) for name in ("memory.max", "memory.limit_in_bytes")]
-    numbers = [int(text) for text in limits if text is not None and text.strip() != "max"]
+    numbers = [int(text) for text in limits if text.strip() not in ("", "max")]
     return min((number for number in numbers if number < NO_LIMIT_BYTES), default=None)
 
 
@@ -26,8 +27,8 @@ def oom_kills(root: Path = ROOT, anywhere: bool = False) -> int:
     """
     groups = [] if anywhere else _groups(root)
     files = [group / name for group in groups for name in ("memory.events", "memory.oom_control")]
-    counts = (_oom_kill_of(_read(file)) for file in (*files, root / "proc/vmstat"))
-    return next((count for count in counts if count is not None), 0)
+    counts = (re.search(r"^oom_kill (\d+)", _read(file), re.MULTILINE) for file in (*files, root / "proc/vmstat"))
+    return next((int(count[1]) for count in counts if count), 0)
 
 
 def _groups(root: Path) -> list[Path]:
@@ -36,7 +37,7 @@ def _groups(root: Path) -> list[Path]:
     In a container, /proc may name a path that does not exist: the container's group is often mounted at the top.
     """
     folders = []
-    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
+    for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
             top = root / "sys/fs/cgroup"
@@ -49,13 +50,8 @@ def _groups(root: Path) -> list[Path]:
     return folders
 
 
-def _read(path: Path) -> str | None:
+def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii")
     except OSError:
-        return None  # another version of control groups, or none
-
-
-def _oom_kill_of(text: str | None) -> int | None:
-    counts = [int(line.split()[1]) for line in (text or "").splitlines() if line.startswith("oom_kill ")]
-    return counts[0] if counts else None
+        return ""  # another version of control groups, or none

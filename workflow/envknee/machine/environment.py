@@ -143,7 +143,7 @@ def _environment(device: Device, threads: int, packages: Mapping[str, str]) -> E
         git_dirty=dirty,
         git_branch=branch,
         host_memory_gb=_host_memory_bytes() / 1e9,
-        image=image_inside(os.environ),
+        image=Image.model_validate_json(image) if (image := os.environ.get(IMAGE)) else None,
     )
 
 
@@ -170,12 +170,6 @@ def commit_for_inside() -> dict[str, str]:
     """Return `COMMIT` for processes without git; empty without a commit."""
     commit, dirty, _ = git_state()
     return {COMMIT: f"{commit}-dirty" if dirty else commit} if commit else {}
-
-
-def image_inside(variables: Mapping[str, str]) -> Image | None:
-    """Return the image of this process by the launcher's variable, or None on the host. Pure."""
-    text = variables.get(IMAGE)
-    return Image.model_validate_json(text) if text else None
 
 
 def _gpu_by_nvml(gpu: Gpu) -> Device:
@@ -215,7 +209,5 @@ def _host_memory_bytes() -> int:
 
 
 def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -21,6 +21,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -126,10 +127,8 @@ def reserved(count: int, uuids: list[str], folder: Path | None = None) -> Iterat
     is_told = False
     while True:
         with ExitStack() as held:
-            taken = []
-            for name in uuids:
-                if len(taken) < count and _try_lock(folder / f"envknee-{name}.lock", held):
-                    taken.append(name)
+            locked = (name for name in uuids if _try_lock(folder / f"envknee-{name}.lock", held))
+            taken = list(islice(locked, count))
             if len(taken) == count:
                 yield taken
                 return

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,9 +74,8 @@ class Gpu:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         named = visible[index] if index < len(visible) else ""
         names = [named] if named.startswith("MIG-") else [f"GPU-{cuda_uuid}", f"MIG-{cuda_uuid}"]
-        for name in names:
-            with suppress(pynvml.NVMLError):
-                return Gpu(name, pynvml.nvmlDeviceGetHandleByUUID(name.encode()))
+        if gpu := next(filter(None, map(Gpu.named, names)), None):
+            return gpu
         raise UserError(
             f"NVML knows no GPU {' or '.join(names)}, which CUDA uses. Is the driver's library of another version?"
         )

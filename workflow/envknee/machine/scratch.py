@@ -14,12 +14,15 @@ ROOM_BYTES = 100_000_000
 """Trials write little there: lock files, meeting points of ranks, compilers' temporary files."""
 
 
-def scratch_folder(named: str) -> Path:
-    """Return the folder for temporary files, which is made if missing.
+def use_told() -> None:
+    """Use the folder in ENVKNEE_SCRATCH for temporary files of this process and its children. It is made if missing.
 
     Raises:
         UserError: when a variable in it is not set, or the folder is full or cannot be written to.
     """
+    named = os.environ.get(TOLD)
+    if not named:
+        return
     expanded = os.path.expandvars(named)
     if "$" in expanded:
         raise UserError(
@@ -41,13 +44,5 @@ def scratch_folder(named: str) -> Path:
             f"scratch {folder} has {free / 1e6:.0f} MB free on this node, and at least {ROOM_BYTES / 1e6:.0f} were expected."
             " Make room there, or name another folder in `scratch:` of the site"
         )
-    return folder
-
-
-def use_told() -> None:
-    """Use the folder in ENVKNEE_SCRATCH for temporary files of this process and its children. Raises as `scratch_folder`."""
-    named = os.environ.get(TOLD)
-    if named:
-        folder = scratch_folder(named)
-        os.environ["TMPDIR"] = str(folder)
-        tempfile.tempdir = str(folder)
+    os.environ["TMPDIR"] = str(folder)
+    tempfile.tempdir = str(folder)

@@ -7,6 +7,7 @@ Knows torch, and nothing of Isaac Lab.
 
 import sys
 from collections.abc import Callable, Mapping
+from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -50,11 +51,10 @@ def leave(
 def contact_sheets(cameras: Mapping[str, torch.Tensor]) -> Image.Image:
     """Return the sheets of all cameras in one picture, one below the other."""
     sheets = [contact_sheet(rollout) for rollout in cameras.values()]
-    whole = Image.new("RGB", (max(sheet.width for sheet in sheets), sum(sheet.height for sheet in sheets)))
-    down = 0
-    for sheet in sheets:
-        whole.paste(sheet, (0, down))
-        down += sheet.height
+    *tops, height = accumulate((sheet.height for sheet in sheets), initial=0)
+    whole = Image.new("RGB", (max(sheet.width for sheet in sheets), height))
+    for sheet, top in zip(sheets, tops, strict=True):
+        whole.paste(sheet, (0, top))
     return whole
 
 

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,7 +22,7 @@ from envknee.measure.episodes import Episodes
 from envknee.measure.load import LoadWatch
 from envknee.measure.memory import MemoryWatch
 from envknee.measure.phases import Timeline
-from envknee.measure.ranks import ALONE, Heart, Ranks, beat_file
+from envknee.measure.ranks import ALONE, Heart, Ranks
 from envknee.measure.rows import Collected, Part, end_of_learning, is_known_within, parts_of_collectors, whole_row
 from envknee.measure.watch import NEVER, Watch
 from envknee.record.schema import Failure, Load, MemoryUse, Pipeline, RankResult, RankRow, Request, Row, StartUp
@@ -105,7 +106,7 @@ class Meter:
         self.at_release: list[Callable[[], None]] = []
         """Functions that free the trial's objects, called by `release`."""
         self.ranks = ranks
-        self._heart = Heart(None if ranks.folder is None else beat_file(ranks.folder, ranks.rank))
+        self._heart = Heart(ranks)
         self._load = LoadWatch(gpu, is_alone=ranks.world_size == 1)
         self._on_first_step = on_first_step
         self._stream = trial.metrics.open("a", encoding="utf-8") if ranks.rank == 0 and writes else None
@@ -442,7 +443,7 @@ class Meter:
             broken = diagnosis.broken_image(self.rollout_observations, self._newest, self._steps)
         if broken is None and images and self.learned_from:
             broken = diagnosis.broken_image(self.learned_from, {}, self.request.horizon)
-            iteration, seen = iteration - 1, self._learned_from_at
+            iteration, seen = iteration - 1, partial(_stored_after, self.learned_from)
         if broken is None:
             return
         rank = self.ranks.rank
@@ -465,13 +466,7 @@ class Meter:
             return {}  # the step did not end
         if step == self._steps - 1:
             return self._newest
-        return {f"observations/{group}": kept[step + 1] for group, kept in self.rollout_observations.items()}
-
-    def _learned_from_at(self, step: int) -> dict[str, torch.Tensor]:
-        """Return the observations after step `step` of the rollout that was learned from; those after its last step are not stored."""
-        return {
-            f"observations/{group}": kept[step + 1] for group, kept in self.learned_from.items() if step + 1 < len(kept)
-        }
+        return _stored_after(self.rollout_observations, step)
 
     def _end_if_broken(self, name: str, value: float, symptom: str = "") -> None:
         """End the trial if a loss or a parameter is broken: see `diagnosis.of_value`."""
@@ -486,3 +481,8 @@ class Meter:
         """Return the end of a broken trial."""
         drill = f"{self.request.inject.warning}: " if self.request.inject else ""
         return TrialDone(status, drill + reason, failure)
+
+
+def _stored_after(rollout: Mapping[str, torch.Tensor], step: int) -> dict[str, torch.Tensor]:
+    """Return the observations after a step of a stored rollout. Those after its last step are not stored."""
+    return {f"observations/{group}": kept[step + 1] for group, kept in rollout.items() if step + 1 < len(kept)}

@@ -114,8 +114,8 @@ class Timeline:
 
     def start(self) -> None:
         """Begin an iteration now, and drop the time since the previous one: this process was starting, or waiting for others."""
-        self._marks.clear()
-        self._begin_iteration()
+        self._marks, self._step = [], 0
+        self._mark()
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -172,9 +172,9 @@ class Timeline:
         self._mark()
         self._clock.wait_for(self._marks[-1][2])
         self.ended_at_s = time.perf_counter()
-        marks, self._marks = self._marks, []
+        marks = self._marks
         self._iteration += 1
-        self._begin_iteration()
+        self.start()
 
         def times() -> IterationTimes:
             seconds = self._clock.seconds([stamp for _, _, stamp in marks])
@@ -197,10 +197,6 @@ class Timeline:
         if is_marked:
             self._open.pop()
             self._mark()
-
-    def _begin_iteration(self) -> None:
-        self._step = 0
-        self._mark()
 
     @property
     def _is_sampled(self) -> bool:

@@ -92,21 +92,19 @@ class Ranks:
 ALONE = Ranks()
 
 
-@dataclass
 class Heart:
     """Writes a rank's progress into its file: process id, stage and a growing count."""
 
-    path: Path | None
-    count: int = 0
-
-    def __post_init__(self) -> None:
-        self._file = None if self.path is None else os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
+    def __init__(self, ranks: Ranks) -> None:
+        path = ranks.folder and ranks.folder / f"rank-{ranks.rank}.beat"
+        self._file = path and os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        self._count = 0
 
     def beat(self, stage: str) -> None:
-        """Write progress: 48 bytes, about a microsecond. Without a path it does nothing."""
+        """Write progress: 48 bytes, about a microsecond. A rank that is alone writes nothing."""
         if self._file is not None:
-            self.count += 1
-            os.pwrite(self._file, f"{os.getpid()} {stage} {self.count}".ljust(47).encode() + b"\n", 0)
+            self._count += 1
+            os.pwrite(self._file, f"{os.getpid()} {stage} {self._count}".ljust(47).encode() + b"\n", 0)
 
 
 def torchrun(
@@ -128,11 +126,6 @@ def torchrun(
         "--local-addr", "127.0.0.1" if nodes == 1 else socket.gethostname(),
         "--no-python", *dying_with_parent(), sys.executable, "-u", *arguments,
     ])  # fmt: skip
-
-
-def beat_file(folder: Path, rank: int) -> Path:
-    """Return the path of a rank's heartbeat file."""
-    return folder / f"rank-{rank}.beat"
 
 
 def read_outcomes(trial: TrialFolder, world_size: int) -> dict[int, Outcome]:

@@ -1,5 +1,6 @@
 """A trial's record, from its request, rows, outcome and cost. Pure."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -27,8 +28,11 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost
     timed = [row for row in rows if not row.warmup]
     memory_peaks = [memory_peak_gb(row.memory) for row in rows]
     memory_counts = outcome.shared is None or outcome.shared.memory_counts
-    reached = first_reaching(rows, request.target_reward, request.target_episodes)
-    averages = [average for average in reward_averages(rows, request.target_episodes or 1) if average is not None]
+    averaged = reward_averages(rows, request.target_episodes or 1)
+    averages = [average for average in averaged if average is not None]
+    target = math.inf if request.target_reward is None else request.target_reward
+    at_target = (row for row, average in zip(rows, averaged, strict=True) if average is not None and average >= target)
+    reached = next(at_target, None)
     learning = request.kind == "learning"
     on_gpu = outcome.environment is not None and outcome.environment.device.type == "cuda"
     gpus = request.world_size + (outcome.learner_device is not None) if on_gpu else 0
@@ -134,14 +138,6 @@ def reward_average(rows: Sequence[Row], episodes: int) -> float | None:
 def reward_averages(rows: Sequence[Row], episodes: int) -> list[float | None]:
     """Return `reward_average` after each row."""
     return [reward_average(rows[:end], episodes) for end in range(1, len(rows) + 1)]
-
-
-def first_reaching(rows: Sequence[Row], target_reward: float | None, episodes: int | None) -> Row | None:
-    """Return the first row at which the average reward is at the target, or None."""
-    if target_reward is None or episodes is None:
-        return None
-    averaged = zip(rows, reward_averages(rows, episodes), strict=True)
-    return next((row for row, average in averaged if average is not None and average >= target_reward), None)
 
 
 def memory_peak_gb(memory: MemoryUse) -> float:

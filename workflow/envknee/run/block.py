@@ -111,4 +111,3 @@ class Worker:
             is_idle = running.turns == 0 or (running.meeting / f"ended-{running.turns - 1}").exists()
             end_all(running.process, 0.0 if is_idle else GRACE_S, running.others)
         self._own.close()
-        self._own = ExitStack()

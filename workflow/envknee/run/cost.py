@@ -1,6 +1,7 @@
 """The cost of a trial: GPUs, seconds, joules, time in a queue. Read outside its processes, before and after them."""
 
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -113,7 +114,5 @@ def parse_energy_j(steps: str) -> float | None:
 
     The steps of a job overlap, and the first one (`batch`) runs only on the first node: the largest value is the job's.
     """
-    joules_of_steps = [
-        int(joules) for _, _, joules in (line.partition("|") for line in steps.splitlines()) if joules.isdecimal()
-    ]
-    return float(max((joules for joules in joules_of_steps if 0 < joules < NO_VALUE), default=0)) or None
+    joules_of_steps = map(float, re.findall(r"\|(\d+)$", steps, re.MULTILINE))
+    return max((joules for joules in joules_of_steps if 0 < joules < NO_VALUE), default=None)

@@ -15,8 +15,9 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -121,24 +122,16 @@ class Follower:
         quiet_s = time.monotonic() - self.newest_s
         if is_last or quiet_s > FLUSH_S or (quiet_s > SETTLED_S and self.builder.is_complete()):
             whole += self.builder.close()
-        for entry in whole:
-            if end := self._take(entry):
-                return end
-        return None
+        return next(filter(None, map(self._take, whole)), None)
 
     def _drain(self, wait_s: float) -> None:
         """Read the printed lines, waiting at most `wait_s` for the last one."""
         deadline_s = time.monotonic() + wait_s
-        while True:
-            try:
-                line = self.printed.get(timeout=max(0.001, deadline_s - time.monotonic()))
-            except Empty:
-                return
-            if line is None:
-                return
-            self.output.take(line[1])
-            if isinstance(self.source, sources.Printed):
-                self.source.take(*line)
+        with suppress(Empty):
+            while line := self.printed.get(timeout=max(0.001, deadline_s - time.monotonic())):
+                self.output.take(line[1])
+                if isinstance(self.source, sources.Printed):
+                    self.source.take(*line)
 
     def _take(self, entry: LogRow) -> End | None:
         """Write a row; return how it ends the trial, or None."""
@@ -153,8 +146,7 @@ class Follower:
         breakage = ends.broken({"rewards": self.builder.figure(entry, "reward"), **losses})
         if breakage is not None:
             status, tensor, reason = breakage
-            failure = Failure(iteration=row.iteration, tensor=tensor)
-            return End("nan" if status == "nan" else "diverged", reason, failure)
+            return End(status, reason, Failure(iteration=row.iteration, tensor=tensor))
         return self._enough()
 
     def _row(self, entry: LogRow) -> Row | None:
@@ -330,7 +322,8 @@ def run(trial: TrialFolder) -> Outcome:
     gpus = [gpu for uuid in uuids if (gpu := Gpu.named(uuid)) is not None]
     for gpu in gpus:
         gpu.check_usable()
-    run_dir = _fresh(trial.root / "run")
+    trial.run.mkdir()
+    run_dir = trial.run.resolve()
     argv = program.located(program.arguments(request, run_dir, len(uuids)), program.users_path(os.environ), Path.cwd())
     machine = environment.observe_from_outside(gpus, program.packages_beside(argv[0], PACKAGES))
     write_atomically(trial.environment, canonical_json(machine))
@@ -355,15 +348,6 @@ def run(trial: TrialFolder) -> Outcome:
         setup_s=max(0.0, follower.origin_unix_s - started_unix_s) if follower.rows else None,
         num_mini_batches=batches if follower.rows else None, rollout_gb=None, warnings=follower.warnings(),
     )  # fmt: skip
-
-
-def _fresh(folder: Path) -> Path:
-    """Make an empty folder for the command, and rename the folder of an earlier attempt."""
-    if folder.exists():
-        number = next(n for n in count(1) if not folder.with_name(f"{folder.name}.interrupted-{n}").exists())
-        folder.rename(folder.with_name(f"{folder.name}.interrupted-{number}"))
-    folder.mkdir()
-    return folder.resolve()
 
 
 def _variables(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:

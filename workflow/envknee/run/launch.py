@@ -114,9 +114,9 @@ def _check_measured_in(trial: TrialFolder, outcome: Outcome, this_image: Image |
 
 
 def _set_aside(trial: TrialFolder) -> None:
-    """Rename rows and log of an interrupted attempt, so that nothing measured is lost or mixed."""
-    attempt = next(number for number in count(1) if not any(trial.root.glob(f"*.interrupted-{number}.*")))
-    for left in (trial.metrics, trial.log, trial.outcome, trial.cost):
+    """Rename files of an interrupted attempt, so that nothing measured is lost or mixed."""
+    attempt = next(number for number in count(1) if not any(trial.root.glob(f"*.interrupted-{number}*")))
+    for left in (trial.metrics, trial.log, trial.outcome, trial.cost, trial.run):
         if left.exists():
             left.rename(left.with_name(f"{left.stem}.interrupted-{attempt}{left.suffix}"))
 

@@ -68,13 +68,12 @@ class Supervised:
         if self.hang:
             raise UserError(f"{name}: {self.hang}. All ranks were ended. See {trial.log}")
         if is_late:
-            reason = f"still running after {request.limit_s:g} s (limit_s) and stopped"
-            ends.finish(trial, "timeout", reason, self._started_unix_s, self._started)
+            status, reason = "timeout", f"still running after {request.limit_s:g} s (limit_s) and stopped"
         elif returncode is not None and self._kernel_kills.explain(returncode, trial.log if are_ranks else None):
-            reason = "the kernel killed the process: host memory ran out"
-            ends.finish(trial, "oom", reason, self._started_unix_s, self._started)
+            status, reason = "oom", "the kernel killed the process: host memory ran out"
         else:
             raise UserError(f"{name}: ended without a result. {ends.last_words(trial, request, returncode)}")
+        ends.finish(trial, status, reason, self._started_unix_s, self._started)
 
     def _is_late(self) -> bool:
         return time.monotonic() - self._started > self._request.limit_s

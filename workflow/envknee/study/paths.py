@@ -87,6 +87,8 @@ class TrialFolder(Folder):
     """Locked while a process measures this trial."""
     log = In("trial.log")
     """Everything that the trial's process printed."""
+    run = In("run")
+    """The folder in which the program of `trainer: command` runs."""
 
     def rank_outcome(self, rank: int) -> Path:
         """How one of several ranks ended; the outcome combines them."""

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from envknee.measure import validity
 from envknee.measure.out_of_memory import TEXTS
@@ -72,7 +73,7 @@ class Output:
         return (errors or self.lines or ["it printed nothing"])[-1].strip()
 
 
-def broken(figures: Mapping[str, float | None]) -> tuple[str, str, str] | None:
+def broken(figures: Mapping[str, float | None]) -> tuple[Literal["nan", "diverged"], str, str] | None:
     """Return (status, name, reason) of the first of `rewards` and `losses/NAME` that is not finite or diverged, or None."""
     for name, value in figures.items():
         if value is not None and not math.isfinite(value):
