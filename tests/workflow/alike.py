@@ -1,7 +1,7 @@
 """What trials of skrl, RL-Games, Stable-Baselines3 and TorchRL have to show alike: a class of tests that each of them inherits."""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import quick
@@ -13,9 +13,6 @@ from envknee.study.paths import TrialFolder
 from PIL import Image
 from trained import REFUSED, a_learning_trial, assert_refused, assert_same_training, assert_whole, optimizer_steps
 
-EPOCHS = 4
-"""As all start from configurations of the camera task with so many."""
-
 
 class AlikeTests:
     """Real trials on the CPU."""
@@ -24,12 +21,18 @@ class AlikeTests:
     px: ClassVar[int]
     observation_bytes: ClassVar[int]
     """What the library keeps of one environment's observations at one step."""
+    optimizer_steps: ClassVar[int] = 3 * 4 * 2
+    """Iterations, epochs of the camera task's configurations, mini-batches."""
+
+    def asks(self, **overrides: Any) -> dict[str, Any]:
+        """Return what asks for a small learning trial."""
+        changes = a_learning_trial(self.px)
+        return changes | {"trainer": self.trainer, "overrides": changes["overrides"] | overrides}
 
     @pytest.fixture(scope="class")
     def trained(self, tmp_path_factory: pytest.TempPathFactory) -> tuple[TrialFolder, Record]:
         """Return a finished trial."""
-        folder = tmp_path_factory.mktemp(self.trainer) / "trial"
-        trial = a_trial(folder, trainer=self.trainer, **a_learning_trial(self.px))
+        trial = a_trial(tmp_path_factory.mktemp(self.trainer) / "trial", **self.asks())
         return trial, quick.launch(trial)
 
     def test_rows_say_what_rsl_rls_say(self, trained: tuple[TrialFolder, Record]) -> None:
@@ -46,16 +49,15 @@ class AlikeTests:
         self, trained: tuple[TrialFolder, Record], tmp_path: Path
     ) -> None:
         trial, record = trained
-        again = a_trial(tmp_path / "again", trainer=self.trainer, **a_learning_trial(self.px))
-        assert optimizer_steps(again) == 3 * EPOCHS * 2  # iterations x epochs x mini-batches
+        again = a_trial(tmp_path / "again", **self.asks())
+        assert optimizer_steps(again) == self.optimizer_steps
         assert_same_training(read_rows(trial), read_rows(again))
         outcome = read_model(again.outcome, Outcome, "")
         assert outcome.parameters_sha256 == record.outcome.parameters_sha256 is not None
 
     def test_a_simulation_that_breaks_is_named(self, tmp_path: Path) -> None:
-        changes = a_learning_trial(self.px, deterministic=False)
-        changes["overrides"] |= {"env.action_scale": 1.0e39}  # newtons, more than float32 holds
-        record = quick.launch(a_trial(tmp_path / "broken", trainer=self.trainer, **changes))
+        broken = self.asks(**{"env.action_scale": 1.0e39})  # newtons, more than float32 holds
+        record = quick.launch(a_trial(tmp_path / "broken", **broken | {"deterministic": False}))
         assert record.outcome.status == "nan"
         failure = record.outcome.failure
         assert failure is not None and failure.tensor == "joint_state/cartpole"

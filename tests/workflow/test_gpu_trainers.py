@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import a_trial
+from conftest import a_trial, camera
 from envknee.record.read import read_rows
 from envknee.run import launch
 from records import known
@@ -38,7 +38,7 @@ def test_the_pole_stands_for_whole_episodes(tmp_path, trainer):
         target_episodes=100,
         budget_s=900.0,
         limit_s=1100.0,
-        overrides={"env.scene.tiled_camera.width": 64, "env.scene.tiled_camera.height": 64},
+        overrides=camera(64),
     )
     record = launch.launch(trial)
     assert record.outcome.status == "target_reached", record.outcome

@@ -6,14 +6,14 @@ from unittest import mock
 
 import pytest
 import quick
+from alike import AlikeTests
 from conftest import a_trial
 from envknee.record.read import read_rows
-from envknee.record.schema import Outcome, Record
-from envknee.study.files import read_model
+from envknee.record.schema import Record
 from envknee.study.paths import TrialFolder
 from envknee.trainers import load
 from records import known
-from trained import REFUSED, a_request, assert_refused, assert_same_training, optimizer_steps, refusal
+from trained import a_learning_trial, a_request, refusal
 
 pytest.importorskip("skrl", reason="trainer: skrl_sac is optional: make setup TRAINERS=all")
 
@@ -26,80 +26,59 @@ REPLAY = 128
 STATE: dict[str, Any] = {"task_id": "Isaac-Cartpole-Direct", "gpus": 0}
 
 
-def a_learning_trial(**overrides: Any) -> dict[str, Any]:
-    """Return what asks for three iterations of 8 steps, the first of which fills the buffer; 40 does not divide the rollout of 64."""
-    return {
-        **STATE, "kind": "learning", "num_envs": 8, "horizon": 8, "batch_size": 40, "iterations": None, "target_reward": -100.0,
-        "target_episodes": 8, "budget_s": 120.0, "deterministic": True, "trainer": "skrl_sac",
-        "overrides": {
-            "env.episode_length_s": 0.2, "agent.replay_transitions": REPLAY, "agent.agent.gradient_steps": 2, **overrides,
-        },
-    }  # fmt: skip
+class TestSac(AlikeTests):
+    trainer = "skrl_sac"
+    optimizer_steps = 3 * 2 * 16  # of critics, policy and entropy coefficient, for each batch drawn
 
+    def asks(self, **overrides: Any) -> dict[str, Any]:
+        """Three iterations of 8 steps, the first of which fills the buffer; 40 does not divide the rollout of 64."""
+        own = {"env.episode_length_s": 0.2, "agent.replay_transitions": REPLAY, "agent.agent.gradient_steps": 2}
+        return a_learning_trial(24, **STATE, trainer=self.trainer, batch_size=40, overrides=own | overrides)
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[TrialFolder, Record, list[int]]:
-    """Return a finished trial, its record, and the size of each batch that was drawn from the buffer."""
-    from skrl.memories.torch import RandomMemory
+    @pytest.fixture(scope="class")
+    def trained(self, tmp_path_factory: pytest.TempPathFactory) -> tuple[TrialFolder, Record]:
+        """Return a finished trial; the size of each batch that it drew from the buffer is in the file `drawn` beside it."""
+        from skrl.memories.torch import RandomMemory
 
-    folder = tmp_path_factory.mktemp("sac")
-    trial, drawn, sample = a_trial(folder / "trial", **a_learning_trial()), folder / "drawn", RandomMemory.sample
+        folder = tmp_path_factory.mktemp("sac")
+        sample = RandomMemory.sample
 
-    def noted(self: Any, names: list[str], **sizes: Any) -> Any:
-        batches = sample(self, names, **sizes)
-        with drawn.open("a", encoding="utf-8") as lines:
-            lines.write(f"{len(batches[0][0])}\n")
-        return batches
+        def noted(self: Any, names: list[str], **sizes: Any) -> Any:
+            batches = sample(self, names, **sizes)
+            with (folder / "drawn").open("a", encoding="utf-8") as lines:
+                lines.write(f"{len(batches[0][0])}\n")
+            return batches
 
-    with mock.patch.object(RandomMemory, "sample", noted):
-        record = quick.launch(trial)
-    return trial, record, [int(line) for line in drawn.read_text(encoding="utf-8").splitlines()]
+        trial = a_trial(folder / "trial", **self.asks())
+        with mock.patch.object(RandomMemory, "sample", noted):
+            return trial, quick.launch(trial)
 
+    def test_rows_say_what_rsl_rls_say(self, trained: tuple[TrialFolder, Record]) -> None:
+        """What was learned, from the second iteration on."""
+        trial, record = trained
+        rows = read_rows(trial)
+        assert record.outcome.status == "target_reached", record.outcome
+        assert [row.frames for row in rows] == [64, 128, 192]
+        assert [row.episodes for row in rows] == [0, 0, 8]
+        assert [set(row.losses) for row in rows] == [set(), *2 * [{"critic", "policy", "entropy_coefficient"}]]
+        assert rows[0].learn_s == pytest.approx(0) and rows[0].action_std == pytest.approx(1)
+        assert rows[2].losses["entropy_coefficient"] < rows[1].losses["entropy_coefficient"] < 0.2  # it is learned
+        for row in rows:
+            assert sum(known(row.phases_s).values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.005)
+            assert min(known(row.phases_s)[phase] for phase in ("physics", "observation", "inference", "storage")) > 0
+            assert row.learning_rate == pytest.approx(1e-3)
+        for row in rows[1:]:
+            assert known(row.phases_s)["learning"] == pytest.approx(row.learn_s) and row.learn_s > 0
+            assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
 
-def test_rows_say_what_was_learned_from_the_second_iteration_on(trained: tuple[TrialFolder, Record, list[int]]) -> None:
-    trial, record, _ = trained
-    rows = read_rows(trial)
-    assert record.outcome.status == "target_reached", record.outcome
-    assert [row.frames for row in rows] == [64, 128, 192]
-    assert [row.episodes for row in rows] == [0, 0, 8]
-    assert [set(row.losses) for row in rows] == [set(), *2 * [{"critic", "policy", "entropy_coefficient"}]]
-    assert rows[0].learn_s == pytest.approx(0) and rows[0].action_std == pytest.approx(1)
-    assert rows[2].losses["entropy_coefficient"] < rows[1].losses["entropy_coefficient"] < 0.2  # it is learned
-    for row in rows:
-        assert sum(known(row.phases_s).values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.005)
-        assert min(known(row.phases_s)[phase] for phase in ("physics", "observation", "inference", "storage")) > 0
-        assert row.learning_rate == pytest.approx(1e-3)
-    for row in rows[1:]:
-        assert row.phases_s is not None and row.phases_s["learning"] == pytest.approx(row.learn_s) and row.learn_s > 0
-        assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
-
-
-def test_the_replay_buffer_is_what_the_record_says(trained: tuple[TrialFolder, Record, list[int]]) -> None:
-    _, record, drawn = trained
-    assert record.rollout_gb == pytest.approx(REPLAY * TRANSITION_BYTES / 1e9)
-    assert record.outcome.memory_map is not None and record.outcome.memory_map.model_gb > 0
-    assert record.outcome.memory_map.rollout_gb == record.rollout_gb
-    assert record.num_mini_batches is None  # there are no epochs
-    assert drawn == [40] * 2 * 16  # two for each environment step after the first iteration
-
-
-def test_the_same_request_trains_the_same(trained: tuple[TrialFolder, Record, list[int]], tmp_path: Path) -> None:
-    trial, record, drawn = trained
-    again = a_trial(tmp_path / "again", **a_learning_trial())
-    assert optimizer_steps(again) == 3 * len(drawn)  # of critics, policy and entropy coefficient
-    assert_same_training(read_rows(trial), read_rows(again))
-    outcome = read_model(again.outcome, Outcome, "")
-    assert outcome.parameters_sha256 == record.outcome.parameters_sha256 is not None
-
-
-def test_a_simulation_that_breaks_is_named(tmp_path: Path) -> None:
-    changes = a_learning_trial(**{"env.action_scale": 1.0e39}) | {
-        "deterministic": False
-    }  # newtons, more than float32 holds
-    record = quick.launch(a_trial(tmp_path / "broken", **changes))
-    assert record.outcome.status == "nan"
-    failure = record.outcome.failure
-    assert failure is not None and failure.tensor == "joint_state/cartpole" and failure.env_indices
+    def test_the_replay_buffer_is_what_the_record_says(self, trained: tuple[TrialFolder, Record]) -> None:
+        trial, record = trained
+        assert record.rollout_gb == pytest.approx(REPLAY * TRANSITION_BYTES / 1e9)
+        assert record.outcome.memory_map is not None and record.outcome.memory_map.model_gb > 0
+        assert record.outcome.memory_map.rollout_gb == record.rollout_gb
+        assert record.num_mini_batches is None  # there are no epochs
+        drawn = trial.root.with_name("drawn").read_text(encoding="utf-8").split()
+        assert drawn == ["40"] * 2 * 16  # two for each environment step after the first iteration
 
 
 def test_its_sizes_are_the_requests_and_the_librarys(tmp_path: Path) -> None:
@@ -108,11 +87,6 @@ def test_its_sizes_are_the_requests_and_the_librarys(tmp_path: Path) -> None:
     assert agent["agent"]["batch_size"] == 64 and agent["agent"]["learning_starts"] == 4
     assert agent["memory"]["memory_size"] == 1_000_000 // 48
     assert [layer["layers"] for layer in agent["models"]["critic_1"]["network"]] == [[32, 32]]  # as the task's for PPO
-
-
-@pytest.mark.parametrize("words", REFUSED)
-def test_what_it_cannot_do_is_refused(tmp_path: Path, words: str) -> None:
-    assert_refused(tmp_path / "refused", "skrl_sac", words)
 
 
 @pytest.mark.parametrize(
