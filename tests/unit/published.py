@@ -32,12 +32,10 @@ def verdict_of(name: str) -> Verdict:
 
 def fits_by_card(limit: MemoryLimit, horizon: int) -> dict[str, str]:
     """Return by card what `788 (721 to 843)` stands for."""
+    cards = {card.card.partition(" (")[0]: card for card in limit.cards if card.horizon == horizon}
     return {
-        card.card.partition(" (")[
-            0
-        ]: f"{card.largest_num_envs:,} ({card.largest_num_envs_lower:,} to {card.largest_num_envs_upper:,})"
-        for card in limit.cards
-        if card.horizon == horizon
+        name: f"{card.largest_num_envs:,} ({card.largest_num_envs_lower:,} to {card.largest_num_envs_upper:,})"
+        for name, card in cards.items()
     }
 
 

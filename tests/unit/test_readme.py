@@ -349,7 +349,7 @@ RUN_BY = {
     "make verify": "tests/workflow/test_setup.py: \"make\", \"verify\"",
     "make prove": "tests/unit/test_limits_prove.py: prove",
     "make docs": "tests/workflow/test_docs.py: mkdocs",
-    "make": "tests/workflow/test_setup.py: project.run(\"make\")",
+    "make": "tests/workflow/test_setup.py: project.does(\"make\")",
     "envknee plan": "here",
     "envknee knee": "here",
     "envknee limits": "here",
