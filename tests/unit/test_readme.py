@@ -13,7 +13,7 @@ from envknee.study.load import read_study
 from envknee.verdict.learning import best_of
 from envknee.verdict.power import enough_repeats
 from envknee.verdict.schema.study import ArmVerdict
-from programs import python
+from programs import python, succeeded
 from published import (
     PUBLISHED,
     ROOT,
@@ -418,8 +418,7 @@ def test_what_takes_seconds_is_run_here(command: str, tmp_path: Path):
         for word in command.split()
     ]
     variables = {"PYTHONPATH": str(ROOT / "workflow"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    done = python("-m", "envknee", *words, cwd=tmp_path, env=variables)
-    assert done.returncode == 0 and done.stdout, done.stderr
+    assert succeeded(python("-m", "envknee", *words, cwd=tmp_path, env=variables))
 
 
 # --- Studies -----------------------------------------------------------------------------------------------------------

@@ -1,13 +1,12 @@
 """Tasks that the project never saw, on the CPU: with a camera and without, with the project's files and others' of this machine."""
 
-import http.server
-import threading
 from functools import partial
+from http.server import SimpleHTTPRequestHandler
 from typing import Any
 
 import pytest
 import quick
-from conftest import a_trial
+from conftest import a_trial, serving
 from envknee.record.schema import Record
 from envknee.run import launch
 from envknee.show.evidence import Evidence
@@ -59,15 +58,11 @@ def test_the_manager_based_camera_task_runs_from_this_machine_s_files(tmp_path):
 
 def test_files_that_a_server_does_not_give_are_listed_with_what_to_do(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
-    nothing = partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "empty"))
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), nothing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        root = f"http://127.0.0.1:{server.server_port}"
+    nothing = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "empty"))
+    with serving(nothing) as root:
         monkeypatch.setenv("ISAACSIM_ASSET_ROOT", root)
         with pytest.raises(UserError) as error:
             launch.launch(a_trial(tmp_path / "trial", task_id="Isaac-Ant-Direct", asset="nucleus", overrides={}))
-        server.shutdown()
     said = str(error.value)
     assert "Unable to find the file" in said
     assert f"env.scene.robot.spawn.usd_path: {root}/" in said and "ant_instanceable.usd" in said

@@ -20,7 +20,7 @@ from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.space import Point, Slot
 from envknee.trainers.command import program
-from programs import succeeded
+from programs import ran, refused, succeeded
 from test_command_trainer import measured
 from tracked import stored_runs
 
@@ -59,10 +59,8 @@ def knee(
     variables = {key: value for key, value in ENVIRONMENT.items() if key != "PYTHONPATH"}
     if Path(python) == Path(sys.executable):
         variables["PYTHONPATH"] = ENVIRONMENT["PYTHONPATH"]
-    return subprocess.run(
-        [str(python), "-m", "envknee", "knee", "--gpus", "0", *arguments],
-        cwd=folder, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout_s, check=False,
-    )  # fmt: skip
+    command = [python, "-m", "envknee", "knee", "--gpus", "0", *arguments]
+    return ran(command, cwd=folder, env=variables, stderr=subprocess.STDOUT, timeout=timeout_s)
 
 
 def assert_whole(folder: StudyFolder, output: str, statuses: list[str]) -> None:
@@ -77,11 +75,8 @@ def assert_whole(folder: StudyFolder, output: str, statuses: list[str]) -> None:
 
 def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(tmp_path: Path):
     """The packages are those of this environment, but for what a test keeps away."""
-    built = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--no-build-isolation", "-w", str(tmp_path / "wheel")],
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False,
-    )  # fmt: skip
-    assert built.returncode == 0, built.stdout
+    words = ["wheel", ROOT, "--no-deps", "--no-build-isolation", "-w", tmp_path / "wheel"]
+    succeeded(ran([sys.executable, "-m", "pip", *words], timeout=300))
     (wheel,) = (tmp_path / "wheel").glob("envknee-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     project = "Snakefile", "workflow/rules/sweep.smk", "workflow/profiles/default/config.yaml"
@@ -101,13 +96,11 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
     result = succeeded(knee(python, tmp_path, *arguments))
     folder = StudyFolder(tmp_path / "results/fake")
     assert_whole(folder, result, ["ok"] * 6 + ["oom"] * 2)
-    where = subprocess.run(
-        [str(python), "-m", "envknee", "replay", "--verify", str(folder.root)], cwd=tmp_path, text=True, timeout=300,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, env={**os.environ, "PYTHONPATH": ""},
-    )  # fmt: skip
-    assert "8 requests recomputed, all identical" in where.stdout, where.stdout
+    verify = [python, "-m", "envknee", "replay", "--verify", folder.root]
+    verified = succeeded(ran(verify, cwd=tmp_path, timeout=300, env={**os.environ, "PYTHONPATH": ""}))
+    assert "8 requests recomputed, all identical" in verified, verified
     other = knee(python, tmp_path, *[word if word != "8..64" else "8..32" for word in arguments])
-    assert other.returncode == 2 and "holds another study of that name" in other.stdout, other.stdout
+    refused(other, "holds another study of that name", status=2)
 
 
 def of_isaac_lab(folder: Path, preset: str, own_command: list[str], iterations: int = 3) -> tuple[Record, TrialFolder]:
@@ -176,9 +169,8 @@ def test_a_real_program_is_swept_to_a_verdict(name: str, command: list[str], opt
         sys.executable, tmp_path, "--num-envs", "2..8", "--preset", name, "--repeats", "2", "--iterations", "2", "--name", "real",
         *options, "--", str(python), *command,
     )  # fmt: skip
-    assert result.returncode == 0, result.stdout
     folder = StudyFolder(tmp_path / "results/real")
-    assert_whole(folder, result.stdout, ["ok"] * 6)
+    assert_whole(folder, succeeded(result), ["ok"] * 6)
     for record in load_records(folder):
         assert record.outcome.environment is not None and record.outcome.environment.packages
         assert record.fps_total is not None and record.fps_total.iterations == 2

@@ -1,11 +1,10 @@
 """Every way a trial can end, brought about for real in Isaac Lab on the CPU."""
 
-import http.server
 import re
 import shutil
 import subprocess
 import sys
-import threading
+from http.server import SimpleHTTPRequestHandler
 from typing import Any
 
 import numpy
@@ -13,7 +12,7 @@ import PIL.Image
 import pytest
 import quick
 import torch
-from conftest import ROOT, a_trial, camera
+from conftest import ROOT, a_trial, camera, serving
 from envknee.measure.meter import Meter, TrialDone
 from envknee.record.read import read_rows
 from envknee.record.schema import Request
@@ -190,7 +189,7 @@ def test_the_manager_based_task_runs_with_an_asset_from_a_server(tmp_path, monke
     shutil.copy(ROOT / "workflow/envknee/tasks/cartpole.usda", asset)
     asked: list[str] = []
 
-    class Files(http.server.SimpleHTTPRequestHandler):
+    class Files(SimpleHTTPRequestHandler):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments, directory=str(tmp_path))
 
@@ -198,11 +197,9 @@ def test_the_manager_based_task_runs_with_an_asset_from_a_server(tmp_path, monke
             del code, size
             asked.append(self.path)
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("ISAACSIM_ASSET_ROOT", f"http://127.0.0.1:{server.server_port}")
+    with serving(Files) as root:
+        monkeypatch.setenv("ISAACSIM_ASSET_ROOT", root)
         record = launch.launch(a_trial(tmp_path / "trial", asset="nucleus", task_id="Isaac-Cartpole-Camera"))
-        server.shutdown()
     assert record.outcome.status == "ok"
     assert "/Isaac/IsaacLab/Robots/Classic/Cartpole/cartpole.usd" in asked
 
