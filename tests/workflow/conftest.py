@@ -22,6 +22,8 @@ import yaml
 from envknee.machine import gpus
 from envknee.record.schema import Request
 from envknee.study.files import canonical_json, write_atomically
+from envknee.study.load import parse_study
+from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.tracking.client import connect
 from envknee.tracking.store import locate_store
@@ -230,6 +232,12 @@ def a_trial(folder: Path, **changes: Any) -> TrialFolder:
     trial.root.mkdir(parents=True)
     write_atomically(trial.request, canonical_json(Request.model_validate(request | changes)))
     return trial
+
+
+def by_hand(**sections: Any) -> Study:
+    """Return a study of such trials."""
+    sizes = {"num_envs": [4, 8], "horizon": 4, "batch_size": 16}
+    return parse_study({"study": "by-hand", "throughput": sizes} | sections)
 
 
 @pytest.fixture(scope="session")

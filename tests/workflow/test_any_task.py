@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 import quick
-from conftest import a_trial, serving
+from conftest import a_trial, by_hand, serving
 from envknee.record.schema import Record
 from envknee.run import launch
 from envknee.show.evidence import Evidence
 from envknee.show.figures.phases import draw_phases
 from envknee.study.errors import UserError
-from envknee.study.load import parse_study
 from envknee.verdict import decide
 from matplotlib.legend import Legend
 
@@ -40,9 +39,8 @@ def test_a_task_without_cameras_has_no_rendering_and_no_pictures(tmp_path, task_
     assert record.phases_s["render"].median == 0 < record.phases_s["observation"].median
     assert not trial.frames.exists()
     # A figure of its study has no bars, and so no word, for what is never done.
-    sizes = {"num_envs": 8, "horizon": 4, "batch_size": 16}
-    study = parse_study({"study": "by-hand", "task": {"id": task_id}, "throughput": sizes})
-    figure = draw_phases(Evidence(decide.decide([record], study), [record], lambda _: []))
+    decided = decide.decide([record], by_hand(task={"id": task_id}))
+    figure = draw_phases(Evidence(decided, [record], lambda _: []))
     legends: list[Any] = figure.findobj(Legend)
     words = [text.get_text() for legend in legends for text in legend.get_texts()]
     assert "physics" in words and "render" not in words

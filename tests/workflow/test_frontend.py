@@ -145,18 +145,6 @@ def test_a_trial_learns_on_warps_frontend_and_its_phases_are_measured(tmp_path: 
         assert (row.phases_s["render"] > 0) == has_camera
 
 
-@pytest.mark.parametrize(
-    ("kind", "tensor"),
-    [("huge_actions", "joint_state/cartpole"), ("invalid_reset", "joint_state_after_reset/cartpole")],
-)
-def test_what_breaks_on_warps_frontend_is_found(tmp_path: Path, kind: str, tensor: str):
-    inject = {"kind": kind, "at_step": 5, "envs": 2}
-    record = quick.launch(a_trial(tmp_path / "drill", frontend="warp", iterations=3, inject=inject))
-    assert record.outcome.status == "nan" and record.outcome.failure is not None
-    failure = record.outcome.failure
-    assert (failure.tensor, failure.iteration, failure.step, failure.env_indices) == (tensor, 1, 1, [0, 1])
-
-
 @pytest.mark.parametrize("frontend", ["torch", "warp"])
 def test_a_released_trial_leaves_no_model_behind(tmp_path: Path, frontend: str):
     trial = a_trial(tmp_path / "trial", frontend=frontend, **SIZES)

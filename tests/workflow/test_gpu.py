@@ -24,6 +24,7 @@ from envknee.study.errors import UserError
 from PIL import Image
 from programs import succeeded
 from records import known
+from trained import need
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
@@ -303,7 +304,7 @@ def test_a_rank_that_hangs_on_a_gpu_leaves_both_clean(tmp_path):
 @two_gpus
 @pytest.mark.parametrize("observations", ["stock", "lean"])
 def test_a_pipeline_simulates_on_one_gpu_and_learns_on_the_other(tmp_path, observations):
-    pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
+    need("torchrl")
     pipeline = {"gpus": 2, "trainer": "torchrl", "strategy": "async2", "warmup_iterations": 2, "iterations": 6}
     trial = a_trial(tmp_path / "pipeline", **POINT | pipeline, observations=observations)
     record = launch.launch(trial)
@@ -320,7 +321,7 @@ def test_a_pipeline_simulates_on_one_gpu_and_learns_on_the_other(tmp_path, obser
 
 
 def test_a_pipeline_on_one_gpu_says_that_both_sides_share_it(tmp_path, gpu):
-    pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
+    need("torchrl")
     record = run(tmp_path / "one", trainer="torchrl", strategy="async2", iterations=3)
     assert record.outcome.status == "ok" and record.outcome.learner_device is None
     assert record.outcome.warnings[0].startswith("strategy: async2 had one device (cuda:0) for both sides")
