@@ -210,10 +210,8 @@ def table_of(kept: dict[str, Any], variants: dict[str, LearnerSteps | None]) -> 
     rows = [["variant", "s / update", "range", "x stock", "GB", "updates", "losses - stock's"]]
     measured = kept["variants"]
     stock = measured.get("stock", {})
-    for name in variants:
-        figures = measured.get(name)
-        if figures is None:
-            continue
+    for name in [name for name in variants if name in measured]:
+        figures = measured[name]
         times = figures.get("seconds", [])
         if "failed" in figures or not times:
             rows.append([name, "failed", figures.get("failed", "")[:70], "", "", "0", ""])
