@@ -54,13 +54,9 @@ class Variant:
 def variants_of(num_envs: int, pixels: int, frames: int, device: str) -> list[Variant]:
     """Return what is to be timed at one shape."""
     # Several frames in turn, so that no cache holds what is read; views of RGBA like a camera's, which end with the last blue.
-    shape = (num_envs, pixels, pixels, CHANNELS)
-    images = [
-        torch.randint(0, 256, (num_envs * pixels**2 * 4 - 1,), dtype=torch.uint8, device=device).as_strided(
-            shape, (pixels**2 * 4, pixels * 4, 4, 1)
-        )
-        for _ in range(3)
-    ]
+    shape, strides = (num_envs, pixels, pixels, CHANNELS), (pixels**2 * 4, pixels * 4, 4, 1)
+    seen = [torch.randint(0, 256, (num_envs * strides[0] - 1,), dtype=torch.uint8, device=device) for _ in range(3)]
+    images = [rgba.as_strided(shape, strides) for rgba in seen]
     turn = iter(range(10**9))
 
     def newest() -> torch.Tensor:
@@ -73,9 +69,8 @@ def variants_of(num_envs: int, pixels: int, frames: int, device: str) -> list[Va
     frame_bytes = num_envs * pixels * pixels * CHANNELS
     stack_bytes = frame_bytes * frames  # a step reads as many: the new frame and older ones
 
-    rollout = torch.randint(
-        0, 256, (HORIZON + frames - 1, num_envs, CHANNELS, pixels, pixels), dtype=torch.uint8, device=device
-    )
+    kept = (HORIZON + frames - 1, num_envs, CHANNELS, pixels, pixels)
+    rollout = torch.randint(0, 256, kept, dtype=torch.uint8, device=device)
     sums = torch.empty(rollout.shape[:3], dtype=torch.int64, device=device)
     operations.plane_sums(rollout.flatten(0, 2).flatten(1), sums.view(-1))
     history = torch.full((HORIZON, num_envs), frames, dtype=torch.uint8, device=device)
@@ -155,9 +150,8 @@ def main() -> None:
             table.add_column(column, justify="right" if column not in ("work", "by") else "left")
         for variant, times_s in zip(variants, times, strict=True):
             median, floor = statistics.median(times_s[2:]), variant.bytes / speed
-            table.add_row(
-                variant.work, variant.name, f"{1e3 * median:.3f}", f"{median / floor:.1f}", f"{1e3 * floor:.3f}"
-            )
+            figures = (f"{1e3 * median:.3f}", f"{median / floor:.1f}", f"{1e3 * floor:.3f}")
+            table.add_row(variant.work, variant.name, *figures)
         console.print(table)
         del variants
 

@@ -51,26 +51,24 @@ NONE = LearnerSteps(fused=False, fused_adam=False, fused_loss=False, cuda_graph=
 class Sizes:
     """What is learned, and how; updates of other sizes are not compared."""
 
-    num_envs: int
-    horizon: int
-    pixels: int
-    frames: int
-    mini_batches: int
-    epochs: int
-    schedule: str
+    num_envs: int = 4096
+    horizon: int = 32
+    pixels: int = 96
+    frames: int = 2
+    mini_batches: int = 16
+    epochs: int = 4
+    schedule: str = "fixed"
 
 
 def variants_of(device: str) -> dict[str, LearnerSteps | None]:
     """Return what is measured by name, the most telling first; None is stock."""
-    adam = replace(NONE, fused_adam=True)
-    variants: dict[str, LearnerSteps | None] = {"stock": None, "lean": NONE, "lean + fused_adam": adam}
+    variants: dict[str, LearnerSteps | None] = {"stock": None, "lean": NONE}
+    variants["lean + fused_adam"] = replace(NONE, fused_adam=True)
     if device != "cpu":
-        variants["fused"] = replace(NONE, fused=True)
-        variants["fused + fused_adam"] = replace(adam, fused=True)
-        variants["fused + fused_adam + fused_loss"] = replace(adam, fused=True, fused_loss=True)
-        variants["fused + fused_adam + fused_loss + cuda_graph"] = replace(
-            adam, fused=True, fused_loss=True, cuda_graph=True
-        )
+        switches = ("fused", "fused_adam", "fused_loss", "cuda_graph")
+        for count in range(1, len(switches) + 1):
+            taken = switches[:count]
+            variants[" + ".join(taken)] = replace(NONE, **dict.fromkeys(taken, True))
     return variants
 
 
@@ -133,16 +131,8 @@ def stock_rollout(sizes: Sizes, device: str, lean: FrameStorage) -> Any:
     for step in range(sizes.horizon):
         places = torch.arange(sizes.num_envs, device=device) + step * sizes.num_envs
         stock.observations["policy"][step] = lean.stacks("policy", places)
-    for name in (
-        "actions",
-        "rewards",
-        "dones",
-        "values",
-        "actions_log_prob",
-        "returns",
-        "advantages",
-        "distribution_params",
-    ):
+    others = "actions rewards dones values actions_log_prob returns advantages distribution_params"
+    for name in others.split():
         setattr(stock, name, getattr(lean, name))
     return stock
 
@@ -177,41 +167,35 @@ class Bench:
             torch.cuda.reset_peak_memory_stats()
         if has_graph:
             algorithm.update()  # captures it again: only then its memory shows
-        if self.device != "cpu":
-            torch.cuda.synchronize()
+        self._wait()
         began = time.perf_counter()
         algorithm.update()
-        if self.device != "cpu":
-            torch.cuda.synchronize()
-        elapsed_s = time.perf_counter() - began
+        self._wait()
+        figures.setdefault("seconds", []).append(time.perf_counter() - began)
         if self.device != "cpu":
             peak = torch.cuda.max_memory_allocated() - before + kept + rollout_bytes(algorithm.storage)
             figures["peak_gb"] = max(figures.get("peak_gb", 0.0), peak / 1e9)
-        figures.setdefault("seconds", []).append(elapsed_s)
         if has_graph:
             # A graph keeps the memory of a mini-batch: nine variants with theirs and stock's rollout do not fit a device.
             algorithm._graph = None
             gc.collect()
             torch.cuda.empty_cache()
 
-    def has(self, name: str) -> bool:
-        """Return whether a variant has run."""
-        return name in self._made
-
-    def profile(self, name: str) -> str:
+    def profile(self, name: str, steps: LearnerSteps | None) -> str:
         """Return what the kernels of one more update of a variant took, the longest first."""
-        algorithm, _ = self._made[name]
-        on_gpu = self.device != "cpu"
+        if name not in self._made:
+            self.update(name, steps, {})
         with torch.profiler.profile() as profile:
-            algorithm.update()
-        return profile.key_averages().table(
-            sort_by="self_device_time_total" if on_gpu else "self_cpu_time_total",
-            row_limit=40,
-            max_name_column_width=90,
-        )
+            self._made[name][0].update()
+        longest = "self_device_time_total" if self.device != "cpu" else "self_cpu_time_total"
+        return profile.key_averages().table(sort_by=longest, row_limit=40, max_name_column_width=90)
 
     def _allocated(self) -> int:
         return torch.cuda.memory_allocated() if self.device != "cpu" else 0
+
+    def _wait(self) -> None:
+        if self.device != "cpu":
+            torch.cuda.synchronize()
 
 
 def rollout_bytes(storage: Any) -> int:
@@ -226,10 +210,8 @@ def table_of(kept: dict[str, Any], variants: dict[str, LearnerSteps | None]) -> 
     rows = [["variant", "s / update", "range", "x stock", "GB", "updates", "losses - stock's"]]
     measured = kept["variants"]
     stock = measured.get("stock", {})
-    for name in variants:
-        figures = measured.get(name)
-        if figures is None:
-            continue
+    for name in [name for name in variants if name in measured]:
+        figures = measured[name]
         times = figures.get("seconds", [])
         if "failed" in figures or not times:
             rows.append([name, "failed", figures.get("failed", "")[:70], "", "", "0", ""])
@@ -249,24 +231,17 @@ def table_of(kept: dict[str, Any], variants: dict[str, LearnerSteps | None]) -> 
 
 def markdown(kept: dict[str, Any], rows: list[list[str]]) -> str:
     """Return the table as Markdown, with what it was measured on."""
-    lines = [f"{key}: {value}" for key, value in kept["measured"].items()]
-    width = len(rows[0])
-    table = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([*[f"* {line}" for line in lines], "", table[0], "|" + " --- |" * width, *table[1:], ""])
+    facts = [f"* {key}: {value}" for key, value in kept["measured"].items()]
+    heading, *table = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([*facts, "", heading, "|" + " --- |" * len(rows[0]), *table, ""])
 
 
 def main() -> None:
     """Measure what is still missing, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for field, usual in (
-        ("num-envs", 4096),
-        ("horizon", 32),
-        ("pixels", 96),
-        ("frames", 2),
-        ("mini-batches", 16),
-        ("epochs", 4),
-    ):
-        parser.add_argument(f"--{field}", type=int, default=usual, help="(default: %(default)s)")
+    for size in fields(Sizes)[:-1]:
+        name = size.name.replace("_", "-")
+        parser.add_argument(f"--{name}", type=int, default=size.default, help="(default: %(default)s)")
     parser.add_argument("--schedule", choices=["fixed", "adaptive"], default="fixed", help="of the learning rate")
     parser.add_argument("--rounds", type=int, default=5, help="updates that are timed of each (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no update after so long")
@@ -319,10 +294,8 @@ def main() -> None:
                 )
     rows = table_of(kept, variants)
     for name in arguments.profile:
-        if not bench.has(name):
-            bench.update(name, variants[name], {})
         target = path.with_name(f"profile-{name.replace(' ', '_').replace(',', '')}.txt")
-        write_atomically(target, bench.profile(name) + "\n")
+        write_atomically(target, bench.profile(name, variants[name]) + "\n")
     title = f"{measured['device']}: {sizes.num_envs:,} environments x {sizes.horizon} steps, {sizes.pixels} x {sizes.pixels}"
     table = Table(title=f"{title} pixels, {sizes.frames} frames, {sizes.mini_batches} mini-batches x {sizes.epochs}")
     for heading in rows[0]:

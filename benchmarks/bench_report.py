@@ -24,7 +24,6 @@ from envknee.record.schema import Request
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
 from envknee.study.model import Study
-from envknee.study.paths import StudyFolder
 from records import GPU, Trial, a_trial, write_study
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -89,16 +88,13 @@ def main() -> None:
         study = a_study(given.trials)
         results = write_study(workspace.results("bench").root, study, made_up(study, given.trials, measured))
         keys = [f"trials/{number:04d}" for number in range(given.trials)]
-        published = {
-            "tracking_uri": "http://127.0.0.1:5000",
-            "experiment_id": "1",
-            "content_sha256": dict.fromkeys(keys, "0" * 64),
-        }
+        digests = dict.fromkeys(keys, "0" * 64)
+        published = {"tracking_uri": "http://127.0.0.1:5000", "experiment_id": "1", "content_sha256": digests}
         results.published.write_text(canonical_json(published), encoding="utf-8")
         for stage in ("limits.verdict", "figures", "report"):
-            seconds = timed(lambda stage=stage: workspace.module(stage, str(results.root), timeout_s=3600))
+            seconds = timed(workspace.module, stage, str(results.root))
             print(f"{stage}: {seconds:.1f} s", flush=True)
-        size_mb = StudyFolder(results.root).report.stat().st_size / 1e6
+        size_mb = results.report.stat().st_size / 1e6
         began = time.perf_counter()
         opened = sorted(opened_s(results.report, Path(name)) for _ in range(3))
         whole_s = (time.perf_counter() - began) / 3

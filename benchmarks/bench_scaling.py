@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,23 +53,19 @@ def plain_trial(request: Request) -> Trial:
 
 def made_up(study: Study, trials: int, measured: Callable[[Request], Trial] = plain_trial) -> list[Trial]:
     """Return trials as a sweep would ask for them; `measured` makes up rows and outcome."""
-    requests: list[Request] = []
     records: dict[int, Record] = {}
-    made = []
+    made: list[Trial] = []
     for number in range(trials):
-        request = ask.ask(study, number, requests, records)
-        trial = measured(request)
-        trial = Trial(request, trial.rows, trial.outcome)
-        requests.append(request)
-        records[number] = trial.record
-        made.append(trial)
+        request = ask.ask(study, number, [trial.request for trial in made], records)
+        made.append(replace(measured(request), request=request))
+        records[number] = made[-1].record
     return made
 
 
-def timed(run: Callable[[], "subprocess.CompletedProcess[str]"]) -> float:
+def timed(run: Callable[..., "subprocess.CompletedProcess[str]"], *words: Any) -> float:
     """Return how long a command took, which must end well."""
     began = time.perf_counter()
-    done = run()
+    done = run(*words, timeout_s=3600)
     if done.returncode:
         raise SystemExit(f"{done.args} failed:\n{done.stdout}")
     return time.perf_counter() - began
@@ -96,12 +93,12 @@ def here(trials: int, folder: Path) -> list[str]:
     results = write_study(workspace.results("bench").root, study, made_up(study, trials))
     results.trial(trials - 1).request.unlink()
     last = ["--study-file", str(results.study), "--folder", str(results.root), "--number", str(trials - 1)]
-    first_s = timed(lambda: workspace.module("ask", *last[:-1], "0"))
-    last_s = timed(lambda: workspace.module("ask", *last, timeout_s=3600))
-    verdict_s = timed(lambda: workspace.module("limits.verdict", str(results.root), timeout_s=3600))
-    figures_s = timed(lambda: workspace.module("figures", str(results.root), timeout_s=3600))
-    publish_s = timed(lambda: workspace.module("tracking", str(results.root), "--config", str(path), timeout_s=3600))
-    times = [dry_run_s, first_s, last_s, verdict_s, figures_s, publish_s]
+    root = str(results.root)
+    stages = (
+        ("ask", *last[:-1], "0"), ("ask", *last), ("limits.verdict", root), ("figures", root),
+        ("tracking", root, "--config", str(path)),
+    )  # fmt: skip
+    times = [dry_run_s, *(timed(workspace.module, *words) for words in stages)]
     return [f"{trials:,}", *(f"{seconds:.1f}" for seconds in times), f"{peak_gb:.2f}"]
 
 
@@ -126,7 +123,7 @@ def through_slurm(trials: int, folder: Path) -> list[str]:
             os.utime(request, (0, 0))
         results.resolved.write_text("stock: {}\n", encoding="utf-8")
         before = os.times()
-        wall_s = timed(lambda: site.sweep(path, timeout_s=3600))
+        wall_s = timed(site.sweep, path)
         head_s = sum(os.times()[2:4]) - sum(before[2:4])
         return [
             f"{trials} jobs in {wall_s:.0f} s: {60 * trials / wall_s:.0f} a minute, {wall_s / trials:.1f} s each",
@@ -134,12 +131,6 @@ def through_slurm(trials: int, folder: Path) -> list[str]:
         ]
     finally:
         cluster.stop()
-
-
-def shown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [header, ["---:"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def load_of(results: StudyFolder) -> str:
@@ -174,12 +165,12 @@ def main() -> None:
             return
         stages = ("dry run", "first request", "last request", "verdict", "figures", "MLflow")
         header = ["trials", *(f"{stage} (s)" for stage in stages), "dry run (GB)"]
-        rows = []
+        rows = [header, ["---:"] * len(header)]
         for trials in given.trials:
             (Path(folder) / str(trials)).mkdir()
             rows.append(here(trials, Path(folder) / str(trials)))
             print(f"{trials} trials: done", file=sys.stderr, flush=True)
-        print(shown(header, rows))
+        print("\n".join(f"| {' | '.join(row)} |" for row in rows))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from envknee.ask import ask
 from envknee.record.read import load_record
-from envknee.record.schema import Cost, Record
+from envknee.record.schema import Cost
 from envknee.run import launch
 from envknee.run.block import Worker
 from envknee.study import designs
@@ -71,25 +71,6 @@ def agreement(block: Sequence[float], fresh: Sequence[float]) -> Agreement:
     return Agreement(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
-def plan(
-    study: Study, arm: str, points: Sequence[Point], round_number: int, folder: Path
-) -> dict[str, list[TrialFolder]]:
-    """Write the requests of a round and return both sides' trials in the order in which they run."""
-    order = designs.williams(points, round_number, study.seed, "blocks")
-    trials: dict[str, list[TrialFolder]] = {}
-    for side in SIDES:
-        trials[side] = []
-        for position, point in enumerate(order):
-            slot = Slot(position, arm, "throughput", round_number, 0 if side == BLOCK else None, 0, position)
-            trial = TrialFolder(folder / f"{side}-{round_number}-{point.num_envs}")
-            trial.root.mkdir(parents=True, exist_ok=True)
-            request = canonical_json(ask.request_for(study, slot, point, refusal=None))
-            if not trial.request.exists() or trial.request.read_text(encoding="utf-8") != request:
-                write_atomically(trial.request, request)
-            trials[side].append(trial)
-    return trials
-
-
 def run(trials: Mapping[str, Sequence[TrialFolder]], is_even: bool) -> None:
     """Measure a round, one side after the other."""
     for side in SIDES if is_even else SIDES[::-1]:
@@ -108,7 +89,7 @@ def measured(trial: TrialFolder) -> Measured:
     Raises:
         UserError: when it ended with another status than ok.
     """
-    record: Record = load_record(trial)
+    record = load_record(trial)
     if record.fps_total is None:
         raise UserError(f"{trial.root} ended with {record.outcome.status}: {record.outcome.reason}. Name smaller sizes")
     held_s = read_model(trial.cost, Cost, "").held_s
@@ -125,13 +106,41 @@ class Asked(NamedTuple):
     rounds: int
     output: Path
 
+    def written(self, round_number: int, key: str, where: str, block: int | None = 0) -> list[TrialFolder]:
+        """Write the requests of a round, where they are not yet, and return its trials in the order in which they run.
 
-def asked(description: str | None, output: Path) -> Asked:
-    """Return what the command line asks for; `output` is the default folder.
+        `key` is that of the benchmark's order, `where` a trial's folder before its num_envs. Without a block processes are fresh.
+        """
+        trials = []
+        for position, point in enumerate(designs.williams(self.points, round_number, self.study.seed, key)):
+            slot = Slot(position, self.arm, "throughput", round_number, block, 0, position)
+            trial = TrialFolder(Path(f"{where}{point.num_envs}"))
+            trial.root.mkdir(parents=True, exist_ok=True)
+            request = canonical_json(ask.request_for(self.study, slot, point, refusal=None))
+            if not trial.request.exists() or trial.request.read_text(encoding="utf-8") != request:
+                write_atomically(trial.request, request)
+            trials.append(trial)
+        return trials
+
+
+def check(study: Study, arm: str, points: Sequence[Point]) -> None:
+    """Check that an arm of a study can be measured at these points.
 
     Raises:
         UserError: when the study has no throughput trials or no such arm, or a batch does not divide its rollout.
     """
+    if study.throughput is None:
+        raise UserError(f"study {study.study} has no throughput trials. Name one that has")
+    if arm not in study.arms:
+        raise UserError(f"the study has no arm {arm!r}; it has {', '.join(study.arms)}")
+    for point in points:
+        if not is_legal(point):
+            rollout = f"{point.num_envs} x {point.horizon} transitions"
+            raise UserError(f"batch size {point.batch_size} does not divide {rollout}")
+
+
+def asked(description: str | None, output: Path) -> Asked:
+    """Return what the command line asks for; `output` is the default folder."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("study", type=Path, help="a study file: its task, overrides and arm are what runs")
     parser.add_argument("--arm", help="an arm of the study (default: the first)")
@@ -142,49 +151,41 @@ def asked(description: str | None, output: Path) -> Asked:
     parser.add_argument("--output", type=Path, default=output, help="default: %(default)s")
     arguments = parser.parse_args()
     study = read_study(arguments.study)
-    if study.throughput is None:
-        raise UserError(f"study {study.study} has no throughput trials. Name one that has")
-    # Each size shares its block's process, because that is compared with fresh ones.
-    study = study.model_copy(update={"throughput": study.throughput.model_copy(update={"fresh_below": None})})
-    points = [Point(size, arguments.horizon, arguments.batch_size) for size in sorted(arguments.num_envs)]
-    for point in points:
-        if not is_legal(point):
-            raise UserError(f"batch size {point.batch_size} does not divide {point.num_envs} x {point.horizon}")
     arm = arguments.arm or next(iter(study.arms))
-    if arm not in study.arms:
-        raise UserError(f"the study has no arm {arm!r}; it has {', '.join(study.arms)}")
+    points = [Point(size, arguments.horizon, arguments.batch_size) for size in sorted(arguments.num_envs)]
+    check(study, arm, points)
+    # Each size shares its block's process, because that is compared with fresh ones.
+    throughput = study.sections["throughput"].model_copy(update={"fresh_below": None})
+    study = study.model_copy(update={"throughput": throughput})
     return Asked(study, arm, points, arguments.horizon, arguments.rounds, arguments.output)
 
 
 def main() -> None:
     """Measure sizes in blocks and in fresh processes, in turns, and say how well they agree."""
-    study, arm, points, horizon, rounds, output = asked(main.__doc__, Path("results/blocks"))
+    given = asked(main.__doc__, Path("results/blocks"))
     measurements: dict[str, dict[int, list[Measured]]] = {
-        side: {point.num_envs: [] for point in points} for side in SIDES
+        side: {point.num_envs: [] for point in given.points} for side in SIDES
     }
     where = ""
-    for number in range(rounds):
-        trials = plan(study, arm, points, number, output)
+    for number in range(given.rounds):
+        trials = {
+            side: given.written(number, "blocks", f"{given.output}/{side}-{number}-", 0 if side == BLOCK else None)
+            for side in SIDES
+        }
         run(trials, number % 2 == 0)
         for side, of_side in trials.items():
             for trial in of_side:
                 record = load_record(trial)
                 where = record.outcome.environment.device.name if record.outcome.environment else ""
                 measurements[side][record.request.num_envs].append(measured(trial))
-        print(f"round {number + 1} of {rounds}", flush=True)
-        write_atomically(output / "blocks.json", json.dumps(_plain(measurements, where), indent=2) + "\n")
-    _print(measurements, f"{where}, horizon {horizon}, {rounds} rounds")
-    print(output / "blocks.json")
-
-
-def _plain(measurements: Mapping[str, Mapping[int, Sequence[Measured]]], where: str) -> dict[str, object]:
-    return {
-        "device": where,
-        "sides": {
+        print(f"round {number + 1} of {given.rounds}", flush=True)
+        sides = {
             side: {str(size): [trial._asdict() for trial in trials] for size, trials in sizes.items()}
             for side, sizes in measurements.items()
-        },
-    }
+        }
+        write_atomically(given.output / "blocks.json", json.dumps({"device": where, "sides": sides}, indent=2) + "\n")
+    _print(measurements, f"{where}, horizon {given.horizon}, {given.rounds} rounds")
+    print(given.output / "blocks.json")
 
 
 def _print(measurements: Mapping[str, Mapping[int, Sequence[Measured]]], title: str) -> None:

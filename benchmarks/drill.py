@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,8 @@ time.time, time.time_ns = wrong, lambda: int(wrong() * 1e9)
 """
 """What every Python process of the sweep imports at its start (sitecustomize.py)."""
 
+say = partial(print, flush=True)
+
 LOOKS_S = 0.1
 ENDS_S, LEAVES_S = 3600.0, 60.0
 
@@ -108,9 +111,7 @@ class Drill:
         """Start a sweep; with `most_bytes` no file that it writes can be larger."""
         words = ["--snakefile", str(ROOT / "Snakefile"), "--configfile", str(self.file)]
         command = [sys.executable, "-m", "snakemake", *words]
-        limit = (
-            None if most_bytes is None else lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-        )
+        limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most_bytes, most_bytes)) if most_bytes else None
         with (self.folder / "sweep.log").open("ab") as log:
             return subprocess.Popen(
                 command, cwd=self.folder, env=self.variables, stdout=log, stderr=log, start_new_session=True, preexec_fn=limit
@@ -176,7 +177,7 @@ class Drill:
             time.sleep(self.dice.uniform(0.5, 10.0))
             self.look()
             if sweep.poll() is not None:
-                if self.finished():
+                if not self.lost():
                     self.more_repeats += 1
                     self.write_study()
                 is_full = self.dice.random() < 0.2
@@ -211,9 +212,9 @@ class Drill:
         """Return the numbers of all trials."""
         return [slot.number for slot in plan(read_study(self.file))]
 
-    def finished(self) -> bool:
-        """Tell whether every trial has a record."""
-        return all(self.results.trial(number).record.exists() for number in self.planned())
+    def lost(self) -> int:
+        """Return how many trials have no record."""
+        return sum(not self.results.trial(number).record.exists() for number in self.planned())
 
     def wrong_durations(self) -> list[str]:
         """Return each recorded duration that is negative, or longer than this drill."""
@@ -224,9 +225,8 @@ class Drill:
             outcome = read_model(trial.outcome, Outcome, "")
             cost = read_model(trial.cost, Cost, "")
             durations = {"total_s": outcome.total_s, "held_s": cost.held_s, "lost held_s": cost.lost.held_s}
-            wrong += [
-                f"trial {number}: {name} {value}" for name, value in durations.items() if not 0 <= value <= most_s
-            ]
+            bad = {name: value for name, value in durations.items() if not 0 <= value <= most_s}
+            wrong += [f"trial {number}: {name} {value}" for name, value in bad.items()]
         return wrong
 
     def end(self) -> tuple[int, int]:
@@ -246,11 +246,6 @@ class Drill:
                 process.kill()
 
 
-def say(words: str) -> None:
-    """Print a line at once."""
-    print(words, flush=True)
-
-
 def main() -> int:
     """Sweep a tiny study while its processes are killed at random."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -265,15 +260,14 @@ def main() -> int:
             status, orphaned = drill.end()
         finally:
             drill.clear()
-        lost = sum(not drill.results.trial(number).record.exists() for number in drill.planned())
+        lost = drill.lost()
         if status:
             say(drill.said())
         requests, findings = verify(drill.results)
         wrong = [] if lost else drill.wrong_durations()
         say("killed: " + ", ".join(f"{kind} {drill.killed[kind]}" for kind in (*KINDS, SHELL)))
-        say(
-            f"lost {lost}, doubled {len(drill.doubled)}, orphaned {orphaned}; the last sweep ended with status {status}"
-        )
+        left = f"lost {lost}, doubled {len(drill.doubled)}, orphaned {orphaned}"
+        say(f"{left}; the last sweep ended with status {status}")
         say(f"{requests} requests, {len(findings)} of them others than an undisturbed sweep asks for")
         say("".join([f"{len(wrong)} durations that cannot be", *(f"\n  {duration}" for duration in wrong)]))
         return int(bool(lost or drill.doubled or orphaned or status or findings or wrong))

@@ -23,7 +23,7 @@ from envknee.ask import ask
 from envknee.ask.enough import LOOKS
 from envknee.ask.observations import point_of
 from envknee.record.read import load_records, without_skipped
-from envknee.record.schema import Record, Spread
+from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.errors import UserError, run_command
 from envknee.study.model import Study
@@ -52,7 +52,7 @@ class Replay:
     sampler: str
     trials: int
     device_s: float
-    """Seconds of all its trials, times the devices of each."""
+    """Seconds of all its trials, start and end included, times the devices of each."""
     settled_s: float
     """The same up to the trial after which its thresholds no longer changed."""
     thresholds: Thresholds
@@ -72,14 +72,11 @@ def replay(study: Study, kind: Kind, answers: Answers, sampler: str) -> Replay:
     for slot in space.plan(asked_by):
         request = ask.ask(asked_by, slot.number, requests, known)
         requests.append(request)
-        if request.skip is None:
-            recorded = answers[request.arm, point_of(request)][request.repeat]
-            known[slot.number] = recorded.model_copy(update={"request": request})
-        else:
-            # Only that it was skipped is ever read of it.
-            known[slot.number] = next(iter(answers.values()))[0].model_copy(update={"request": request})
+        # Of one that is skipped only that is ever read.
+        of_point = next(iter(answers.values())) if request.skip else answers[request.arm, point_of(request)]
+        known[slot.number] = of_point[0 if request.skip else request.repeat].model_copy(update={"request": request})
     ran = [record for record in known.values() if record.request.skip is None]
-    seconds = [device_s(record) for record in ran]
+    seconds = [record.outcome.total_s * record.world_size for record in ran]
     final = thresholds(ran, study)
     settled = len(ran)
     while settled and thresholds(ran[: settled - 1], study) == final:
@@ -137,12 +134,8 @@ def with_drawn(answers: Answers, repeats: int, seed: int) -> Answers:
             fps = source.fps_total
             if fps is not None:
                 ratio = math.exp(means[place] + draw.choice(differences)) / fps.median
-                fps = Spread(
-                    median=ratio * fps.median,
-                    lower_quartile=ratio * fps.lower_quartile,
-                    upper_quartile=ratio * fps.upper_quartile,
-                    iterations=fps.iterations,
-                )
+                scaled = {name: ratio * getattr(fps, name) for name in ("median", "lower_quartile", "upper_quartile")}
+                fps = fps.model_copy(update=scaled)
             drawn[place].append(source.model_copy(update={"fps_total": fps}))
     return drawn
 
@@ -151,11 +144,6 @@ def thresholds(records: Sequence[Record], study: Study) -> Thresholds:
     """Return state and threshold of each series of either kind."""
     limits = [*throughput.analyse(records, study.decide), *learning.analyse(records, study.decide)]
     return {limit.series: (limit.state, limit.threshold_num_envs) for limit in limits}
-
-
-def device_s(record: Record) -> float:
-    """Return the seconds that a trial held its devices, start and end included, times their number."""
-    return record.outcome.total_s * record.world_size
 
 
 def main() -> None:
@@ -193,9 +181,8 @@ def main() -> None:
     for series in grid.thresholds:
         table.add_column(f"{series.arm}\n{series}" if len(study.arms) > 1 else str(series))
     for replayed in replays:
-        spent = [
-            f"{seconds:,.0f} s ({seconds / grid.device_s:.0%})" for seconds in (replayed.device_s, replayed.settled_s)
-        ]
+        times = replayed.device_s, replayed.settled_s
+        spent = [f"{seconds:,.0f} s ({seconds / grid.device_s:.0%})" for seconds in times]
         said = [_said(replayed.thresholds.get(series)) for series in grid.thresholds]
         table.add_row(replayed.sampler, str(replayed.trials), *spent, *said)
     Console().print(table)

@@ -13,19 +13,16 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from envknee.ask import ask
 from envknee.machine import gpus
 from envknee.record.read import load_record
 from envknee.record.schema import Record
-from envknee.study import designs
 from envknee.study.errors import UserError, run_command
-from envknee.study.files import canonical_json, write_atomically
-from envknee.study.model import Study
+from envknee.study.files import write_atomically
 from envknee.study.paths import TrialFolder
-from envknee.study.space import Point, Slot
 from rich.console import Console
 from rich.table import Table
 
@@ -42,19 +39,6 @@ class Measured(NamedTuple):
     """Mean of the blocks."""
 
 
-def written(study: Study, arm: str, points: Sequence[Point], round_number: int, folder: Path) -> list[TrialFolder]:
-    """Write the requests of a block, where they are not yet, and return its trials in the order in which they run."""
-    trials = []
-    for position, point in enumerate(designs.williams(points, round_number, study.seed, "neighbours")):
-        trial = TrialFolder(folder / str(point.num_envs))
-        if not trial.request.exists():
-            slot = Slot(position, arm, "throughput", round_number, 0, 0, position)
-            trial.root.mkdir(parents=True, exist_ok=True)
-            write_atomically(trial.request, canonical_json(ask.request_for(study, slot, point, refusal=None)))
-        trials.append(trial)
-    return trials
-
-
 def launched(blocks: Sequence[Sequence[TrialFolder]]) -> list[list[Record]]:
     """Measure blocks side by side, and return the records of each.
 
@@ -68,7 +52,7 @@ def launched(blocks: Sequence[Sequence[TrialFolder]]) -> list[list[Record]]:
     for launcher in launchers:
         launcher.wait()
     records = [[load_record(trial) for trial in trials] for trials in blocks]
-    for record in (record for of_block in records for record in of_block):
+    for record in chain(*records):
         if record.outcome.status != "ok":
             said = f"{record.outcome.status}: {record.outcome.reason}"
             raise UserError(f"{record.request.num_envs} environments ended with {said}. Name smaller sizes")
@@ -107,7 +91,7 @@ def shown(measured: Sequence[Measured], title: str) -> Table:
 def means(records: Sequence[Sequence[Record]]) -> Mapping[int, float]:
     """Return, by num_envs, the mean FPS of blocks."""
     fps: dict[int, list[float]] = {}
-    for record in (record for of_block in records for record in of_block):
+    for record in chain(*records):
         assert record.fps_total is not None, "it ended well"
         fps.setdefault(record.request.num_envs, []).append(record.fps_total.median)
     return {num_envs: statistics.fmean(values) for num_envs, values in fps.items()}
@@ -115,27 +99,27 @@ def means(records: Sequence[Sequence[Record]]) -> Mapping[int, float]:
 
 def main() -> None:
     """Measure sizes in one block alone and in several side by side, in turns, and say what neighbours cost."""
-    study, arm, points, horizon, rounds, output = asked(main.__doc__, Path("results/neighbours"))
-    if study.arms[arm].gpus != 1:
-        raise UserError(f"arm {arm!r}: expected an arm of {study.study} with gpus: 1. Name another --arm")
+    given = asked(main.__doc__, Path("results/neighbours"))
+    if given.study.arms[given.arm].gpus != 1:
+        raise UserError(f"arm {given.arm!r}: expected an arm of {given.study.study} with gpus: 1. Name another --arm")
     there = len(gpus.visible_uuids())
     if there < 2:
         raise UserError(f"this machine shows {there} NVIDIA GPUs, and neighbours need 2. Run this where there are more")
     counts = [2**power for power in range(there.bit_length()) if 2**power <= there]
     measured: list[Measured] = []
     where = ""
-    for number in range(rounds):
+    for number in range(given.rounds):
         for blocks in counts if number % 2 == 0 else counts[::-1]:
-            folder = output / f"{blocks}-side-by-side-{number}"
-            records = launched([written(study, arm, points, number, folder / str(block)) for block in range(blocks)])
+            folder = given.output / f"{blocks}-side-by-side-{number}"
+            records = launched([given.written(number, "neighbours", f"{folder}/{block}/") for block in range(blocks)])
             measured += [Measured(num_envs, blocks, number, fps) for num_envs, fps in means(records).items()]
             environment = records[0][0].outcome.environment
             where = environment.device.name if environment else ""
-        print(f"round {number + 1} of {rounds}", flush=True)
-        kept = {"device": where, "arm": arm, "measured": [point._asdict() for point in measured]}
-        write_atomically(output / "neighbours.json", json.dumps(kept, indent=2) + "\n")
-    Console().print(shown(measured, f"{where}, arm {arm}, horizon {horizon}, {rounds} rounds"))
-    print(output / "neighbours.json")
+        print(f"round {number + 1} of {given.rounds}", flush=True)
+        kept = {"device": where, "arm": given.arm, "measured": [point._asdict() for point in measured]}
+        write_atomically(given.output / "neighbours.json", json.dumps(kept, indent=2) + "\n")
+    Console().print(shown(measured, f"{where}, arm {given.arm}, horizon {given.horizon}, {given.rounds} rounds"))
+    print(given.output / "neighbours.json")
 
 
 if __name__ == "__main__":

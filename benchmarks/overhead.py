@@ -19,24 +19,27 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from envknee.ask import ask
 from envknee.machine import environment, processes
 from envknee.record.build import spread
 from envknee.record.read import read_rows
-from envknee.record.schema import Environment, Request, Row, Spread
+from envknee.record.schema import Environment, Request, Spread
 from envknee.run import launch
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import TrialFolder
-from envknee.study.space import Point, Slot, is_legal, legal_points
+from envknee.study.space import Point, Slot, legal_points
 from envknee.verdict.series import Series
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.blocks import check
 
 STOCK, BARE, TRIAL, UNRESOLVED = "isaaclab train", "bare loop", "trial", "trial with phases: off"
 
@@ -49,64 +52,59 @@ HEADER = re.compile(r"Learning iteration (\d+)/")
 """How RSL-RL 5.5.1 begins the log of an iteration, at its end."""
 
 
-def iterations_of_stock(request: Request, device: str, log: Path) -> list[float]:
-    """Run Isaac Lab's own command and return the wall seconds of its timed iterations.
+def told(
+    name: str, command: Sequence[str], request: Request, log: Path, value_of: Callable[[str], float | None]
+) -> list[float]:
+    """Run what trains as `request` asks, and return the value that it has in its log for each iteration, as soon as it stands there.
 
     Raises:
-        UserError: when it ends badly; names its log.
+        UserError: when it does not come to its end; names its log.
     """
-    from envknee.trainers.rsl_rl import command_line  # late: it imports Isaac Lab
-
-    command = command_line(request, device)
-    variables = processes.environment_of(request)
-    stamps: list[float] = []
+    values: list[float] = []
     with (
         log.open("w", encoding="utf-8") as kept,
         subprocess.Popen(
-            command, cwd=log.parent, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            command, cwd=log.parent, env=processes.environment_of(request), text=True, errors="replace",
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         ) as process,
-    ):
+    ):  # fmt: skip
         assert process.stdout is not None, "a pipe was asked for"
         for line in process.stdout:
             kept.write(line)
-            if HEADER.search(line):
-                stamps.append(time.perf_counter())
+            if (value := value_of(line)) is not None:
+                values.append(value)
     expected = request.warmup_iterations + (request.iterations or 0)
-    if process.returncode or len(stamps) != expected:
-        raise UserError(
-            f"`isaaclab train` ended with status {process.returncode} after {len(stamps)} of {expected} iterations."
-            f" See {log}"
-        )
-    seconds = [end - begin for begin, end in zip(stamps, stamps[1:], strict=False)]
-    return seconds[request.warmup_iterations - 1 :]
+    if len(values) != expected:
+        ended = f"ended with status {process.returncode} after {len(values)} of {expected} iterations"
+        raise UserError(f"{name} {ended}. See {log}")
+    return values
+
+
+def iterations_of_stock(request: Request, device: str, log: Path) -> list[float]:
+    """Run Isaac Lab's own command and return the wall seconds of its timed iterations."""
+    from envknee.trainers.rsl_rl import command_line  # late: it imports Isaac Lab
+
+    stamps = told(
+        "`isaaclab train`", command_line(request, device), request, log,
+        lambda line: time.perf_counter() if HEADER.search(line) else None,
+    )  # fmt: skip
+    return [end - begin for begin, end in pairwise(stamps)][request.warmup_iterations - 1 :]
 
 
 def iterations_of_bare_loop(request: Request, folder: Path) -> list[float]:
-    """Run RSL-RL's loop without a meter and return the wall seconds of its timed iterations.
-
-    Raises:
-        UserError: when it ends badly; names its log.
-    """
+    """Run RSL-RL's loop without a meter and return the wall seconds of its timed iterations."""
     folder.mkdir()
-    path, log = folder / "request.json", folder / "bare.log"
+    path = folder / "request.json"
     write_atomically(path, canonical_json(request))
-    command = [sys.executable, str(BARE_LOOP), str(path)]
-    with log.open("w", encoding="utf-8") as kept:
-        done = subprocess.run(
-            command, env=processes.environment_of(request), stdout=kept, stderr=subprocess.STDOUT, check=False
-        )
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    seconds = [float(match[1]) for line in lines if (match := SECONDS.fullmatch(line))]
-    expected = request.warmup_iterations + (request.iterations or 0)
-    if len(seconds) != expected:
-        raise UserError(
-            f"the bare loop ended with status {done.returncode} after {len(seconds)} of {expected} iterations. See {log}"
-        )
+    seconds = told(
+        "the bare loop", [sys.executable, str(BARE_LOOP), str(path)], request, folder / "bare.log",
+        lambda line: float(match[1]) if (match := SECONDS.fullmatch(line.rstrip())) else None,
+    )  # fmt: skip
     return seconds[request.warmup_iterations :]
 
 
-def rows_of_trial(request: Request, trial: TrialFolder) -> list[Row]:
-    """Run a trial and return its timed iterations.
+def iterations_of_trial(request: Request, trial: TrialFolder) -> list[float]:
+    """Run a trial and return the wall seconds of its timed iterations.
 
     Raises:
         UserError: when it ends with another status than ok.
@@ -116,36 +114,24 @@ def rows_of_trial(request: Request, trial: TrialFolder) -> list[Row]:
     record = launch.launch(trial)
     if record.outcome.status != "ok":
         raise UserError(f"the trial ended with {record.outcome.status}: {record.outcome.reason}. See {trial.log}")
-    return [row for row in read_rows(trial) if not row.warmup]
-
-
-def wall_s(row: Row) -> float:
-    """Return the seconds of an iteration on the host's clock."""
-    assert row.iteration_s is not None, "this version's rows have it"
-    return row.iteration_s
+    return [row.iteration_s for row in read_rows(trial) if not row.warmup and row.iteration_s is not None]
 
 
 def request_at(study: Study, arm: str, point: Point, warmup: int, iterations: int) -> Request:
     """Return the request of a throughput trial at any point, in the study or not.
 
     Raises:
-        UserError: when the study has no such arm or no throughput trials, or the batch does not divide the rollout.
+        UserError: when the arm cannot be measured there (`check`), or is not RSL-RL's on one rank.
     """
-    if arm not in study.arms:
-        raise UserError(f"the study has no arm {arm!r}; it has {', '.join(study.arms)}")
-    if study.throughput is None:
-        raise UserError(f"study {study.study} has no throughput trials. Name one that has")
+    check(study, arm, [point])
     if study.arms[arm].trainer != "rsl_rl":
         raise UserError(
             f"arm {arm!r} has trainer: {study.arms[arm].trainer}, and what `isaaclab train` takes is read from RSL-RL's log."
             " Name another --arm"
         )
     if study.arms[arm].world_size > 1:
-        raise UserError(
-            f"arm {arm!r} trains on {study.arms[arm].world_size} ranks; one is compared. Name another --arm"
-        )
-    if not is_legal(point):
-        raise UserError(f"batch size {point.batch_size} does not divide {point.num_envs} x {point.horizon} transitions")
+        ranks = study.arms[arm].world_size
+        raise UserError(f"arm {arm!r} trains on {ranks} ranks; one is compared. Name another --arm")
     slot = Slot(number=0, arm=arm, kind="throughput", repeat=0)
     changes = {"warmup_iterations": warmup, "iterations": iterations, "phases": "sampled"}
     return ask.request_for(study, slot, point, refusal=None).model_copy(update=changes)
@@ -159,9 +145,8 @@ def write_result(
         f"{TRIAL} / {name}": [trial / reference for trial, reference in zip(fps[TRIAL], fps[name], strict=True)]
         for name in (STOCK, BARE)
         if name in fps
-    } | {
-        "phases: sampled / off": [on / off for on, off in zip(fps[TRIAL], fps[UNRESOLVED], strict=True)],
     }
+    ratios["phases: sampled / off"] = [on / off for on, off in zip(fps[TRIAL], fps[UNRESOLVED], strict=True)]
     spreads = {name: of_ratio for name, values in ratios.items() if (of_ratio := spread(values))}
     result = {
         "request": request.model_dump(mode="json"),
@@ -203,8 +188,7 @@ def main() -> None:
     folder.mkdir(parents=True)
     frames = request.num_envs * request.horizon
 
-    is_isaac_labs = request.observations == "stock" and request.frontend == "torch"
-    without = STOCK if is_isaac_labs else BARE
+    without = STOCK if (request.observations, request.frontend) == ("stock", "torch") else BARE
     sides = (without, TRIAL, UNRESOLVED)
     fps: dict[str, list[float]] = {side: [] for side in sides}
     spreads: dict[str, Spread] = {}
@@ -216,10 +200,8 @@ def main() -> None:
                 seconds = iterations_of_bare_loop(request, folder.resolve() / f"bare-{pair}")
             else:
                 name, phases = ("trial", "sampled") if side == TRIAL else ("unresolved", "off")
-                rows = rows_of_trial(
-                    request.model_copy(update={"phases": phases}), TrialFolder(folder / f"{name}-{pair}")
-                )
-                seconds = [wall_s(row) for row in rows]
+                asked = request.model_copy(update={"phases": phases})
+                seconds = iterations_of_trial(asked, TrialFolder(folder / f"{name}-{pair}"))
             fps[side].append(frames / statistics.median(seconds))
         spreads = write_result(folder, request, machine, fps)  # an interrupted comparison keeps its pairs
         print(f"pair {pair + 1} of {arguments.pairs}: ratio {fps[TRIAL][-1] / fps[without][-1]:.3f}", flush=True)

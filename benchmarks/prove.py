@@ -146,7 +146,7 @@ class Tally:
         self.of[share] += of
 
     def covers(self, share: str, truth: float, lower: float | None, upper: float | None) -> None:
-        """Count whether an interval covers a finite truth; an upper end of None is open."""
+        """Count whether an interval covers the truth; an upper end of None is open."""
         self.count(share, lower is not None and lower <= truth <= (math.inf if upper is None else upper))
 
     @contextmanager
@@ -455,8 +455,7 @@ class ThroughputScenario(Scenario):
             law = throughput.fit_law(fps, 1, SETTINGS.confidence) if self.follows_law else None
         self.judge_gains(decision, tally)
         assert decision.lowest is not None
-        beyond = math.inf if self.true_threshold is None else self.true_threshold
-        tally.count("threshold", decision.lowest <= beyond <= (decision.highest or math.inf))
+        tally.covers("threshold", self.true_threshold or math.inf, decision.lowest, decision.highest)
         if law is not None:
             half = law.half_saturation_num_envs_lower, law.half_saturation_num_envs_upper
             tally.covers("half_saturation", HALF_SATURATION, *half)
@@ -596,8 +595,8 @@ class TableScenario(ThroughputScenario):
         assert answer is not None
         tally.count("false_reached", decision.threshold in self.still_paying)
         tally.count("found", answer.num_envs == self.true_threshold)
-        beyond = math.inf if self.true_threshold is None else self.true_threshold
-        tally.count("threshold", (answer.lowest or math.inf) <= beyond <= (answer.highest or math.inf))
+        lowest = answer.lowest or math.inf
+        tally.covers("threshold", self.true_threshold or math.inf, lowest, answer.highest)
         for step in answer.steps:
             tally.covers("gain", math.expm1(self.gains[step.num_envs]), step.gain_lower, step.gain_upper)
 

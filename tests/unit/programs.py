@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
@@ -23,12 +23,28 @@ def run_main(main: Callable[[], Result], *words: object) -> Result:
         return main()
 
 
+def ran(command: Sequence[object], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program, whatever its exit status; by default stdout and stderr are apart."""
+    apart: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.run([*map(str, command)], text=True, check=False, **apart | options)
+
+
 def python(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run Python with these words, whatever its exit status."""
-    return subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True, check=False, **options)
+    return ran([sys.executable, *words], **options)
 
 
 def succeeded(done: subprocess.CompletedProcess[str]) -> str:
     """Return what a program printed; a test fails with it where the program did."""
     assert done.returncode == 0, f"{done.stdout}{done.stderr or ''}"
     return done.stdout
+
+
+def refused(done: subprocess.CompletedProcess[str], *words: str, status: int | None = None) -> str:
+    """Return what a program printed that had to fail, with these words and no traceback; by default with any status but 0."""
+    printed = f"{done.stdout}{done.stderr or ''}"
+    assert done.returncode == status if status else done.returncode != 0, printed
+    assert "Traceback" not in printed, printed
+    for word in words:
+        assert word in printed, printed
+    return printed

@@ -145,13 +145,15 @@ def a_trial(
         refusal="it needs 100 GB" if status == "refused" else None, skip="decided" if status == "skipped" else None,
     )  # fmt: skip
     ran = status not in ("oom", "refused", "skipped")
+    of_rank = RankResult(rank=0, status=status, device=device, startup_s=None, memory_map=None, micro_batches=None)
+    results = [of_rank.model_copy(update={"rank": rank}) for rank in range(ranks)]
     outcome = Outcome(
         request_sha256="0" * 64, metrics_sha256=None, status=status,
         reason=None if status in ("ok", "target_reached") else f"it ended as {status}", failure=None,
         environment=None if status in ("refused", "skipped") else _environment(device), started_unix_s=1_700_000_000.0 + 60.0 * number,
         setup_s=5.0 if ran else None, total_s=20.0, num_mini_batches=max(mini_batches, 1) if ran else None,
         rollout_gb=rollout // ranks * 221_184e-9 if ran else None,
-        ranks=_rank_results(ranks, status, device) if ran and ranks > 1 else None,
+        ranks=results if ran and ranks > 1 else None,
     )  # fmt: skip
     if not ran:
         return Trial(request, [], outcome)
@@ -161,14 +163,12 @@ def a_trial(
         rows = [_row(i, (i + 1) * rollout, (i + 1) * step_s, step_s, memory, warmup=i == 0) for i in range(4)]
     else:
         end_s = seconds if seconds is not None else budget_s
-        step_s = end_s / CURVE
+        step_s, total = end_s / CURVE, frames or CURVE * rollout
         # A straight line that meets the target at the last row, or stops at 60% of it.
         best = target_reward if seconds is not None else 0.6 * target_reward
         walls_s = [*((i + 1) * step_s for i in range(CURVE - 1)), end_s]
         rows = [
-            _row(
-                i, (i + 1) * (frames or CURVE * rollout) // CURVE, wall_s, step_s, memory, reward=best * (i + 1) / CURVE
-            )
+            _row(i, (i + 1) * total // CURVE, wall_s, step_s, memory, reward=best * (i + 1) / CURVE)
             for i, wall_s in enumerate(walls_s)
         ]
     if phases_s is not None:
@@ -224,11 +224,8 @@ def write_trial(files: TrialFolder, trial: Trial) -> None:
     files.request.write_text(canonical_json(trial.request), encoding="utf-8")
     if trial.rows:
         files.metrics.write_text("".join(row.model_dump_json() + "\n" for row in trial.rows), encoding="utf-8")
-    digests = {
-        "request_sha256": sha256_of(files.request),
-        "metrics_sha256": sha256_of(files.metrics) if trial.rows else None,
-    }
-    ended = trial.ended(**digests)
+    metrics_sha256 = sha256_of(files.metrics) if trial.rows else None
+    ended = trial.ended(request_sha256=sha256_of(files.request), metrics_sha256=metrics_sha256)
     files.outcome.write_text(canonical_json(ended.outcome), encoding="utf-8")
     files.record.write_text(canonical_json(ended.record), encoding="utf-8")
 
@@ -238,14 +235,6 @@ def _environment(device: Device) -> Environment:
         host="node1", device=device, cpu_model="AMD EPYC", cpu_cores=2, cpu_threads=1, python="3.11.7",
         packages={"torch": "2.13.0"}, git_commit="0" * 40, git_dirty=False,
     )  # fmt: skip
-
-
-def _rank_results(ranks: int, status: Status, device: Device) -> list[RankResult]:
-    """Return how each rank ended, on a device of its own kind."""
-    return [
-        RankResult(rank=rank, status=status, device=device, startup_s=None, memory_map=None, micro_batches=None)
-        for rank in range(ranks)
-    ]
 
 
 def _rank_rows(row: Row, slowdown: Sequence[float]) -> list[RankRow]:
@@ -262,24 +251,14 @@ def _rank_rows(row: Row, slowdown: Sequence[float]) -> list[RankRow]:
 
 
 def _memory(memory_gb: float, device: Device) -> MemoryUse:
-    on_gpu: Literal[True, False] = device.type == "cuda"
-    return MemoryUse(
-        rss_gb=2.0 if on_gpu else memory_gb,
-        peak_rss_gb=2.0 if on_gpu else memory_gb,
-        device_used_gb=memory_gb if on_gpu else None,
-    )
+    if device.type == "cuda":
+        return MemoryUse(rss_gb=2.0, peak_rss_gb=2.0, device_used_gb=memory_gb)
+    return MemoryUse(rss_gb=memory_gb, peak_rss_gb=memory_gb, device_used_gb=None)
 
 
 def _row(
-    iteration: int,
-    frames: int,
-    wall_s: float,
-    step_s: float,
-    memory: MemoryUse,
-    *,
-    warmup: bool = False,
-    reward: float | None = None,
-) -> Row:
+    iteration: int, frames: int, wall_s: float, step_s: float, memory: MemoryUse, *, warmup: bool = False, reward: float | None = None
+) -> Row:  # fmt: skip
     """Return one iteration; collecting takes a third of it, and simulating half of that."""
     rollout = frames // (iteration + 1)
     return Row(

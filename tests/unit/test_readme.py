@@ -1,5 +1,6 @@
 """README, tutorial and FAQ: every number comes from a record, every command is run by a test."""
 
+import io
 import json
 import re
 import sys
@@ -9,11 +10,13 @@ from statistics import median
 
 import pytest
 from envknee.commands import COMMANDS
+from envknee.show.terminal import print_answer
 from envknee.study.load import read_study
+from envknee.study.paths import StudyFolder
 from envknee.verdict.learning import best_of
 from envknee.verdict.power import enough_repeats
 from envknee.verdict.schema.study import ArmVerdict
-from programs import python
+from programs import python, succeeded
 from published import (
     PUBLISHED,
     ROOT,
@@ -28,6 +31,7 @@ from published import (
     words_of,
 )
 from records import known
+from rich.console import Console
 
 HEADLINE = "cartpole-stock-lean-h200"
 README, TUTORIAL, FAQ = ROOT / "README.md", ROOT / "docs/tutorial.md", ROOT / "docs/faq.md"
@@ -316,17 +320,10 @@ def test_the_readme_is_read_at_one_sitting():
 def test_output_on_a_page_is_what_is_printed(page: Path, before: str, study: str, tmp_path: Path):
     """Of the study that it names, at the width of a terminal. Paste what differs."""
     (block,) = re.findall(re.escape(before) + r".*?```text\n(.*?)```", page.read_text(), re.DOTALL)
-    root = PUBLISHED[study].root
-    (tmp_path / study).symlink_to(root)
-    code = (
-        "import sys; from pathlib import Path; from rich.console import Console\n"
-        "from envknee.record.read import load_records; from envknee.show.terminal import print_answer\n"
-        "from envknee.study.load import read_study; from envknee.study.paths import StudyFolder\n"
-        "from envknee.verdict.decide import decide\n"
-        "folder = StudyFolder(Path(sys.argv[1]))\n"
-        "print_answer(decide(load_records(folder), read_study(folder.study)), folder, Console(width=100))\n"
-    )
-    printed = [line.rstrip() for line in python("-c", code, tmp_path / study).stdout.strip().splitlines()]
+    (tmp_path / study).symlink_to(PUBLISHED[study].root)
+    stream = io.StringIO()
+    print_answer(verdict_of(study), StudyFolder(tmp_path / study), Console(file=stream, width=100))
+    printed = [line.rstrip() for line in stream.getvalue().strip().splitlines()]
     shown = block.rstrip().splitlines()
     assert len(shown) >= 6 and shown == printed[: len(shown)]
 
@@ -349,7 +346,7 @@ RUN_BY = {
     "make verify": "tests/workflow/test_setup.py: \"make\", \"verify\"",
     "make prove": "tests/unit/test_limits_prove.py: prove",
     "make docs": "tests/workflow/test_docs.py: mkdocs",
-    "make": "tests/workflow/test_setup.py: project.run(\"make\")",
+    "make": "tests/workflow/test_setup.py: project.does(\"make\")",
     "envknee plan": "here",
     "envknee knee": "here",
     "envknee limits": "here",
@@ -418,8 +415,7 @@ def test_what_takes_seconds_is_run_here(command: str, tmp_path: Path):
         for word in command.split()
     ]
     variables = {"PYTHONPATH": str(ROOT / "workflow"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    done = python("-m", "envknee", *words, cwd=tmp_path, env=variables)
-    assert done.returncode == 0 and done.stdout, done.stderr
+    assert succeeded(python("-m", "envknee", *words, cwd=tmp_path, env=variables))
 
 
 # --- Studies -----------------------------------------------------------------------------------------------------------

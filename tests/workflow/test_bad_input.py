@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Workspace, assert_refused, wait_for
+from conftest import Workspace, wait_for
 from envknee.machine import environment
 from envknee.record.read import load_records
 from envknee.run import prepare
 from envknee.study.errors import UserError
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
-from programs import succeeded
+from programs import refused, succeeded
 
 
 def outcomes_of(folder: StudyFolder, *numbers: int) -> list[bytes]:
@@ -25,13 +25,13 @@ def outcomes_of(folder: StudyFolder, *numbers: int) -> list[bytes]:
 def test_a_study_that_is_not_legal_stops_before_anything_is_made(workspace: Workspace):
     study = workspace.study(throughput={"num_env": [4], "horizon": 0, "batch_size": 16})
     unknown = "throughput.num_env: unknown key (did you mean 'num_envs'?)"
-    assert_refused(workspace.sweep(study), unknown, "throughput.horizon")
+    refused(workspace.sweep(study), unknown, "throughput.horizon")
     assert not (workspace.folder / "results").exists()
 
 
 def test_results_of_another_config_are_left_alone(a_copy: Workspace):
     before = a_copy.results().study.read_bytes()
-    assert_refused(a_copy.sweep(a_copy.study(seed=9)), "seed: measured with 1, now 9", "Change `study:` to a new name")
+    refused(a_copy.sweep(a_copy.study(seed=9)), "seed: measured with 1, now 9", "Change `study:` to a new name")
     assert a_copy.results().study.read_bytes() == before
 
 
@@ -45,7 +45,7 @@ def test_a_device_that_is_not_there_is_refused(workspace: Workspace):
 
 def test_a_cap_below_the_simulation_is_found_before_the_first_trial(workspace: Workspace):
     study = workspace.study(arms={"small": {"gpus": 0, "memory": {"memory_cap_gb": 0.1}}})
-    assert_refused(workspace.sweep(study), "arms.small: its smallest trial ended with oom", "memory_cap_gb is 0.1")
+    refused(workspace.sweep(study), "arms.small: its smallest trial ended with oom", "memory_cap_gb is 0.1")
     assert not list((workspace.folder / "results/tiny/trials").glob("*"))
 
 
@@ -54,7 +54,7 @@ def test_what_is_not_measured_and_what_the_simulation_refuses_is_told_before_the
         task={"overrides": {"env.scene.tiled_camera.widht": 24}},
         throughput={"num_envs": [4, 8], "horizon": 4, "batch_size": 32},
     )
-    assert_refused(
+    refused(
         workspace.sweep(study),
         "envknee: throughput: 1 of 2 points are not measured, because batch_size must divide num_envs x horizon and does not: 32 of 4 x 4",
         "env.scene.tiled_camera.widht names no field",
@@ -69,7 +69,7 @@ def test_an_edited_request_is_noticed_by_verify_and_by_the_sweep(a_copy: Workspa
     verified = a_copy.module("replay", "--verify", str(a_copy.results().root))
     assert verified.returncode == 1
     assert '-  "seed": ' in verified.stdout and '+  "seed": ' in verified.stdout
-    assert_refused(a_copy.sweep(a_copy.study()), "trials/0001", "Delete that folder")
+    refused(a_copy.sweep(a_copy.study()), "trials/0001", "Delete that folder")
 
 
 def test_rows_that_a_power_cut_took_are_told_and_only_their_trial_is_measured_again(a_copy: Workspace):
@@ -78,7 +78,7 @@ def test_rows_that_a_power_cut_took_are_told_and_only_their_trial_is_measured_ag
     torn = path.read_bytes()[:50]
     path.write_bytes(torn)
     read = a_copy.module("limits.verdict", str(folder.root))
-    assert_refused(read, "trials/0001/metrics.jsonl was changed after the measurement", "delete the folder")
+    refused(read, "trials/0001/metrics.jsonl was changed after the measurement", "delete the folder")
     result = succeeded(a_copy.sweep(a_copy.study(), str(folder.trial(1).record.relative_to(a_copy.folder))))
     assert "trials/0001 is measured again: metrics.jsonl is not whole" in result
     assert (folder.trial(1).root / "metrics.interrupted-1.jsonl").read_bytes() == torn
@@ -144,7 +144,7 @@ def test_a_results_folder_that_cannot_be_written_says_so(a_copy: Workspace, smal
     folder = without_trial(a_copy, 3, small_disk)
     before = outcomes_of(folder, 0, 1, 2)
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    assert_refused(a_copy.sweep(a_copy.study()), "results/tiny cannot be written to", "Make it writable")
+    refused(a_copy.sweep(a_copy.study()), "results/tiny cannot be written to", "Make it writable")
     assert outcomes_of(folder, 0, 1, 2) == before
 
 

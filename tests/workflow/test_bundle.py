@@ -10,7 +10,7 @@ from envknee.study.paths import TrialFolder
 from isaaclab.benchmark import capture
 from isaaclab.benchmark.recorders import VersionInfoRecorder
 from isaaclab.benchmark.schema import TrainingBundle
-from programs import succeeded
+from programs import refused, succeeded
 from pydantic import TypeAdapter
 
 
@@ -52,5 +52,4 @@ def test_the_command_says_where_nothing_is_to_be_written(tmp_path, there):
     if there:
         TrialFolder(study / "trials").root.mkdir(parents=True)
     result = Workspace(tmp_path).module("bundle", str(study))
-    assert result.returncode == 2
-    assert "holds no finished trial" in result.stdout if there else "holds no trials" in result.stdout
+    refused(result, "holds no finished trial" if there else "holds no trials", status=2)

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, assert_refused, trial_processes, wait_for, wait_until_none
+from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, trial_processes, wait_for, wait_until_none
 from envknee.measure import ranks
 from envknee.record.read import read_rows
 from envknee.record.schema import Environment, Outcome, Record
@@ -28,7 +28,7 @@ from envknee.run import launch, nodes
 from envknee.run.container import apptainer, enter
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
-from programs import succeeded
+from programs import ran, refused, succeeded
 from records import known
 
 CONTAINERS = ROOT / "containers"
@@ -153,9 +153,7 @@ def test_kernels_for_gpus_were_compiled_without_one(sif: Path) -> None:
         "import json, pathlib; found = pathlib.Path('/opt/envknee/kernels').rglob('*.cubin');"
         "print(json.dumps([[str(path), path.read_bytes()[:20].hex()] for path in found]))"
     )
-    done = subprocess.run(["apptainer", "exec", str(sif), "python", "-c", code], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-    kernels = json.loads(done.stdout)
+    kernels = json.loads(succeeded(ran(["apptainer", "exec", sif, "python", "-c", code])))
     assert len(kernels) > 50 and all(path.endswith(".sm90.cubin") for path, _ in kernels)
     assert {head[:8] + head[36:] for _, head in kernels} == {"7f454c46be00"}  # ELF for EM_CUDA, 190
     tiles = ("render_megakernel", "eval_articulation_fk_tile", "newton._src.solvers.mujoco.kernels", "envknee.lean")
@@ -176,8 +174,8 @@ def test_every_kernel_of_a_trial_on_a_gpu_came_with_the_image(tmp_path: Path) ->
         writable=[tmp_path], readable=[enter.PACKAGE], folder=tmp_path, gpus=True,
     )  # fmt: skip
     inside = {"PYTHONPATH": str(enter.PACKAGE), "TMPDIR": str(tmp_path)}
-    done = subprocess.run(words, env=apptainer.variables_for(os.environ, inside), capture_output=True, check=False)
-    assert done.returncode == 0 and trial.outcome.exists(), done.stderr
+    said = succeeded(ran(words, env=apptainer.variables_for(os.environ, inside)))
+    assert trial.outcome.exists(), said
     assert [path for path in kernels.rglob("*.cubin") if not path.is_symlink()] == []
 
 
@@ -258,7 +256,7 @@ def test_nothing_of_the_host_comes_in_but_what_is_named(sif: Path, tmp_path: Pat
     inside = ["python", "-c", code, str(tmp_path)]
     words = apptainer.command_in(sif, inside, writable=[writable], readable=[readable], folder=writable, gpus=False)
     variables = apptainer.variables_for(os.environ | {"OMP_NUM_THREADS": "3"}, {"SAID": 'a,b="$HOME" c'})
-    printed = json.loads(succeeded(subprocess.run(words, env=variables, capture_output=True, text=True, check=False)))
+    printed = json.loads(succeeded(ran(words, env=variables)))
     assert "secret" not in str(printed["variables"])
     assert printed["variables"]["OMP_NUM_THREADS"] == "3" and printed["variables"]["SAID"] == 'a,b="$HOME" c'
     assert printed["seen"] == ["readable", "writable"]
@@ -290,14 +288,10 @@ def test_an_ordinary_user_steps_the_environment(sif: Path, tmp_path: Path) -> No
             folder / "isaaclab.sif", inside, writable=[folder], readable=[], folder=folder, gpus=False
         )
         variables = apptainer.variables_for(os.environ | {"HOME": name}, {"TMPDIR": name})
-        done = subprocess.run(
-            [*nobody, *words], env=variables, cwd=folder, capture_output=True, text=True, check=False,
-            start_new_session=True,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+        said = succeeded(ran([*nobody, *words], env=variables, cwd=folder, start_new_session=True))
     locks = "".join((CONTAINERS / f"requirements{group}.lock").read_text() for group in ("", "-cpu", "-trainers"))
     pins = re.findall(r"^[a-z0-9-]+==", locks, re.MULTILINE)
-    assert f"{len(pins)} packages; one step of Isaac-Cartpole-Camera-Direct" in done.stdout
+    assert f"{len(pins)} packages; one step of Isaac-Cartpole-Camera-Direct" in said
 
 
 @needs_apptainer
@@ -321,30 +315,22 @@ def test_an_ordinary_user_builds_where_the_kernel_lets_them(tmp_path_factory: py
         as_builder = ["unshare", "--mount", "bash", "-c", become, "as-builder"]
         if subprocess.run([*as_builder, "unshare", "--user", "apptainer", "--version"], check=False).returncode:
             pytest.skip("the kernel gives ordinary users no namespaces, or they cannot run this apptainer")
-        mirror = subprocess.run(
-            ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
-            capture_output=True, text=True, check=True,
-        ).stdout.split()[0]  # fmt: skip
+        targets = ran(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"])
+        mirror = succeeded(targets).split()[0]
         base = DEFINITION.read_text().partition("# /mnt is")[0]
         (folder / "base.def").write_text(re.sub("^Include: .*$", "", base, flags=re.MULTILINE))
         words = ["apptainer", "build", "--sandbox"]
         for argument in ("AGENT=debootstrap", "FROM=debian:bookworm", "SUITE=bookworm", f"MIRROR={mirror}"):
             words += ["--build-arg", argument]
         variables = os.environ | {"HOME": name, "APPTAINER_TMPDIR": name, "APPTAINER_CACHEDIR": f"{name}/cache"}
-        done = subprocess.run(
-            [*as_builder, *words, f"{name}/sandbox", f"{name}/base.def"],
-            env=variables, cwd=name, capture_output=True, text=True, check=False, timeout=500,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-3000:]
+        made = [f"{name}/sandbox", f"{name}/base.def"]
+        succeeded(ran([*as_builder, *words, *made], env=variables, cwd=name, timeout=500))
         assert (folder / "sandbox/usr/bin/apt-get").exists()
         (folder / "nothing.def").write_text("Bootstrap: scratch\n")
         options = known(re.search(r"--mksquashfs-args=\"(.*)\"", (CONTAINERS / "build.sh").read_text()))
         pack = ["apptainer", "build", f"--mksquashfs-args={options[1].replace('$time', '1700000000')}"]
-        done = subprocess.run(
-            [*as_builder, *pack, f"{name}/nothing.sif", f"{name}/nothing.def"],
-            env=variables, cwd=name, capture_output=True, text=True, check=False, timeout=60,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-3000:]
+        made = [f"{name}/nothing.sif", f"{name}/nothing.def"]
+        succeeded(ran([*as_builder, *pack, *made], env=variables, cwd=name, timeout=60))
 
 
 # --- With Podman -------------------------------------------------------------------------------------------------------
@@ -374,7 +360,7 @@ def podman(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     words = ["podman", "import", "-q", *[f"--change={change}" for change in changes], "-", "envknee-test"]
     subprocess.run(words, input=bytes(10_240), env=ENVIRONMENT, check=True)
     (files := folder / "files").mkdir()
-    parts = subprocess.run(["apptainer", "sif", "list", str(sif)], capture_output=True, text=True, check=True).stdout
+    parts = succeeded(ran(["apptainer", "sif", "list", sif]))
     (start,) = re.findall(r"(\d+)-\d+ +\|FS \(Squashfs", parts)
     mounted = subprocess.run(["mount", "-t", "squashfs", "-o", f"loop,ro,offset={start}", sif, files], check=False)
     if mounted.returncode:  # no loop device
@@ -394,13 +380,10 @@ def podman(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 def test_a_sweep_runs_its_trials_with_podman(podman: str, workspace: Workspace) -> None:
     _, where = swept_in(workspace, runtime="docker", image=podman)
     image = known(where.image)
-    named = subprocess.run(
-        ["podman", "image", "inspect", "--format", "{{.Id}}", podman], env=ENVIRONMENT, capture_output=True, text=True,
-        check=True,
-    ).stdout.strip()  # fmt: skip
+    named = succeeded(ran(["podman", "image", "inspect", "--format", "{{.Id}}", podman], env=ENVIRONMENT)).strip()
     assert (image.sif_sha256, image.content_sha256) == (None, named)
     missing = workspace.study(study="other", runtime="docker", image="no-such-image")
-    assert_refused(workspace.sweep(missing, "-n"), "image 'no-such-image' is not there")
+    refused(workspace.sweep(missing, "-n"), "image 'no-such-image' is not there")
 
 
 @pytest.mark.timeout(1800)
@@ -412,11 +395,11 @@ def test_a_launcher_that_ends_leaves_no_container_behind(podman: str, workspace:
     launcher = start_launcher(trial, pinned, scratch)
     wait_for(lambda: trial.metrics.exists())
     running = ["podman", "ps", "--quiet", "--all"]
-    assert subprocess.run(running, env=ENVIRONMENT, capture_output=True, check=True).stdout
+    assert succeeded(ran(running, env=ENVIRONMENT))
     launcher.send_signal(number)
     launcher.wait(30)
     wait_until_none(lambda: trial_processes(workspace.folder), timeout_s=15)
-    wait_for(lambda: not subprocess.run(running, env=ENVIRONMENT, capture_output=True, check=True).stdout, timeout_s=15)
+    wait_for(lambda: not succeeded(ran(running, env=ENVIRONMENT)), timeout_s=15)
     wait_for(lambda: not list(scratch.glob("envknee-ranks-*")), timeout_s=15)
 
 
@@ -443,47 +426,42 @@ def test_a_result_of_another_image_is_not_taken_for_this_ones(sif: Path, tmp_pat
 
 def test_a_trial_on_the_host_that_belongs_into_the_image_is_refused(tmp_path: Path) -> None:
     trial = a_trial(tmp_path / "0000", runtime="apptainer")
-    done = Workspace(tmp_path).module("run.process", str(trial.root))
-    assert done.returncode == 2
-    assert "runtime: apptainer was asked for, and this trial runs on the host" in done.stdout
+    here = Workspace(tmp_path).module("run.process", str(trial.root))
+    refused(here, "runtime: apptainer was asked for, and this trial runs on the host", status=2)
     assert not trial.outcome.exists()
-    done = Workspace(tmp_path).module("launch", str(trial.root))
-    assert done.returncode == 2 and "none was named" in done.stdout
+    refused(Workspace(tmp_path).module("launch", str(trial.root)), "none was named", status=2)
 
 
 @needs_apptainer
 def test_without_an_image_the_workflow_would_build_one_first(workspace: Workspace) -> None:
     done = succeeded(workspace.sweep(workspace.study(runtime="apptainer"), "-n"))
     assert "image" in known(re.search(r"output files have to be generated:\n\s*(.*)", done))[1].split(", ")
-    done = workspace.sweep(workspace.study(), "-n")
-    assert done.returncode == 0 and "image" not in done.stdout
+    assert "image" not in succeeded(workspace.sweep(workspace.study(), "-n"))
 
 
 def test_without_apptainer_a_sweep_says_so_before_it_starts(workspace: Workspace, monkeypatch) -> None:
     monkeypatch.setitem(ENVIRONMENT, "PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
     if shutil.which("apptainer", path=ENVIRONMENT["PATH"]):
         pytest.skip("apptainer is where everything is")
-    study = workspace.study(runtime="apptainer")
-    assert_refused(workspace.sweep(study, "-n"), "no apptainer on PATH. Install Apptainer")
+    refused(workspace.sweep(workspace.study(runtime="apptainer"), "-n"), "no apptainer on PATH. Install Apptainer")
     assert not workspace.results().root.exists()
 
 
 @needs_apptainer
 def test_an_image_that_is_missing_or_broken_is_named(workspace: Workspace) -> None:
     study = workspace.study(runtime="apptainer", image="no.sif")
-    assert_refused(workspace.sweep(study, "-n"), "no.sif is not there", "containers/build.sh")
+    refused(workspace.sweep(study, "-n"), "no.sif is not there", "containers/build.sh")
     (workspace.folder / "no.sif").write_text("not an image")
-    assert_refused(workspace.sweep(study, "-n"), "Is the file a whole image?")
+    refused(workspace.sweep(study, "-n"), "Is the file a whole image?")
 
 
 @needs_apptainer
 def test_an_image_of_a_commit_with_other_packages_is_refused_before_anything_starts(workspace: Workspace) -> None:
     labels = f"org.envknee.lock-sha256 {'0' * 64}\n    org.envknee.git-commit abcdef"
     (workspace.folder / "old.def").write_text(f"Bootstrap: scratch\n\n%labels\n    {labels}\n")
-    built = workspace.run(["apptainer", "build", "old.sif", "old.def"], timeout_s=60)
-    assert built.returncode == 0, built.stdout
-    words = "old.sif was built from other lock files (000000000000, commit abcdef)", "containers/build.sh"
-    assert_refused(workspace.sweep(workspace.study(runtime="apptainer", image="old.sif"), "-n"), *words)
+    succeeded(workspace.run(["apptainer", "build", "old.sif", "old.def"], timeout_s=60))
+    done = workspace.sweep(workspace.study(runtime="apptainer", image="old.sif"), "-n")
+    refused(done, "old.sif was built from other lock files (000000000000, commit abcdef)", "containers/build.sh")
     assert not workspace.results().root.exists()
 
 

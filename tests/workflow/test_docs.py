@@ -2,8 +2,8 @@
 
 import os
 import re
+import shutil
 import subprocess
-import sys
 from html import unescape
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from envknee.record.schema import Record, Request, Row
 from envknee.study.model import Study
 from envknee.study.paths import In, StudyFolder, TrialFolder
 from envknee.verdict.csv import CSV_COLUMNS
+from programs import python, refused, succeeded
 
 pytest.importorskip("mkdocs")
 pytest.importorskip("material")
@@ -21,16 +22,17 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.workflow
 
 
+def build(project: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """Build without a network: proxies lead nowhere. A warning, such as a dead link or anchor, is an error (mkdocs.yml: strict)."""
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    variables = os.environ | nowhere | {"NO_MKDOCS_2_WARNING": "1"}
+    return python("-m", "mkdocs", "build", "--site-dir", site, cwd=project, env=variables)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built without a network: proxies lead nowhere. A warning, such as a dead link or anchor, is an error (mkdocs.yml: strict)."""
     folder = tmp_path_factory.mktemp("site")
-    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--config-file", ROOT / "mkdocs.yml", "--site-dir", folder],
-        cwd=ROOT, env=os.environ | nowhere | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    succeeded(build(ROOT, folder))
     return folder
 
 
@@ -71,11 +73,8 @@ def test_every_page_is_there_and_loads_nothing_from_elsewhere(site: Path):
     pages = {page.stem for page in (ROOT / "docs").glob("*.md")} | {"index", "CHANGELOG", "CONTRIBUTING", "SECURITY"}
     assert pages <= {page.stem for page in site.glob("*.html")}
     for page in site.rglob("*.html"):
-        loads = re.findall(
-            r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=\"?(?:https?:)?//[^\s>]*",
-            page.read_text(encoding="utf-8"),
-        )
-        assert loads == [], page
+        loads = r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=\"?(?:https?:)?//[^\s>]*"
+        assert re.findall(loads, page.read_text(encoding="utf-8")) == [], page
 
 
 def test_a_dead_link_fails_the_build(tmp_path: Path):
@@ -83,17 +82,9 @@ def test_a_dead_link_fails_the_build(tmp_path: Path):
     for path in ROOT.iterdir():
         if path.name != "docs" and not path.name.startswith("."):
             (tmp_path / path.name).symlink_to(path)
-    (tmp_path / "docs").mkdir()
-    for file in (ROOT / "docs").iterdir():
-        if file.is_file():
-            (tmp_path / "docs" / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
     (tmp_path / "docs/cli.md").write_text("# Commands\n")  # asking each for its help takes 20 s
     (tmp_path / "README.md").unlink()
     for page, link in {"docs/faq.md": "tutorial.md#no-such-heading", "README.md": "docs/faq.md#nor-this"}.items():
         (tmp_path / page).write_text((ROOT / page).read_text() + f"\n[nowhere]({link})\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--site-dir", tmp_path / "site"],
-        cwd=tmp_path, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert all(anchor in done.stdout + done.stderr for anchor in ("no-such-heading", "nor-this"))
+    refused(build(tmp_path, tmp_path / "site"), "no-such-heading", "nor-this")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ENVIRONMENT, ROOT, Workspace
-from programs import a_program
+from programs import a_program, succeeded
 
 FILE = re.compile(r"^`(?P<path>[\w./-]+)`:\n\n```\w+\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -44,10 +44,8 @@ def test_the_task_and_the_trainer_of_the_page_are_swept(checkout):
     (study,) = re.findall(r"^make sweep CONFIG=(\S+)$", sweep, re.MULTILINE)
     verdict = "results/swing-up/verdict.json"
     workspace.prepared("swing-up")
-    result = workspace.run(
-        ["snakemake", verdict, "--snakefile", str(checkout / "Snakefile"), "--configfile", study], timeout_s=540
-    )
-    assert result.returncode == 0, result.stdout
+    words = ["snakemake", verdict, "--snakefile", str(checkout / "Snakefile"), "--configfile", study]
+    succeeded(workspace.run(words, timeout_s=540))
     # As plain data: this process knows neither the trainer nor the remedy.
     files = workspace.results("swing-up").trial_files("record.json")
     records = [json.loads(path.read_text(encoding="utf-8")) for path in files]

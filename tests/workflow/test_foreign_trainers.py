@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, NO_GRADIENTS, ROOT, Workspace, assert_refused
+from conftest import ENVIRONMENT, NO_GRADIENTS, ROOT, Workspace
 from envknee.ask import ask
 from envknee.record.read import load_records, read_rows
 from envknee.record.schema import Record
@@ -20,7 +20,7 @@ from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.space import Point, Slot
 from envknee.trainers.command import program
-from programs import succeeded
+from programs import ran, refused, succeeded
 from test_command_trainer import measured
 from tracked import stored_runs
 
@@ -59,10 +59,8 @@ def envknee(python: Path | str, folder: Path, *arguments: str) -> "subprocess.Co
     variables = {key: value for key, value in ENVIRONMENT.items() if key != "PYTHONPATH"}
     if Path(python) == Path(sys.executable):
         variables["PYTHONPATH"] = ENVIRONMENT["PYTHONPATH"]
-    return subprocess.run(
-        [str(python), "-m", "envknee", *arguments],
-        cwd=folder, env=variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1100, check=False,
-    )  # fmt: skip
+    command = [python, "-m", "envknee", *arguments]
+    return ran(command, cwd=folder, env=variables, stderr=subprocess.STDOUT, timeout=1100)
 
 
 def assert_whole(folder: StudyFolder, output: str, statuses: list[str]) -> None:
@@ -77,11 +75,8 @@ def assert_whole(folder: StudyFolder, output: str, statuses: list[str]) -> None:
 
 def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(tmp_path: Path):
     """The packages are those of this environment, but for what a test keeps away."""
-    built = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--no-build-isolation", "-w", str(tmp_path / "wheel")],
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False,
-    )  # fmt: skip
-    succeeded(built)
+    words = ["wheel", ROOT, "--no-deps", "--no-build-isolation", "-w", tmp_path / "wheel"]
+    succeeded(ran([sys.executable, "-m", "pip", *words], timeout=300))
     (wheel,) = (tmp_path / "wheel").glob("envknee-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     project = "Snakefile", "workflow/rules/sweep.smk", "workflow/profiles/default/config.yaml"
@@ -101,11 +96,10 @@ def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(t
     result = succeeded(envknee(python, tmp_path, *arguments))
     folder = StudyFolder(tmp_path / "results/fake")
     assert_whole(folder, result, ["ok"] * 6 + ["oom"] * 2)
-    verified = envknee(python, tmp_path, "replay", "--verify", str(folder.root))
-    assert "8 requests recomputed, all identical" in verified.stdout, verified.stdout
+    verified = succeeded(envknee(python, tmp_path, "replay", "--verify", str(folder.root)))
+    assert "8 requests recomputed, all identical" in verified, verified
     other = envknee(python, tmp_path, *[word if word != "8..64" else "8..32" for word in arguments])
-    assert other.returncode == 2
-    assert_refused(other, "holds another study of that name")
+    refused(other, "holds another study of that name", status=2)
 
 
 def of_isaac_lab(folder: Path, preset: str, own_command: list[str], iterations: int = 3) -> tuple[Record, TrialFolder]:

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from conftest import a_trial, has_rows, started_launcher, trial_processes, wait_for
+from conftest import a_trial, camera, has_rows, started_launcher, trial_processes, wait_for
 from envknee.after import repeats
 from envknee.machine import environment
 from envknee.machine.nvml import Gpu
@@ -24,11 +24,11 @@ from envknee.study.errors import UserError
 from PIL import Image
 from programs import succeeded
 from records import known
+from trained import need
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
-SIZE = {"env.scene.tiled_camera.width": 96, "env.scene.tiled_camera.height": 96}
-POINT: dict[str, Any] = {"gpus": 1, "num_envs": 256, "horizon": 16, "batch_size": 1024, "overrides": SIZE}
+POINT: dict[str, Any] = {"gpus": 1, "num_envs": 256, "horizon": 16, "batch_size": 1024, "overrides": camera(96)}
 
 
 @pytest.fixture
@@ -61,8 +61,7 @@ def test_compare_catches_frames_normalized_one_by_one(workspace):
     # as short a rollout as shows what the environment holds. Memory must be caught. FPS depends on the card: an H200 took 42%
     # more memory, and was no slower.
     arms = {"stock": {"gpus": 1}, "per-frame": {"gpus": 1, "observations": "per_frame"}}
-    overrides = {f"env.scene.tiled_camera.{side}": 256 for side in ("width", "height")}
-    overrides["agent.algorithm.num_learning_epochs"] = 1
+    overrides = camera(256) | {"agent.algorithm.num_learning_epochs": 1}
     sweep = {"num_envs": 1024, "horizon": 4, "batch_size": "library", "repeats": 3, "iterations": 8}
     study = workspace.study(arms=arms, task={"overrides": overrides}, throughput=sweep, learning=None)
     # Only the trials: a GPU host without MLflow can measure them, too.
@@ -76,21 +75,17 @@ def test_compare_catches_frames_normalized_one_by_one(workspace):
 
 
 def test_a_deterministic_trial_repeats_bit_for_bit_and_another_one_is_measured(tmp_path, gpu):
-    rows_by_name, parameters = {}, set()
+    rows_by_name, parameters = {}, {}
     for deterministic in (True, False):
-        trials = [
-            a_trial(tmp_path / f"{deterministic}-{i}", **POINT, iterations=6, deterministic=deterministic)
-            for i in range(2)
-        ]
+        changes = POINT | {"iterations": 6, "deterministic": deterministic}
+        trials = [a_trial(tmp_path / f"{deterministic}-{i}", **changes) for i in range(2)]
         records = [launch.launch(trial) for trial in trials]
         assert {record.outcome.status for record in records} == {"ok"}
         rows_by_name[deterministic] = repeats.compare_rows(*map(read_rows, trials))
-        if deterministic:
-            parameters = {record.outcome.parameters_sha256 for record in records}
-    print(
-        f"first different iteration, in what, by which share: {rows_by_name}"
-    )  # seen with pytest -s: what a GPU does without it
-    assert (rows_by_name[True], len(parameters)) == ((None, None, 0.0), 1), rows_by_name
+        parameters[deterministic] = {record.outcome.parameters_sha256 for record in records}
+    # Seen with pytest -s: what a GPU does without it.
+    print(f"first different iteration, in what, by which share: {rows_by_name}")
+    assert (rows_by_name[True], len(parameters[True])) == ((None, None, 0.0), 1), rows_by_name
 
 
 def test_the_cost_of_a_trial_is_what_a_gpu_can_take(tmp_path, gpu):
@@ -165,8 +160,7 @@ def while_training(folder: Path, gpu: Gpu, **changes: Any) -> tuple[float, list[
 def test_memory_runs_out_while_the_environment_is_made(tmp_path, gpu):
     with all_but(0.8):  # a context takes 0.6 GB
         record = run(tmp_path / "environment", num_envs=8192)
-    assert record.outcome.status == "oom" and record.outcome.failure is not None
-    assert record.outcome.failure.tensor == "environment"
+    assert record.outcome.status == "oom" and known(record.outcome.failure).tensor == "environment"
 
 
 def test_what_does_not_fit_fits_in_smaller_parts(tmp_path, gpu):
@@ -263,8 +257,8 @@ def test_lean_ranks_side_by_side_on_two_gpus_learn_the_same_weights(tmp_path):
 def test_memory_that_runs_out_on_one_rank_is_a_result_for_all(tmp_path):
     with all_but(3.0, device=1):
         record = run(tmp_path / "oom", gpus=2, num_envs=512, horizon=32)
-    assert record.outcome.status == "oom" and record.outcome.reason is not None
-    assert record.outcome.reason.startswith("rank 1: memory ran out (learner)")
+    assert record.outcome.status == "oom"
+    assert known(record.outcome.reason).startswith("rank 1: memory ran out (learner)")
 
 
 @two_gpus
@@ -273,8 +267,7 @@ def test_trials_side_by_side_are_on_different_gpus(tmp_path):
     trials = [a_trial(tmp_path / name, **POINT, iterations=3) for name in ("one", "other")]
     assert [launcher.wait() for launcher in [*map(started_launcher, trials)]] == [0, 0]
     records = [load_record(trial) for trial in trials]
-    devices = [record.outcome.environment.device.uuid for record in records if record.outcome.environment]
-    assert len(set(devices)) == 2
+    assert len({known(record.outcome.environment).device.uuid for record in records}) == 2
 
 
 @two_gpus
@@ -283,9 +276,8 @@ def test_what_neighbours_cost_is_measured_on_a_gpu_for_each(workspace):
     arguments = ["--num-envs", "64", "128", "--horizon", "8", "--rounds", "2", "--output", "beside"]
     succeeded(workspace.module("neighbours", str(study), *arguments, timeout_s=600))
     kept = json.loads((workspace.folder / "beside/neighbours.json").read_text(encoding="utf-8"))
-    assert {(point["num_envs"], point["blocks"]) for point in kept["measured"]} == {
-        (n, b) for n in (64, 128) for b in (1, 2)
-    }
+    points = {(point["num_envs"], point["blocks"]) for point in kept["measured"]}
+    assert points == {(64, 1), (64, 2), (128, 1), (128, 2)}
 
 
 @two_gpus
@@ -310,10 +302,9 @@ def test_a_rank_that_hangs_on_a_gpu_leaves_both_clean(tmp_path):
 @two_gpus
 @pytest.mark.parametrize("observations", ["stock", "lean"])
 def test_a_pipeline_simulates_on_one_gpu_and_learns_on_the_other(tmp_path, observations):
-    pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
+    need("torchrl")
     pipeline = {"gpus": 2, "trainer": "torchrl", "strategy": "async2", "warmup_iterations": 2, "iterations": 6}
-    pipeline["observations"] = observations
-    trial = a_trial(tmp_path / "pipeline", **POINT | pipeline)
+    trial = a_trial(tmp_path / "pipeline", **POINT | pipeline, observations=observations)
     record = launch.launch(trial)
     assert (record.outcome.status, record.outcome.warnings, record.devices) == ("ok", [], 2), record.outcome
     assert known(record.outcome.environment).device.uuid != known(record.outcome.learner_device).uuid
@@ -328,7 +319,7 @@ def test_a_pipeline_simulates_on_one_gpu_and_learns_on_the_other(tmp_path, obser
 
 
 def test_a_pipeline_on_one_gpu_says_that_both_sides_share_it(tmp_path, gpu):
-    pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
+    need("torchrl")
     record = run(tmp_path / "one", trainer="torchrl", strategy="async2", iterations=3)
     assert record.outcome.status == "ok" and record.outcome.learner_device is None
     assert record.outcome.warnings[0].startswith("strategy: async2 had one device (cuda:0) for both sides")

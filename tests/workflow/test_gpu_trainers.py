@@ -2,17 +2,13 @@
 
 import pytest
 import torch
-from conftest import a_trial
+from conftest import a_trial, camera
 from envknee.record.read import read_rows
 from envknee.run import launch
 from records import known
+from trained import need
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
-
-LIBRARIES = {
-    "rsl_rl": "rsl_rl", "rl_games": "rl_games", "skrl": "skrl", "sb3": "stable_baselines3", "torchrl": "torchrl",
-}  # fmt: skip
-"""By trainer, what is to be installed for it (make setup TRAINERS=all)."""
 
 SIZES = {"sb3": (128, 512)}
 """By trainer, num_envs and batch_size. Stable-Baselines3's rollout goes to the host and back, which took four minutes and more
@@ -20,9 +16,9 @@ with (512, 2048): with a quarter of both it learns four times as often from as m
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("trainer", LIBRARIES)
+@pytest.mark.parametrize("trainer", ["rsl_rl", "rl_games", "skrl", "sb3", "torchrl"])
 def test_the_pole_stands_for_whole_episodes(tmp_path, trainer):
-    pytest.importorskip(LIBRARIES[trainer], reason=f"trainer: {trainer} is optional: make setup TRAINERS=all")
+    need(trainer)
     num_envs, batch_size = SIZES.get(trainer, (512, 2048))
     trial = a_trial(
         tmp_path / trainer,
@@ -38,7 +34,7 @@ def test_the_pole_stands_for_whole_episodes(tmp_path, trainer):
         target_episodes=100,
         budget_s=900.0,
         limit_s=1100.0,
-        overrides={"env.scene.tiled_camera.width": 64, "env.scene.tiled_camera.height": 64},
+        overrides=camera(64),
     )
     record = launch.launch(trial)
     assert record.outcome.status == "target_reached", record.outcome

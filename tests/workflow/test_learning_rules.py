@@ -9,7 +9,7 @@ from conftest import a_trial
 from envknee.record.read import read_rows
 from envknee.study.paths import TrialFolder
 from envknee.trainers.rsl_rl import command_line
-from trained import refusal
+from trained import need, refusal
 
 TRAINERS = ("rsl_rl", "rl_games", "skrl", "sb3", "torchrl")
 
@@ -28,11 +28,6 @@ CONSTANT: dict[str, dict[str, Any]] = {
 """What switches off a schedule of each library, as its refusal says."""
 
 
-def available(trainer: str) -> None:
-    library = {"sb3": "stable_baselines3"}.get(trainer, trainer)
-    pytest.importorskip(library, reason=f"trainer: {trainer} is optional: make setup TRAINERS=all")
-
-
 def a_state_trial(folder: Path, trainer: str, **changes: Any) -> TrialFolder:
     overrides = STATE["overrides"] | changes.pop("overrides", {})
     sizes: dict[str, Any] = {"num_envs": 8, "horizon": 4, "batch_size": 16, "iterations": 7}
@@ -42,7 +37,7 @@ def a_state_trial(folder: Path, trainer: str, **changes: Any) -> TrialFolder:
 @pytest.mark.parametrize("trainer", TRAINERS)
 @pytest.mark.parametrize("staggered", [True, False])
 def test_first_episodes_start_as_asked(tmp_path: Path, trainer: str, staggered: bool) -> None:
-    available(trainer)
+    need(trainer)
     trial = a_state_trial(tmp_path / "trial", trainer, staggered=staggered)
     record = quick.launch(trial)
     assert record.outcome.status == "ok", record.outcome
@@ -57,7 +52,7 @@ def test_first_episodes_start_as_asked(tmp_path: Path, trainer: str, staggered: 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_rules_learning_rate_and_epochs_are_the_librarys(tmp_path: Path, trainer: str) -> None:
-    available(trainer)
+    need(trainer)
     rule = {"learning_rate": 1.25e-4, "epochs": 3, "scaled_from": SQRT}
     trial = a_state_trial(tmp_path / "trial", trainer, iterations=2, overrides=CONSTANT[trainer], **rule)
     record = quick.launch(trial)
@@ -70,7 +65,7 @@ def test_a_rules_learning_rate_and_epochs_are_the_librarys(tmp_path: Path, train
 
 @pytest.mark.parametrize("trainer", ["rl_games", "skrl", "torchrl"])
 def test_a_schedule_that_would_undo_the_rule_is_refused(tmp_path: Path, trainer: str) -> None:
-    available(trainer)
+    need(trainer)
     text = refusal(
         tmp_path / "adaptive", trainer, task_id=STATE["task_id"], learning_rate=1e-3, overrides={}, scaled_from=SQRT
     )

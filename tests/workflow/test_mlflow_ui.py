@@ -7,19 +7,18 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import psutil
 import pytest
 import torch
-from conftest import wait_for
+from conftest import listening, serving, wait_for
 from envknee.measure.keepsakes import contact_sheet
 from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder
@@ -65,21 +64,12 @@ def printed(folder: StudyFolder) -> Iterator[list[str]]:
     server = Server(folder.root.parents[1])
     ui = ["-m", "envknee.tracking", "--ui", "--config", "results/page/study.json", "--port", str(server.port)]
     server.command = [sys.executable, *ui]
-    server.start()
-    try:
+    with server.running():
         wait_for(lambda: f"{server.uri}/#/experiments" in server.log.read_text())
         process = psutil.Process(server.process.pid)
-        listening = {
-            connection.laddr.ip
-            for member in [process, *process.children(recursive=True)]
-            for connection in member.net_connections(kind="inet")
-            if connection.status == psutil.CONN_LISTEN
-        }
-        assert listening == {"127.0.0.1"}
+        assert listening([process, *process.children(recursive=True)]) == {"127.0.0.1"}
         yield server.log.read_text().splitlines()
         assert "Traceback" not in server.log.read_text()
-    finally:
-        server.kill()
 
 
 @pytest.fixture(scope="module")
@@ -116,10 +106,8 @@ def server(printed: list[str], password: str) -> Iterator[str]:
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as proxy:
-        threading.Thread(target=proxy.serve_forever, daemon=True).start()
-        yield address._replace(netloc=f"127.0.0.1:{proxy.server_port}").geturl()
-        proxy.shutdown()
+    with serving(Proxy) as proxy:
+        yield address._replace(netloc=proxy.removeprefix("http://")).geturl()
 
 
 def test_another_user_of_the_machine_gets_nothing(printed: list[str], folder: StudyFolder, tmp_path: Path) -> None:

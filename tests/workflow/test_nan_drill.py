@@ -6,11 +6,10 @@ import re
 import numpy
 import pytest
 import quick
-from conftest import a_trial
+from conftest import a_trial, by_hand
 from envknee.measure.hints import GUIDE
 from envknee.show.report import page
 from envknee.show.terminal import print_summary
-from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder
 from envknee.verdict import decide
 from records import known
@@ -48,9 +47,7 @@ def test_the_cause_is_found_with_its_place_and_the_state_before_it(tmp_path, kin
 def test_a_study_that_is_a_drill_says_so_wherever_one_looks(tmp_path, capsys):
     _, record = drilled(tmp_path / "drill", "huge_actions", task_id="Isaac-Cartpole-Direct", overrides={})
     task = {"id": "Isaac-Cartpole-Direct", "inject": {"kind": "huge_actions", "at_step": 5, "envs": 2}}
-    sizes = {"num_envs": 4, "horizon": 4, "batch_size": 16}
-    study = parse_study({"study": "by-hand", "task": task, "throughput": sizes})
-    decided = decide.decide([record], study)
+    decided = decide.decide([record], by_hand(task=task))
     (broken,) = decided.broken
     assert (broken.tensor, broken.trials, broken.dump) == ("joint_state/cartpole", [0], "trials/0000/nan_dump.npz")
     print_summary(decided, StudyFolder(tmp_path), Console(width=100))

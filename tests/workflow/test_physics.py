@@ -6,23 +6,16 @@ from pathlib import Path
 
 import pytest
 import quick
-from conftest import a_trial, camera
+from conftest import ROOT, a_trial, by_hand, camera
 from envknee.run.container.enter import shown_folder
 from envknee.run.prepare import resolve_arms
 from envknee.study.errors import UserError
-from envknee.study.load import parse_study
 from envknee.tasks import assets, physics
 from programs import python
 from records import known
 
-ROOT = Path(__file__).parents[2]
 ANT = "Isaac/Robots/IsaacSim/Ant/ant_instanceable.usd"
 SMALL = {"num_envs": 8, "horizon": 4, "batch_size": 16, "iterations": 2, "warmup_iterations": 1}
-
-
-def a_study(**task):
-    sizes = {"num_envs": 8, "horizon": 4, "batch_size": 16}
-    return parse_study({"study": "by-hand", "task": task, "throughput": sizes})
 
 
 def test_physx_without_isaac_sim_is_measured_with_phases(tmp_path):
@@ -35,7 +28,7 @@ def test_physx_without_isaac_sim_is_measured_with_phases(tmp_path):
 
 
 def test_missing_packages_and_libraries_are_a_sentence(monkeypatch):
-    study = a_study(overrides={"presets": "ovphysx"})
+    study = by_hand(task={"overrides": {"presets": "ovphysx"}})
     with monkeypatch.context() as changed:
         changed.setattr(physics, "WHEELS", ("ovnothing",))
         with pytest.raises(UserError, match="needs ovnothing, .* PHYSICS=ovphysx"):
@@ -49,12 +42,12 @@ def test_missing_packages_and_libraries_are_a_sentence(monkeypatch):
 @pytest.mark.parametrize("presets", ["ovrtx", "rtx"])
 def test_ovrtx_is_refused_for_its_own_reason(presets):
     with pytest.raises(UserError, match="launch_simulation") as error:
-        resolve_arms(a_study(overrides={"presets": presets}))
+        resolve_arms(by_hand(task={"overrides": {"presets": presets}}))
     assert "needs Isaac Sim" not in str(error.value)
 
 
 def test_files_come_from_a_folder_and_all_that_it_lacks_is_listed(tmp_path):
-    study = a_study(id="Isaac-Ant-Direct", asset_root=str(tmp_path))
+    study = by_hand(task={"id": "Isaac-Ant-Direct", "asset_root": str(tmp_path)})
     with pytest.raises(UserError, match="ant_instanceable.usd does not exist"):
         resolve_arms(study)
     robot = tmp_path / ANT
@@ -66,7 +59,7 @@ def test_files_come_from_a_folder_and_all_that_it_lacks_is_listed(tmp_path):
     usd_path = resolve_arms(study)["stock"]["env"]["scene"]["robot"]["spawn"]["usd_path"]
     assert usd_path == str(robot.resolve())
     with pytest.raises(UserError, match="is no folder"):
-        resolve_arms(a_study(id="Isaac-Ant-Direct", asset_root=str(tmp_path / "nowhere")))
+        resolve_arms(by_hand(task={"id": "Isaac-Ant-Direct", "asset_root": str(tmp_path / "nowhere")}))
 
 
 def test_an_image_reads_that_folder_and_no_wider_one(tmp_path):

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import has_rows, started_launcher, wait_for
+from conftest import has_rows, listening, processes_that, started_launcher, wait_for
 from envknee.record.read import read_rows
 from envknee.run import launch
 from envknee.study.errors import UserError
@@ -50,14 +50,7 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def marked(text: str) -> list[psutil.Process]:
     """Return the processes with that mark, but for this one."""
-    processes = []
-    for process in psutil.process_iter():
-        try:
-            if process.pid != os.getpid() and process.environ().get(MARK) == text:
-                processes.append(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-    return processes
+    return processes_that(lambda process: process.pid != os.getpid() and process.environ().get(MARK) == text)
 
 
 def test_rollouts_of_two_collectors_are_learned_from_together(tmp_path, mark):
@@ -116,13 +109,8 @@ def test_nothing_listens_elsewhere_and_nothing_outlives_a_killed_launcher(tmp_pa
         running = marked(mark)
         assert {"raylet", "gcs_server"} <= {process.name() for process in running}
         folders |= {process.environ()["RAY_TMPDIR"] for process in running if process.name() == "raylet"}
-        listening = {
-            connection.laddr.ip
-            for process in running
-            for connection in process.net_connections("inet")
-            if connection.status == psutil.CONN_LISTEN
-        }
-        assert listening and listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+        addresses = listening(running)
+        assert addresses and addresses <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
     finally:
         os.kill(launcher.pid, signal.SIGKILL)
         launcher.wait()

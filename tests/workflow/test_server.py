@@ -51,10 +51,8 @@ def database() -> Iterator[Postgres]:
 def server(database: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server on PostgreSQL, on loopback, as a group on one machine would run it."""
     folder = tmp_path_factory.mktemp("server")
-    server = Server(folder, {"PGPASSFILE": str(database.passwords)}, backend=database.uri())
-    server.start()
-    yield server
-    server.kill()
+    with Server(folder, {"PGPASSFILE": str(database.passwords)}, backend=database.uri()).running() as server:
+        yield server
     assert PASSWORD not in server.log.read_text()
 
 
@@ -207,10 +205,9 @@ def sql(database: Postgres, statement: str, name: str = "mlflow") -> str:
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server on all addresses of this machine: what others would reach, asked from here."""
-    server = Server(tmp_path_factory.mktemp("group"), host="0.0.0.0", name="mlflow.lab.example")  # noqa: S104
-    server.start()
-    yield server
-    server.kill()
+    group = Server(tmp_path_factory.mktemp("group"), host="0.0.0.0", name="mlflow.lab.example")  # noqa: S104
+    with group.running():
+        yield group
 
 
 def test_everyone_signs_in_with_a_password_that_was_made_up_and_stays_hidden(group: Server) -> None:

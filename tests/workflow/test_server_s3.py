@@ -19,17 +19,15 @@ pytestmark = pytest.mark.workflow
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with object_store(tmp_path_factory.mktemp("store")) as store:
+    with object_store(tmp_path_factory.mktemp("store")).running() as store:
         yield store
 
 
 @pytest.fixture(scope="module")
 def server(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
-    server = Server(folder, store.environment(folder), artifacts=f"s3://{BUCKET}/of-us")
-    server.start()
-    yield server
-    server.kill()
+    with Server(folder, store.variables(folder), artifacts=f"s3://{BUCKET}/of-us").running() as server:
+        yield server
 
 
 def test_files_of_a_study_arrive_in_the_bucket_and_come_back_byte_for_byte(

@@ -266,10 +266,21 @@ class Project:
         output, _ = process.communicate(timeout=120)
         return process.returncode, output
 
-    def installed(self, name: str) -> str:
-        code = f"from importlib.metadata import version; print(version({name!r}))"
-        status, output = self.run(".venv/bin/python", "-c", code)
-        return output.strip() if status == 0 else "missing"
+    def does(self, *command: str, **environment: str | None) -> str:
+        """Run what must succeed, and return what it prints."""
+        status, output = self.run(*command, **environment)
+        assert status == 0, output
+        return output
+
+    def installed(self, *names: str) -> list[str | None]:
+        """Return the version of each package in .venv; None where it is not there."""
+        code = "import importlib.metadata as m; print({d.name: d.version for d in m.distributions()})"
+        versions = ast.literal_eval(self.does(".venv/bin/python", "-c", code))
+        return [versions.get(name) for name in names]
+
+    def imported(self) -> str:
+        """Return from where .venv imports envknee."""
+        return self.does(".venv/bin/python", "-c", "import envknee; print(envknee.__file__)").strip()
 
 
 @pytest.fixture(scope="module")
@@ -291,79 +302,72 @@ def project(tmp_path: Path, quick_python: str) -> Project:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project whose set-up has run, with nothing but the wheels made up."""
     project = Project(tmp_path_factory.mktemp("made"), sys.executable)
-    status, output = project.run()
-    assert status == 0, output
+    project.does()
     return project
 
 
 def test_set_up_installs_both_locks_and_the_package_itself(made: Project) -> None:
-    assert [made.installed(name) for name in ("torch", "tool", "cudapart")] == ["2.13.0+cpu", "1.0", "missing"]
-    status, output = made.run(".venv/bin/python", "-c", "import envknee; print(envknee.__file__)")
-    assert (status, output.strip()) == (0, str(made.root / "workflow/envknee/__init__.py"))
+    assert made.installed("torch", "tool", "cudapart") == ["2.13.0+cpu", "1.0", None]
+    assert made.imported() == str(made.root / "workflow/envknee/__init__.py")
 
 
 def test_the_command_runs_from_anywhere_and_an_older_environment_gets_it(made: Project, tmp_path: Path) -> None:
     (made.root / "workflow/envknee/__main__.py").write_text("import sys; print(sys.argv[1:])")
     command, link = made.root / ".venv/bin/envknee", tmp_path / "envknee"
     link.symlink_to(command)
-    assert made.run("env", "-C", "/", str(link), "a", "b c") == (0, "['a', 'b c']\n")
+    assert made.does("env", "-C", "/", str(link), "a", "b c") == "['a', 'b c']\n"
     command.unlink()  # versions before it had none
-    assert made.run() == (0, "")
-    assert made.run(str(link), "a") == (0, "['a']\n")
+    assert made.does() == ""
+    assert made.does(str(link), "a") == "['a']\n"
 
 
 def test_the_second_set_up_needs_nothing_but_the_environment(made: Project) -> None:
     """No network, no Python but .venv's own, no name of an interpreter."""
     a_program(made.bin / "no-python", "python3", "exit 127")
     path = f"{made.bin / 'no-python'}:{made.environment['PATH']}"
-    assert made.run(PATH=path, PYTHON=None, PIP_FIND_LINKS=None) == (0, "")
+    assert made.does(PATH=path, PYTHON=None, PIP_FIND_LINKS=None) == ""
 
 
 def test_a_changed_lock_and_a_moved_folder_make_the_environment_anew(project: Project, tmp_path: Path) -> None:
-    assert project.run()[0] == 0
+    project.does()
     project.pin("workflow/requirements")
-    status, output = project.run()
-    assert status == 0 and "setting up" in output
-    assert project.installed("tool") == "missing"
+    assert "setting up" in project.does()
+    assert project.installed("tool") == [None]
     project.root = project.root.rename(tmp_path / "moved")
-    status, output = project.run()
-    assert status == 0 and "setting up" in output
+    assert "setting up" in project.does()
     assert str(project.root) in (project.root / ".venv/complete").read_text()
-    status, output = project.run(".venv/bin/python", "-c", "import envknee; print(envknee.__file__)")
-    assert output.strip() == str(project.root / "workflow/envknee/__init__.py")
+    assert project.imported() == str(project.root / "workflow/envknee/__init__.py")
 
 
 def test_further_trainers_come_when_asked_for_and_stay(project: Project) -> None:
-    assert project.run()[0] == 0
-    assert project.installed("learner") == "missing"
-    assert project.run(TRAINERS="all")[0] == 0
-    assert project.installed("learner") == "1.0"
-    assert project.run() == (0, "")
+    project.does()
+    assert project.installed("learner") == [None]
+    project.does(TRAINERS="all")
+    assert project.installed("learner") == ["1.0"]
+    assert project.does() == ""
     project.pin("workflow/requirements", "tool==2.0")
-    assert project.run()[0] == 0
-    assert (project.installed("tool"), project.installed("learner")) == ("2.0", "1.0")
-    assert project.installed("gatherer") == "missing"
-    assert project.run(TRAINERS="ray")[0] == 0
-    assert (project.installed("learner"), project.installed("gatherer")) == ("1.0", "1.0")
-    assert project.run(TRAINERS="none")[0] == 0
-    assert (project.installed("learner"), project.installed("gatherer")) == ("missing", "missing")
+    project.does()
+    assert project.installed("tool", "learner", "gatherer") == ["2.0", "1.0", None]
+    project.does(TRAINERS="ray")
+    assert project.installed("learner", "gatherer") == ["1.0", "1.0"]
+    project.does(TRAINERS="none")
+    assert project.installed("learner", "gatherer") == [None, None]
     status, output = project.run(TRAINERS="skrl")
     assert status == 2 and "TRAINERS=skrl" in output and "TRAINERS=all" in output
 
 
 def test_physx_comes_when_asked_for_and_stays(project: Project) -> None:
-    assert project.run(PHYSICS="ovphysx")[0] == 0
-    assert project.run() == (0, "")
-    assert (project.installed("mover"), project.installed("learner")) == ("1.0", "missing")
+    project.does(PHYSICS="ovphysx")
+    assert project.does() == ""
+    assert project.installed("mover", "learner") == ["1.0", None]
     status, output = project.run(PHYSICS="bullet")
     assert status == 2 and "PHYSICS=bullet" in output and "PHYSICS=ovphysx" in output
 
 
 def test_an_environment_that_was_never_finished_is_made_anew(project: Project) -> None:
     a_program(project.root / ".venv/bin", "python", "exit 0")  # as after kill -9 in the middle
-    status, output = project.run()
-    assert status == 0, output
-    assert project.installed("tool") == "1.0"
+    project.does()
+    assert project.installed("tool") == ["1.0"]
 
 
 def test_two_set_ups_at_once_do_the_work_once(project: Project) -> None:
@@ -372,7 +376,7 @@ def test_two_set_ups_at_once_do_the_work_once(project: Project) -> None:
     assert [process.returncode for process in both] == [0, 0]
     assert sorted("setting up" in output for output in outputs) == [False, True]
     assert sum("waiting" in output for output in outputs) == 1
-    assert project.installed("tool") == "1.0"
+    assert project.installed("tool") == ["1.0"]
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
@@ -391,10 +395,10 @@ def test_an_interrupted_set_up_leaves_nothing_behind(project: Project, signal_nu
 
 def test_a_gpu_gets_the_cuda_build_with_its_pinned_libraries(project: Project) -> None:
     a_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'")
-    assert project.run()[0] == 0
-    assert (project.installed("torch"), project.installed("cudapart")) == ("2.13.0", "1.5")
-    assert project.run(TORCH="cpu")[0] == 0
-    assert project.installed("torch") == "2.13.0+cpu"
+    project.does()
+    assert project.installed("torch", "cudapart") == ["2.13.0", "1.5"]
+    project.does(TORCH="cpu")
+    assert project.installed("torch") == ["2.13.0+cpu"]
 
 
 @pytest.mark.parametrize("constraint", [None, "torch<=3"])
@@ -404,9 +408,8 @@ def test_an_index_without_the_cpu_build_gives_the_cuda_build_with_its_libraries(
     (project.wheels / "torch-2.13.0+cpu-py3-none-any.whl").unlink()
     if constraint:
         (project.root / "constraints").write_text(constraint)
-    status, output = project.run(PIP_CONSTRAINT=constraint and "constraints")
-    assert status == 0 and "no CPU build of PyTorch" in output
-    assert (project.installed("torch"), project.installed("cudapart")) == ("2.13.0", "1.5")
+    assert "no CPU build of PyTorch" in project.does(PIP_CONSTRAINT=constraint and "constraints")
+    assert project.installed("torch", "cudapart") == ["2.13.0", "1.5"]
 
 
 @pytest.mark.parametrize("package", ["tool", "setuptools", "torch"])
@@ -512,7 +515,7 @@ def test_too_little_disk_is_seen_before_anything_is_downloaded(
 def test_a_disk_that_fills_up_is_named(project: Project) -> None:
     body = f'case "$*" in *ensurepip*|*venv*|*version_info*|*sys.prefix*) exec "{sys.executable}" "$@" ;; esac'
     a_program(project.bin, "python", body)
-    assert project.run()[0] == 0
+    project.does()
     python = project.root / ".venv/bin/python"
     python.unlink()
     a_program(
@@ -539,7 +542,7 @@ def test_an_environment_elsewhere_is_not_emptied(project: Project) -> None:
     assert status == 2 and f".venv is a link to {shared}" in output and "rm .venv" in output
     assert (shared / "kept").read_text() == "mine\n"
     (project.root / ".venv").unlink()
-    assert project.run()[0] == 0
+    project.does()
 
 
 # --- The Makefile ------------------------------------------------------------------------------------------------------
@@ -563,8 +566,7 @@ def make_calls(project: Project) -> Path:
     "config", ["config/config.yaml", "my studies/a 'b' \"c\".yaml", "$(touch made).yaml", "`id`;$x&.yaml"]
 )
 def test_sweep_hands_a_config_on_as_it_stands(project: Project, make_calls: Path, config: str) -> None:
-    status, output = project.run("make", "sweep", f"CONFIG={config}", "ARGS=-n --forceall")
-    assert status == 0, output
+    project.does("make", "sweep", f"CONFIG={config}", "ARGS=-n --forceall")
     assert make_calls.read_text().splitlines() == [
         f"<python><-m><envknee><check><{config}>",
         "<python><-m><envknee><gpus>",
@@ -575,27 +577,26 @@ def test_sweep_hands_a_config_on_as_it_stands(project: Project, make_calls: Path
 
 
 def test_replay_measures_the_study_that_it_makes_and_compares(project: Project, make_calls: Path) -> None:
-    assert project.run("make", "replay", "STUDY=results/$(touch made)", "NAME=b c")[0] == 0
+    project.does("make", "replay", "STUDY=results/$(touch made)", "NAME=b c")
     calls = make_calls.read_text().splitlines()
     assert calls[0] == "<python><-m><envknee><replay><results/$(touch made)><--name><b c><--image><>"
     assert calls[-1] == "<python><-m><envknee><compare><results/$(touch made)><results/a-study>"
     assert any(call.startswith("<snakemake>") for call in calls)
-    assert project.run("make", "replay", "FROM=$(touch made).zip", "PROFILE=slurm")[0] == 0
+    project.does("make", "replay", "FROM=$(touch made).zip", "PROFILE=slurm")
     assert "<python><-m><envknee><archive><--unpack><$(touch made).zip>" in make_calls.read_text()
     assert "<--cluster>" in make_calls.read_text()
     assert not (project.root / "made").exists()
 
 
 def test_a_profile_takes_the_place_of_this_machines_gpus(project: Project, make_calls: Path) -> None:
-    status, output = project.run("make", "sweep", "PROFILE=$(touch made)")
-    assert status == 0, output
+    project.does("make", "sweep", "PROFILE=$(touch made)")
     assert "<snakemake><--profile><$(touch made)><--configfile><config/config.yaml>" in make_calls.read_text()
     assert "<gpus>" not in make_calls.read_text()
     assert not (project.root / "made").exists()
 
 
 def test_a_config_in_the_environment_is_somebody_elses(project: Project, make_calls: Path) -> None:
-    assert project.run("make", "sweep", CONFIG="other", ARGS="other", STUDY="other")[0] == 0
+    project.does("make", "sweep", CONFIG="other", ARGS="other", STUDY="other")
     assert "other" not in make_calls.read_text()
     assert "<--configfile><config/config.yaml>" in make_calls.read_text()
 
@@ -614,8 +615,7 @@ def test_what_a_target_does_not_take_is_told(project: Project, make_calls: Path,
 
 
 def test_a_failed_sweep_fails_and_sums_nothing_up(project: Project, make_calls: Path) -> None:
-    status, _ = project.run("make", "sweep", SNAKEMAKE_STATUS="1")
-    assert status != 0
+    assert project.run("make", "sweep", SNAKEMAKE_STATUS="1")[0] != 0
     assert "summary" not in make_calls.read_text()
 
 
@@ -628,12 +628,11 @@ def test_publish_and_verify_find_the_folder_of_the_study(project: Project, make_
         (["make", "publish", named, "CONFIG=other.yaml"], "<publish><results/b c><--config><other.yaml>"),
         (["make", "verify", named], "<replay><--verify><results/b c>"),
     ):
-        assert project.run(*words)[0] == 0
+        project.does(*words)
         assert make_calls.read_text().splitlines()[-1] == f"<python><-m><envknee>{called}"
 
 
 def test_help_lists_every_target(project: Project) -> None:
-    status, output = project.run("make")
-    assert status == 0
+    output = project.does("make")
     phony = known(re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert re.findall(r"^  make ([\w-]+)", output, re.MULTILINE) == phony[1].split()

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import side_by_side
-from programs import python
+from programs import python, succeeded
 
 CONFTEST = """
 import os, time, pytest, side_by_side
@@ -44,8 +44,7 @@ def test_what_is_shared_is_made_once_and_what_is_alone_runs_without_others(tmp_p
     for name in ("a", "b"):
         (folder / f"test_{name}.py").write_text(TESTS.format(name))
     words = ["pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder"]
-    done = python("-m", *words, cwd=tmp_path)
-    assert done.returncode == 0 and "8 passed" in done.stdout, done.stdout
+    assert "8 passed" in succeeded(python("-m", *words, cwd=tmp_path))
     notes = (tmp_path / "notes").read_text().splitlines()
     assert notes.count("made") == 1
     for name in ("test_alone_a", "test_alone_b"):

@@ -24,7 +24,7 @@ from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Record
 from envknee.study.paths import StudyFolder
-from programs import a_program, succeeded
+from programs import a_program, refused, succeeded
 from records import known
 from slurm_cluster import Cluster
 from test_command_trainer import an_arm
@@ -91,17 +91,11 @@ class Site(Workspace):
         (self.folder / "workflow/setup.sh").write_text("exit 0\n", encoding="utf-8")
         for name, real in (("python", sys.executable), ("snakemake", self.folder / "bin/snakemake")):
             a_program(self.folder / ".venv/bin", name, f'PYTHONPATH={self.folder}/workflow exec {real} "$@"')
-        sweep = subprocess.Popen(
-            ["make", "sweep", f"PROFILE={self.profile}", f"CONFIG={study.name}"], cwd=self.folder, env=self.environment, text=True,
-            start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        self.started.append(sweep)
-        return sweep
+        return self.begin(["make", "sweep", f"PROFILE={self.profile}", f"CONFIG={study.name}"])
 
-    def start(self, study: Path, *arguments: str) -> "subprocess.Popen[str]":
-        sweep = super().start(study, *arguments)
-        self.started.append(sweep)
-        return sweep
+    def begin(self, command: list[str]) -> "subprocess.Popen[str]":
+        self.started.append(super().begin(command))
+        return self.started[-1]
 
     def edit_site(self, **lines: str) -> None:
         edit(self.folder / "slurm/site.yaml", **lines)
@@ -330,7 +324,7 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
 
     study = site.study(study="here", arms=arms)
     here = site.run(["snakemake", "--configfile", study.name], timeout_s=60)
-    assert here.returncode != 0 and "arms.two: nodes 2 needs a SLURM cluster" in here.stdout
+    refused(here, "arms.two: nodes 2 needs a SLURM cluster")
 
 
 def test_each_node_gets_its_gpus_and_a_trial_that_breaks_is_tried_as_often_as_the_site_says(site: Site):

@@ -11,7 +11,7 @@ import time
 import yaml
 from conftest import TINY, Workspace, trial_processes, wait_for
 from envknee.record.read import load_record, load_records
-from programs import succeeded
+from programs import refused, succeeded
 from records import known
 from test_command_trainer import an_arm
 
@@ -48,17 +48,15 @@ def test_running_again_does_nothing_and_says_so(swept):
     before = {path: path.stat().st_mtime_ns for path in swept.results().root.rglob("*") if path.is_file()}
     for study in (swept.study(), swept.results().study):  # the same keys, in another order
         started = time.monotonic()
-        result = swept.sweep(study)
+        assert "Nothing to be done" in succeeded(swept.sweep(study))
         assert time.monotonic() - started < 15
-        assert result.returncode == 0
-        assert "Nothing to be done" in result.stdout
     assert {path: path.stat().st_mtime_ns for path in swept.results().root.rglob("*") if path.is_file()} == before
 
 
 def test_a_dry_run_says_how_many_trials_there_are(workspace: Workspace):
-    result = workspace.sweep(workspace.study(), "-n")
-    assert result.returncode == 0 and not workspace.results().root.exists(), result.stdout
-    assert re.findall(r"^trial +(\d+)$", result.stdout, re.MULTILINE) == ["4"], result.stdout
+    planned = succeeded(workspace.sweep(workspace.study(), "-n"))
+    assert not workspace.results().root.exists(), planned
+    assert re.findall(r"^trial +(\d+)$", planned, re.MULTILINE) == ["4"], planned
 
 
 def test_asking_again_gives_the_same_bytes(swept):
@@ -84,13 +82,12 @@ def test_a_store_that_is_away_keeps_nobody_from_what_was_found(a_copy: Workspace
         nobody.bind(("127.0.0.1", 0))
         study = a_copy.study(tracking={"uri": f"http://127.0.0.1:{nobody.getsockname()[1]}"})
         result = a_copy.sweep(study)
-    assert result.returncode != 0 and "cannot be used" in result.stdout
-    assert "limited by" in result.stdout and folder.report.exists() and not folder.published.exists()
+    refused(result, "cannot be used", "limited by")
+    assert folder.report.exists() and not folder.published.exists()
 
 
 def test_an_address_that_is_none_is_told_before_anything_is_measured(workspace: Workspace):
-    result = workspace.sweep(workspace.study(tracking={"uri": "nope://x"}))
-    assert result.returncode != 0 and "MLflow cannot log runs to nope:" in result.stdout
+    refused(workspace.sweep(workspace.study(tracking={"uri": "nope://x"})), "MLflow cannot log runs to nope:")
     assert not workspace.results().trials.exists()
 
 
@@ -104,7 +101,7 @@ def test_a_sweep_that_chooses_its_trials_runs_no_more_than_it_needs(workspace: W
     assert len(records) == 4
     assert {record.outcome.status for record in records} <= {"ok", "skipped"}
     assert sum(record.outcome.status == "ok" for record in records) >= 2
-    assert workspace.module("replay", "--verify", str(workspace.results().root)).returncode == 0
+    succeeded(workspace.module("replay", "--verify", str(workspace.results().root)))
     assert "Nothing to be done" in workspace.measure(study).stdout
 
 
@@ -115,10 +112,7 @@ def test_ctrl_c_stops_cleanly_and_two_sweeps_of_one_study_do_not_mix(workspace: 
     sweep = workspace.start(study)
     wait_for(lambda: folder.trial(0).metrics.exists())
 
-    second = workspace.sweep(study)
-    assert second.returncode != 0
-    assert "study 'tiny' is already being swept by process" in second.stdout
-    assert "Wait for it" in second.stdout
+    refused(workspace.sweep(study), "study 'tiny' is already being swept by process", "Wait for it")
 
     os.killpg(sweep.pid, signal.SIGINT)
     output, _ = sweep.communicate(timeout=30)
@@ -126,7 +120,7 @@ def test_ctrl_c_stops_cleanly_and_two_sweeps_of_one_study_do_not_mix(workspace: 
     assert not trial_processes(workspace.folder)
     assert "run the sweep again to go on" in output
     assert not any(folder.trials.glob("*/record.json"))
-    assert workspace.sweep(study, "--dry-run").returncode == 0
+    succeeded(workspace.sweep(study, "--dry-run"))
 
 
 def test_what_a_killed_sweep_left_whole_stays_and_what_follows_is_run(workspace: Workspace):
@@ -148,6 +142,6 @@ def test_a_preparation_that_outlives_its_sweep_does_not_race_with_the_next(works
     sweep.kill()  # Snakemake alone; the preparation goes on
     sweep.wait()
     assert trial_processes(workspace.folder)
-    result = workspace.sweep(study, prepared)
-    assert result.returncode == 0 and folder.resolved.exists(), result.stdout
+    succeeded(workspace.sweep(study, prepared))
+    assert folder.resolved.exists()
     assert not trial_processes(workspace.folder)

@@ -9,15 +9,15 @@ import socket
 import stat
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import serving
 from envknee.record.schema import Device, Environment, Failure, Image
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
@@ -51,6 +51,7 @@ from tracked import (
     stored_trial,
     write_config,
 )
+from tracking_server import free_port
 
 IMAGE = Image(sif_sha256="a1", content_sha256="b2", labels={"org.envknee.git-commit": "def456"})
 
@@ -451,20 +452,14 @@ def test_several_publishers_make_one_store_and_one_set_of_runs(storeless: StudyF
 
 
 def test_server_that_is_down_is_told_within_30_s(storeless: StudyFolder, tmp_path: Path) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
+    port = free_port()
     study = a_study(uri=f"http://user:secret@127.0.0.1:{port}")
     process = publisher(storeless, write_config(tmp_path, study))
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 2
     assert "secret" not in errors and "Traceback" not in errors
-    for part in (
-        f"http://127.0.0.1:{port}",
-        "tracking.uri of the study",
-        f"safe in {storeless.root}",
-        "`make publish`",
-    ):
+    uri = f"http://127.0.0.1:{port}"
+    for part in (uri, "tracking.uri of the study", f"safe in {storeless.root}", "`make publish`"):
         assert part in errors
     assert not storeless.published.exists()
 
@@ -743,7 +738,5 @@ def listener() -> Iterator[tuple[str, list[str | None]]]:
 
         do_POST = do_GET  # noqa: N815
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", heard
-        server.shutdown()
+    with serving(Handler) as uri:
+        yield uri, heard

@@ -1,11 +1,10 @@
 """Every way a trial can end, brought about for real in Isaac Lab on the CPU."""
 
-import http.server
 import re
 import shutil
 import subprocess
 import sys
-import threading
+from http.server import SimpleHTTPRequestHandler
 from typing import Any
 
 import numpy
@@ -13,7 +12,7 @@ import PIL.Image
 import pytest
 import quick
 import torch
-from conftest import ROOT, a_trial, camera
+from conftest import ROOT, a_trial, by_hand, camera, serving
 from envknee.measure.meter import Meter, TrialDone
 from envknee.record.read import read_rows
 from envknee.record.schema import Request
@@ -21,10 +20,9 @@ from envknee.run import launch
 from envknee.run.prepare import resolve_arms
 from envknee.study.errors import UserError
 from envknee.study.files import read_model
-from envknee.study.load import parse_study
 from envknee.trainers.common import metered
 from records import known
-from trained import a_learning_trial
+from trained import a_learning_trial, need
 
 
 def test_memory_that_runs_out_is_a_result(tmp_path):
@@ -168,7 +166,7 @@ def test_the_manager_based_task_runs_with_an_asset_from_a_server(tmp_path, monke
     shutil.copy(ROOT / "workflow/envknee/tasks/cartpole.usda", asset)
     asked: list[str] = []
 
-    class Files(http.server.SimpleHTTPRequestHandler):
+    class Files(SimpleHTTPRequestHandler):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments, directory=str(tmp_path))
 
@@ -176,11 +174,9 @@ def test_the_manager_based_task_runs_with_an_asset_from_a_server(tmp_path, monke
             del code, size
             asked.append(self.path)
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("ISAACSIM_ASSET_ROOT", f"http://127.0.0.1:{server.server_port}")
+    with serving(Files) as root:
+        monkeypatch.setenv("ISAACSIM_ASSET_ROOT", root)
         record = launch.launch(a_trial(tmp_path / "trial", asset="nucleus", task_id="Isaac-Cartpole-Camera"))
-        server.shutdown()
     assert record.outcome.status == "ok"
     assert "/Isaac/IsaacLab/Robots/Classic/Cartpole/cartpole.usd" in asked
 
@@ -196,18 +192,12 @@ def test_a_trial_that_breaks_leaves_no_record_and_says_why(tmp_path):
 
 @pytest.mark.parametrize(("trainer", "pixels"), [("rsl_rl", 8), ("skrl", 35), ("rl_games", 35)])
 def test_images_that_are_too_small_for_a_network_are_a_sentence(tmp_path, trainer, pixels):
-    if trainer != "rsl_rl":
-        pytest.importorskip(trainer)
+    need(trainer)
     trial = a_trial(tmp_path / "small", trainer=trainer, overrides=camera(pixels))
     words = rf"without a result\. trainer: {trainer}: images are too small .*Make them larger \(task\.overrides"
     with pytest.raises(UserError, match=words):
         quick.launch(trial)
     assert not trial.record.exists() and not trial.outcome.exists()
-
-
-def a_study(**changes):
-    plain = {"study": "checked", "throughput": {"num_envs": [4, 8], "horizon": 4, "batch_size": 16}}
-    return parse_study(plain | changes)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +235,7 @@ def a_study(**changes):
 )  # fmt: skip
 def test_what_is_wrong_is_found_before_anything_runs(changes, words):
     with pytest.raises(UserError) as error:
-        resolve_arms(a_study(**changes))
+        resolve_arms(by_hand(**changes))
     for word in ["arms.stock: ", *words]:
         assert word in str(error.value)
 
@@ -254,12 +244,12 @@ def test_what_the_module_of_an_own_task_lacks_is_told(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "needy_task.py").write_text("import isaaclab.not_there\n")
     with pytest.raises(UserError, match=r"module 'needy_task' imports 'isaaclab\.not_there', which is not installed"):
-        resolve_arms(a_study(task={"id": "needy_task:Own"}))
+        resolve_arms(by_hand(task={"id": "needy_task:Own"}))
     bare = "import gymnasium\ngymnasium.register('Own-Bare', entry_point='bare_task:Env')\n"
     (tmp_path / "bare_task.py").write_text(bare)
     words = r"It registers none for any trainer: add one to the kwargs of gymnasium\.register"
     with pytest.raises(UserError, match=words):
-        resolve_arms(a_study(task={"id": "bare_task:Own-Bare"}))
+        resolve_arms(by_hand(task={"id": "bare_task:Own-Bare"}))
 
 
 @pytest.mark.parametrize(
@@ -275,24 +265,23 @@ def test_what_the_module_of_an_own_task_lacks_is_told(tmp_path, monkeypatch):
     ],
 )  # fmt: skip
 def test_what_the_study_decides_is_not_overridden(trainer, field):
-    if trainer != "rsl_rl":
-        pytest.importorskip("stable_baselines3" if trainer == "sb3" else trainer)
+    need(trainer)
     words = rf"arms\.a: override {re.escape(field)}: 3: a trial's sizes, seed and device are the study's"
     with pytest.raises(UserError, match=words):
-        resolve_arms(a_study(arms={"a": {"gpus": 0, "trainer": trainer, "overrides": {field: 3}}}))
+        resolve_arms(by_hand(arms={"a": {"gpus": 0, "trainer": trainer, "overrides": {field: 3}}}))
 
 
 def test_how_many_mini_batches_the_library_has_may_be_overridden():
     throughput = {"num_envs": [16], "horizon": [8], "batch_size": "library", "repeats": 3}
     arms = {"a": {"gpus": 0, "overrides": {"agent.algorithm.num_mini_batches": 4}}}
-    resolved = resolve_arms(a_study(throughput=throughput, arms=arms))
+    resolved = resolve_arms(by_hand(throughput=throughput, arms=arms))
     assert resolved["a"]["agent"]["algorithm"]["num_mini_batches"] == 4
 
 
 def test_overrides_reach_the_environment_and_the_agent():
     overrides = {"env.scene.tiled_camera.width": 64, "agent.algorithm.learning_rate": 1e-3}
     fast = {"gpus": 0, "overrides": {"agent.algorithm.learning_rate": 2e-3}}
-    resolved = resolve_arms(a_study(task={"overrides": overrides}, arms={"plain": {"gpus": 0}, "fast": fast}))
+    resolved = resolve_arms(by_hand(task={"overrides": overrides}, arms={"plain": {"gpus": 0}, "fast": fast}))
     scene = resolved["plain"]["env"]["scene"]
     assert scene["tiled_camera"]["width"] == 64
     assert resolved["plain"]["agent"]["algorithm"]["learning_rate"] == 1e-3

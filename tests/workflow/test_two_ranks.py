@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import ENVIRONMENT, a_trial, camera, has_rows, ranks_among, started_launcher, wait_for
+from conftest import ENVIRONMENT, a_trial, camera, has_rows, listening, ranks_among, started_launcher, wait_for
 from envknee.record.read import load_record, read_rows
 from envknee.record.schema import Record
 from envknee.run import block, launch
@@ -141,8 +141,7 @@ def test_ranks_listen_on_no_open_address_and_one_that_dies_ends_the_others_witho
     trial = a_trial(tmp_path / "endless", **TWO, iterations=10**6)
     with endless(trial) as (future, ranks):
         torchrun = known(ranks[0].parent())
-        listening = [c for p in (torchrun, *ranks.values()) for c in p.net_connections("inet") if c.status == "LISTEN"]
-        assert {connection.laddr.ip for connection in listening} <= {"127.0.0.1", "::1"}
+        assert listening([torchrun, *ranks.values()]) <= {"127.0.0.1", "::1"}
 
         ranks[1].kill()
         killed = time.monotonic()

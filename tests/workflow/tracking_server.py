@@ -13,10 +13,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 import requests
 from conftest import ENVIRONMENT
+from programs import ran, refused, succeeded
 
 PASSWORD = "kept-out-of-every-log"  # noqa: S105
 START_S = 400
@@ -42,25 +44,17 @@ class Postgres:
     def run(self, program: str, *arguments: str) -> None:
         command = [str(self.programs / program), *arguments]
         environment = {"PATH": os.environ["PATH"], "PGPASSWORD": PASSWORD, "LC_ALL": "C.UTF-8"}
-        drop = (
-            {"user": self.user, "group": pwd.getpwnam(self.user).pw_gid, "extra_groups": []}
-            if os.geteuid() == 0
-            else {}
-        )
-        done = subprocess.run(
-            command, cwd=self.folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-            timeout=60, **drop,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout
+        own = {"user": self.user, "group": pwd.getpwnam(self.user).pw_gid, "extra_groups": []}
+        drop = own if os.geteuid() == 0 else {}
+        succeeded(ran(command, cwd=self.folder, env=environment, timeout=60, stderr=subprocess.STDOUT, **drop))
 
     def create(self, database: str) -> None:
         self.run("createdb", "--host", "127.0.0.1", "--port", str(self.port), "--username", "mlflow", database)
 
     def start(self) -> None:
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder} -c fsync=off"
-        self.run(
-            "pg_ctl", "-D", str(self.folder / "data"), "-o", options, "-l", str(self.folder / "log"), "-w", "start"
-        )
+        where = ["-D", str(self.folder / "data"), "-l", str(self.folder / "log")]
+        self.run("pg_ctl", *where, "-o", options, "-w", "start")
 
     def stop(self) -> None:
         self.run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")
@@ -92,15 +86,49 @@ def postgres() -> Iterator[Postgres]:
         shutil.rmtree(folder)
 
 
-class Server:
-    """`make server`'s process, in a process group of its own. Options are those of its command line."""
+class Daemon:
+    """A program in a process group of its own, whose output goes to a log."""
+
+    command: list[str]
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.environment, self.log = folder, environment, folder / "server.log"
+
+    def answers(self) -> bool:
+        """Tell whether it has started."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                self.command, cwd=self.folder, env=self.environment, stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + START_S
+        while not self.answers():
+            assert self.process.poll() is None and time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.2)
+
+    def kill(self) -> None:
+        """SIGKILL for it and all its workers."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(timeout=30)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Self]:
+        try:
+            self.start()
+            yield self
+        finally:
+            self.kill()
+
+
+class Server(Daemon):
+    """`make server`'s process. Options are those of its command line."""
 
     def __init__(self, folder: Path, environment: dict[str, str] | None = None, **options: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
+        super().__init__(folder, ENVIRONMENT | (environment or {}))
         self.port = free_port()
-        self.log = folder / "server.log"
-        self.environment = ENVIRONMENT | (environment or {})
         chosen = {"backend": "sqlite:///mlflow.db", "artifacts": "artifacts", "port": str(self.port)}
         words = [word for name, value in (chosen | options).items() for word in (f"--{name}", value)]
         self.command = [sys.executable, "-m", "envknee.tracking.server", *words]
@@ -121,27 +149,10 @@ class Server:
 
     def refused(self) -> str:
         """Return what is said by a server that must not start."""
-        done = subprocess.run(
-            self.command, cwd=self.folder, env=self.environment, text=True, capture_output=True, timeout=60, check=False
-        )
-        assert done.returncode == 2, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        return done.stderr
+        return refused(ran(self.command, cwd=self.folder, env=self.environment, timeout=60), status=2)
 
-    def start(self) -> None:
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(
-                self.command, cwd=self.folder, env=self.environment, stdout=log, stderr=log, start_new_session=True
-            )
-        deadline = time.monotonic() + START_S
-        while self.status("/health") != 200:
-            assert self.process.poll() is None and time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.2)
-
-    def kill(self) -> None:
-        """SIGKILL for the server and all its workers."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(timeout=30)
+    def answers(self) -> bool:
+        return self.status("/health") == 200
 
     def status(self, path: str, user: tuple[str, str] | None = None, **headers: str) -> int:
         """Return the status of an answer; 0 where there is none."""
@@ -160,7 +171,7 @@ def attack(uri: str, run_id: str, folder: Path, user: tuple[str, str] | None = N
         folder: of the server's own user: `secret` in it is read, `authorized_keys` written
         user: who signs in, if anybody
     """
-    api = f"{uri}/api/2.0/mlflow"
+    api, pages = f"{uri}/api/2.0/mlflow", f"{uri}/ajax-api/2.0/mlflow"
     name = f"attack-{time.monotonic_ns()}"
     inside = json.dumps({"name": name, "artifact_location": str(folder)})
     body = ["-H", "Content-Type: application/json", "-X", "POST", "-d"]
@@ -170,12 +181,8 @@ def attack(uri: str, run_id: str, folder: Path, user: tuple[str, str] | None = N
         "read a file through the proxy": [f"{uri}/api/2.0/mlflow-artifacts/artifacts?path=../{folder.name}"],
         "name a folder": [f"{api}/experiments/create", *body, inside],
         "name a folder in camel case": [f"{api}/experiments/create", *body, inside.replace("_location", "Location")],
-        "name a folder as a page does": [f"{uri}/ajax-api/2.0/mlflow/experiments/create", *body, inside],
-        "write a file": [
-            f"{uri}/ajax-api/2.0/mlflow/upload-artifact?run_uuid={run_id}&path=authorized_keys",
-            *body,
-            "key",
-        ],
+        "name a folder as a page does": [f"{pages}/experiments/create", *body, inside],
+        "write a file": [f"{pages}/upload-artifact?run_uuid={run_id}&path=authorized_keys", *body, "key"],
         "start an assistant": [f"{uri}/ajax-api/3.0/mlflow/assistant/config"],
         "delete a run": [f"{api}/runs/delete", *body, json.dumps({"run_id": run_id})],
     }
