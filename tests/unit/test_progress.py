@@ -1,8 +1,11 @@
 """The line a person reads while a sweep runs."""
 
+from typing import Any
+
 import pytest
 from envknee.run import progress
 from envknee.study import space
+from envknee.study.model import Study
 from records import a_study, a_trial, write_study
 
 
@@ -23,28 +26,36 @@ def test_parameters_are_told_in_a_few_words():
     assert "B library" in progress.parameters(a_trial(64, batch_size=None).request)
 
 
+SIZES: dict[str, Any] = {"num_envs": [16, 32], "horizon": [8], "batch_size": 128}
+
+
+def left_s(study: Study, seconds: dict[int, float], *skipped: int) -> float | None:
+    return progress.time_left_s(study, space.plan(study), seconds | dict.fromkeys(skipped, 0.0), skipped)
+
+
 def test_time_left_counts_each_kind_by_its_own_mean():
-    slots = space.plan(
-        a_study(
-            throughput={"num_envs": [16, 32], "horizon": [8], "batch_size": 128, "repeats": 2},
-            learning={"num_envs": [16], "horizon": [8], "batch_size": [128], "target_reward": 4.0, "budget_s": 30.0},
-        )
-    )
-    assert [slot.kind for slot in slots] == ["throughput"] * 4 + ["learning"] * 2
-    assert progress.time_left_s(slots, {}, 1) is None
-    assert progress.time_left_s(slots, {0: 10.0, 1: 20.0}, 1) == pytest.approx(2 * 15 + 2 * 15)
-    assert progress.time_left_s(slots, {0: 10.0, 1: 20.0, 2: 15.0, 3: 15.0, 4: 60.0}, 1) == pytest.approx(60)
-    assert progress.time_left_s(slots, {0: 10.0, 1: 20.0}, 2) == pytest.approx(30)
+    learning = {"num_envs": [16], "horizon": [8], "batch_size": [128], "target_reward": 4.0, "budget_s": 30.0}
+    of_both = a_study(throughput=SIZES | {"repeats": 2}, learning=learning)
+    assert [slot.kind for slot in space.plan(of_both)] == ["throughput"] * 4 + ["learning"] * 2
+    assert left_s(of_both, {}) is left_s(of_both, {}, 0) is None
+    assert left_s(of_both, {0: 10.0, 1: 20.0}) == pytest.approx(2 * 15 + 2 * 15)
+    assert left_s(of_both, {0: 10.0, 1: 20.0, 2: 15.0, 3: 15.0, 4: 60.0}) == pytest.approx(60)
+    assert left_s(of_both.model_copy(update={"slots": 2}), {0: 10.0, 1: 20.0}) == pytest.approx(30)
 
 
-def test_what_is_not_needed_any_more_takes_no_time():
-    slots = space.plan(
-        a_study(throughput={"num_envs": [16, 32], "horizon": [8], "batch_size": 128, "repeats": 4}, learning=None)
+def test_what_is_not_needed_takes_no_time():
+    study, measured = a_study(throughput=SIZES | {"repeats": 4}), dict.fromkeys(range(4), 10.0)
+    assert left_s(study, measured) == pytest.approx(40)
+    assert left_s(study, measured, 4) == pytest.approx(0.0), "the whole repeat so far"
+    assert left_s(study, measured | {5: 10.0}, 4) == pytest.approx(2 * 50 / 6), "one point of it: so may others be"
+
+
+def test_repeats_end_with_their_time_limit():
+    limited = a_study(throughput=SIZES | {"repeats": 4, "time_limit_s": 35.0, "more_repeats": 1})
+    assert left_s(limited, {0: 10.0}) == pytest.approx(10 + 15 + 20), (
+        "first repeat, what it leaves of 35 s, more_repeats"
     )
-    measured = dict.fromkeys(range(4), 10.0)
-    assert progress.time_left_s(slots, measured, 1) == pytest.approx(40)
-    assert progress.time_left_s(slots, measured | {4: 0.0}, 1, {4}) == pytest.approx(0.0), "the whole repeat so far"
-    assert progress.time_left_s(slots, measured | {4: 0.0, 5: 10.0}, 1, {4}) == pytest.approx(20), "one point of it"
+    assert left_s(limited, dict.fromkeys(range(4), 10.0)) == pytest.approx(20), "40 s were more than there are"
 
 
 def test_trials_that_are_skipped_for_one_reason_share_a_line():

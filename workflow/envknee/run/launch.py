@@ -207,7 +207,7 @@ def _say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
                 outcomes[int(path.parent.name)] = read_model(path, Outcome, "")
         seconds = {number: outcome.total_s for number, outcome in outcomes.items()}
         skipped = {number for number, outcome in outcomes.items() if outcome.status == "skipped"}
-        left_s = progress.time_left_s(slots, seconds, study.slots, skipped)
+        left_s = progress.time_left_s(study, slots, seconds, skipped)
         print(progress.line(record, len(outcomes), len(slots), left_s, alike), flush=True)
     else:
         print(f"{progress.parameters(record.request)} → {progress.result(record)}", flush=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from envknee.record.schema import Record, Request, Row
 from envknee.study.errors import UserError
 from envknee.study.files import read_model
+from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.rules import Kind
 from envknee.study.space import Slot
@@ -147,34 +148,48 @@ class Follower:
 
 
 def time_left_s(
-    slots: Sequence[Slot], seconds_by_number: Mapping[int, float], side_by_side: int, skipped: Collection[int] = ()
+    study: Study, slots: Sequence[Slot], seconds_by_number: Mapping[int, float], skipped: Collection[int] = ()
 ) -> float | None:
-    """Return the expected seconds until the last trial ends, from the mean duration of measured trials of each kind.
+    """Return the expected seconds until the last trial ends, from the mean duration of trials of each kind.
 
     Args:
+        study: whose sections may have a `time_limit_s`, by which repeats end
         slots: the whole plan
         seconds_by_number: duration of each finished trial
-        side_by_side: how many trials run at once
-        skipped: finished trials that were not needed; if a whole repeat was skipped, later ones are expected to be skipped, too
+        skipped: finished trials that were not needed, which others of their kind may not be either; if a whole repeat was skipped, later
+            ones are expected to be skipped, too
 
     Returns:
         None without a measured trial. A kind without a measured trial gets the mean of the other one.
     """
-    durations: dict[Kind, list[float]] = {}
-    newest: dict[tuple[str, Kind], dict[int, bool]] = {}
-    for slot in slots:
-        if slot.number in seconds_by_number:
-            needed = newest.setdefault((slot.arm, slot.kind), {})
-            needed[slot.repeat] = needed.get(slot.repeat, False) or slot.number not in skipped
-            if slot.number not in skipped:
-                durations.setdefault(slot.kind, []).append(seconds_by_number[slot.number])
-    if not durations:
+    measured = seconds_by_number.keys() - {*skipped}
+    if not measured:
         return None
-    over = {key for key, needed in newest.items() if not needed[max(needed)]}
-    typical = statistics.fmean([second for seconds in durations.values() for second in seconds])
-    means = {kind: statistics.fmean(seconds) for kind, seconds in durations.items()}
-    left = [slot for slot in slots if slot.number not in seconds_by_number and (slot.arm, slot.kind) not in over]
-    return sum(means.get(slot.kind, typical) for slot in left) / side_by_side
+    typical_s = statistics.fmean(seconds_by_number[number] for number in measured)
+    by_kind: dict[Kind, list[float]] = {}
+    finished: dict[tuple[str, Kind], list[Slot]] = {}
+    left: dict[tuple[str, Kind], list[Slot]] = {}
+    for slot in slots:
+        is_finished = slot.number in seconds_by_number
+        (finished if is_finished else left).setdefault((slot.arm, slot.kind), []).append(slot)
+        if is_finished:
+            by_kind.setdefault(slot.kind, []).append(seconds_by_number[slot.number])
+    total_s = 0.0
+    for key, own in left.items():
+        done, sweep = finished.get(key, []), study.sections[key[1]]
+        newest = [slot.number for slot in done if slot.repeat == max(slot.repeat for slot in done)]
+        if newest and not measured & {*newest}:
+            continue
+        mean_s = statistics.fmean(by_kind.get(key[1], [typical_s]))
+        first_s = mean_s * sum(slot.repeat == 0 for slot in own)
+        repeats_s = mean_s * sum(0 < slot.repeat < sweep.repeats for slot in own)
+        if sweep.time_limit_s is not None:
+            spent_s = sum(seconds_by_number[slot.number] for slot in done)
+            repeats_s = min(repeats_s, max(0.0, sweep.time_limit_s - spent_s - first_s))
+        total_s += (
+            first_s + repeats_s + mean_s * sum(slot.repeat >= sweep.repeats for slot in own)
+        )  # the last are more_repeats
+    return total_s / study.slots
 
 
 def rough_time(seconds: float | None) -> str:
