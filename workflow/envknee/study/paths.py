@@ -35,11 +35,13 @@ class StudyFolder(Folder):
     closing = In(".closing")
     """Names the SLURM job that ends soon, so that no further trial begins in it."""
     trials = In("trials")
+    """The folder of all trials."""
     records_csv = In("records.csv")
     """One line per trial."""
     verdict = In("verdict.json")
     """The thresholds."""
     figures = In("figures")
+    """The folder of all figures."""
     published = In("published.json")
     """Record of what was sent to MLflow, with addresses."""
     report = In("report.html")

@@ -133,7 +133,7 @@ Size = Annotated[int, Field(ge=1, le=LARGEST)]
 
 
 class Doublings(Strict):
-    """16, 32, 64, ... as a study file may write them: {from: 16, to: 256}."""
+    """Doublings from one size to another: `{from: 16, to: 64}` is `[16, 32, 64]`."""
 
     first: Size = Field(alias="from")
     last: Size = Field(alias="to")
