@@ -1,11 +1,15 @@
 """Memory is told apart by what took it: real allocations, on the CPU."""
 
+import gc
 import mmap
+import sys
+import weakref
 
 import pytest
 import torch
 from envknee.measure.memory import MemoryWatch
-from records import known
+from envknee.measure.shared import SharedProcess
+from records import a_trial, known
 
 CPU = torch.device("cpu")
 
@@ -52,3 +56,27 @@ def test_memory_that_ran_out_in_the_middle_of_learning_is_the_learners():
     held = take(50)
     assert known(watch.map()).learner_gb == pytest.approx(0.05, abs=0.01)
     held.close()
+
+
+def test_what_each_trial_of_a_process_leaves_is_freed_and_imports_are_looked_through_once():
+    class Simulation:
+        """In a circle: only the search for garbage frees it."""
+
+        def __init__(self) -> None:
+            self.own = self
+
+    shared, left, later = SharedProcess(world_size=1), [], []
+    trial = a_trial(16)
+    try:
+        for number in range(3):
+            shared.begin("cpu", None)
+            left.append(weakref.ref(Simulation()))
+            if number == 0:
+                gc.freeze()  # as the process does behind its imports
+            assert shared.end(trial.request, trial.outcome) is None
+            later = later or [number]
+        looked_through = {id(tracked) for tracked in gc.get_objects()}  # all that is not frozen
+    finally:
+        gc.unfreeze()
+    assert [simulation() for simulation in left] == [None] * 3
+    assert id(later) in looked_through and id(sys.modules) not in looked_through

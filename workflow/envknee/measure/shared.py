@@ -88,9 +88,11 @@ class SharedProcess:
         self._previous = request
         if outcome.status not in TRAINED:
             return f"its last trial ended with {outcome.status}"
-        gc.unfreeze()  # the process froze what it had imported, and with it what had begun of the trial
+        if self.measured == 1:
+            gc.unfreeze()  # the process froze what it had imported, and with it what had begun of the trial
         gc.collect()
-        gc.freeze()
+        if self.measured == 1:
+            gc.freeze()  # a million objects of imports, which are looked through in a second, and only once
         if self._device.type != "cuda":
             with suppress(OSError, AttributeError):  # not every C library has malloc_trim
                 ctypes.CDLL(None).malloc_trim(0)

@@ -77,7 +77,8 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
         trainer = trainers.load(request.trainer)
         config = trainer.resolve(request, device, this.rank)
         modules = imported(config.env)
-        gc.freeze()  # `envknee.run.process` switched it off for the imports, and here come the last big ones: they stay
+        if not gc.get_freeze_count():  # later trials of a block import nothing more
+            gc.freeze()  # `envknee.run.process` switched it off for the imports, and here come the last big ones: they stay
         gc.enable()
         meter.begin("kernels")
         if this.rank == 0:  # one wait is enough: ranks meet in their first step
