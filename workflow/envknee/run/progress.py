@@ -177,18 +177,17 @@ def time_left_s(
     total_s = 0.0
     for key, own in left.items():
         done, sweep = finished.get(key, []), study.sections[key[1]]
-        newest = [slot.number for slot in done if slot.repeat == max(slot.repeat for slot in done)]
-        if newest and not measured & {*newest}:
+        newest = max((slot.repeat for slot in done), default=None)
+        if done and not any(slot.repeat == newest and slot.number in measured for slot in done):
             continue
         mean_s = statistics.fmean(by_kind.get(key[1], [typical_s]))
         first_s = mean_s * sum(slot.repeat == 0 for slot in own)
         repeats_s = mean_s * sum(0 < slot.repeat < sweep.repeats for slot in own)
+        more_s = mean_s * sum(slot.repeat >= sweep.repeats for slot in own)  # `more_repeats`, which no time limit ends
         if sweep.time_limit_s is not None:
             spent_s = sum(seconds_by_number[slot.number] for slot in done)
             repeats_s = min(repeats_s, max(0.0, sweep.time_limit_s - spent_s - first_s))
-        total_s += (
-            first_s + repeats_s + mean_s * sum(slot.repeat >= sweep.repeats for slot in own)
-        )  # the last are more_repeats
+        total_s += first_s + repeats_s + more_s
     return total_s / study.slots
 
 
