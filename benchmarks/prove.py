@@ -828,7 +828,7 @@ BEGIN, END = "<!-- make prove -->\n", "<!-- end of make prove -->\n"
 
 def as_markdown(proof: Proof) -> str:
     """Return what was promised and the table as Markdown."""
-    lines = [summary(proof, "\n\n- ", "\n- "), "", f"| {' | '.join(HEADINGS)} |", "|" + " --- |" * len(HEADINGS)]
+    lines = [summary(proof, "\n\n- ", ".\n- "), "", f"| {' | '.join(HEADINGS)} |", "|" + " --- |" * len(HEADINGS)]
     lines += [f"| {' | '.join(cells(row))} |" for row in proof.rows]
     return "\n".join(lines) + "\n"
 
