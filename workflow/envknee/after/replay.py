@@ -9,7 +9,6 @@ replay at another commit, run this in a checkout of it; for another image, use -
 """
 
 import argparse
-import hashlib
 import sys
 from pathlib import Path
 
@@ -36,8 +35,7 @@ def prepare(original: StudyFolder, name: str | None, image: str | None = None) -
     study, records = load_measured(original)
     requests = _recorded(study, {record.request.number: record.request for record in records})
     text = replayed.text_of(requests)
-    sha256 = hashlib.sha256(text.encode()).hexdigest()
-    replay = Replay(of=study.study, trials=len(requests), requests_sha256=sha256)
+    replay = Replay(of=study.study, trials=len(requests), requests_sha256=replayed.digest(text))
     changes = {"study": name or f"{study.study}-replay", "replay": replay.model_dump()}
     again = parse_study(
         study.model_dump(mode="json") | changes | ({} if image is None else {"image": image}),
