@@ -17,7 +17,7 @@ The threshold's own interval inverts a band over all doublings (Bonferroni).
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from scipy.special import ndtri, stdtr, stdtrit
 
@@ -146,16 +146,8 @@ def retold(decision: Decision, fresh: Sequence[Contrast], confidence: float) -> 
         contrast = by_size.get(doubling.num_envs)
         if contrast is None or contrast.variance is None:
             return doubling
-        alpha = 1.0 - confidence
-        two_sided, one_sided = (half_width(contrast.variance, contrast.degrees, tail) for tail in (alpha / 2, alpha))
         return replace(
-            doubling,
-            contrast=contrast,
-            lower=contrast.log_gain - two_sided,
-            upper=contrast.log_gain + two_sided,
-            lower_one_sided=contrast.log_gain - one_sided,
-            upper_one_sided=contrast.log_gain + one_sided,
-            fresh=True,
+            doubling, contrast=contrast, **_bounds(replace(contrast, parts=()), 1.0 - confidence), fresh=True
         )
 
     return replace(decision, doublings=tuple(told(doubling) for doubling in decision.doublings))
@@ -187,29 +179,32 @@ def _sequence(p_values: Sequence[float | None], alpha: float) -> list[bool]:
     return rejected
 
 
+def _bound(contrast: Contrast, side: int, share: float) -> float | None:
+    """Return a one-sided bound of a gain, beyond which lies a `share` of the chance; if machines disagree, the widest of theirs."""
+    if contrast.variance is None or not contrast.decides:
+        return None
+    ends = [
+        part.log_gain + side * (half_width(part.variance, part.degrees, share) + contrast.margin)
+        for part in contrast.parts or (contrast,)
+        if part.variance is not None
+    ]
+    return max(ends) if side > 0 else min(ends)
+
+
+def _bounds(contrast: Contrast, alpha: float) -> dict[str, Any]:
+    """Return the bounds of a doubling alone, by their names in `Tested`."""
+    sides, tails = {"lower": -1, "upper": 1}, {"": alpha / 2, "_one_sided": alpha}
+    return {side + tail: _bound(contrast, sides[side], tails[tail]) for side in sides for tail in tails}
+
+
 def _tested(
     contrast: Contrast, p_value: float | None, p_holm: float | None, in_sequence: bool, alpha: float, tested: int
 ) -> Tested:
-    parts = contrast.parts or (contrast,)
-
-    def bound(side: int, share: float) -> float | None:
-        if contrast.variance is None or not contrast.decides:
-            return None
-        ends = [
-            part.log_gain + side * (half_width(part.variance, part.degrees, share) + contrast.margin)
-            for part in parts
-            if part.variance is not None
-        ]
-        return max(ends) if side > 0 else min(ends)
-
     decides = p_value is not None
-    band_lower, band_upper = (bound(side, alpha / (2 * tested)) if decides else None for side in (-1, 1))
+    band_lower, band_upper = (_bound(contrast, side, alpha / (2 * tested)) if decides else None for side in (-1, 1))
     return Tested(
         contrast=contrast,
-        lower=bound(-1, alpha / 2),
-        upper=bound(1, alpha / 2),
-        lower_one_sided=bound(-1, alpha),
-        upper_one_sided=bound(1, alpha),
+        **_bounds(contrast, alpha),
         p_value=p_value,
         p_holm=p_holm,
         shown_below=in_sequence or (p_holm is not None and p_holm <= alpha / 2),
