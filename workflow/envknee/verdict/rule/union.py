@@ -106,7 +106,11 @@ def decide(
     # A doubling that cannot decide by chance still counts as a test; one that cannot by design does not.
     counted = [1.0 if own and p is None else p for own, p in zip(planned, p_values, strict=True)]
     adjusted = holm(counted)
-    in_sequence = _sequence(counted, alpha / 2)
+    # The fixed sequence goes on from the largest down as long as each one is shown.
+    in_sequence = [
+        p is not None and all(later is None or later <= alpha / 2 for later in counted[place:])
+        for place, p in enumerate(counted)
+    ]
     tested_count = sum(planned)
     doublings = tuple(
         _tested(contrast, p, None if p is None else p_holm, below, alpha, tested_count)
@@ -164,19 +168,6 @@ def _p_below(contrast: Contrast, log_limit: float) -> float:
         return float(stdtr(part.degrees, above / math.sqrt(part.variance)))
 
     return max(p_of(part) for part in (contrast, *contrast.parts))
-
-
-def _sequence(p_values: Sequence[float | None], alpha: float) -> list[bool]:
-    """Return which doublings a fixed sequence from the largest down rejects, skipping those without a p-value."""
-    rejected = [False] * len(p_values)
-    for place in reversed(range(len(p_values))):
-        p = p_values[place]
-        if p is None:
-            continue
-        if p > alpha:
-            break
-        rejected[place] = True
-    return rejected
 
 
 def _bound(contrast: Contrast, side: int, share: float) -> float | None:
