@@ -561,13 +561,6 @@ def test_a_trial_outside_the_plan_is_refused_with_the_plan() -> None:
             ask(study, number, [], {})
 
 
-def test_a_gap_in_the_history_is_an_error() -> None:
-    study = a_study()
-    requests, known = play(study, until=5)
-    with pytest.raises(ValueError, match="request 4 needs all before it"):
-        ask(study, 4, [*requests[:2], requests[3]], known)
-
-
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

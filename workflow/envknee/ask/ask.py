@@ -61,8 +61,6 @@ def ask(
     """
     slots = space.plan(study)
     slot = _slot(study, slots, number)
-    if [request.number for request in requests] != list(range(number)):
-        raise ValueError(f"request {number} needs all before it, in order")
     for request, earlier in zip(requests, slots, strict=False):
         if problem := foreign(study, earlier, request):
             raise UserError(
