@@ -215,30 +215,29 @@ def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, le
     now = min(doubling.contrast.repeats for doubling in doublings)
     if any(doubling.contrast.variance is None for doubling in doublings):
         return least_repeats - now if now < least_repeats else None
-    ways: list[int | None] = []
-    suffix: int | None = 0
+    ways: list[float] = []
+    suffix = 0.0
     for contrast in (doubling.contrast for doubling in reversed(doublings)):
         # If machines disagree, each must show it.
         gains = [part.log_gain for part in (contrast, *contrast.parts)]
         if not ways:
             ways.append(_repeats_for(contrast, min(gains) - contrast.margin - log_limit, alpha))
         gap = log_limit - max(gains) - contrast.margin
-        alone = _repeats_for(contrast, gap, alpha / 2)
-        suffix = max(suffix, alone) if alone is not None and suffix is not None else None
+        suffix = max(suffix, _repeats_for(contrast, gap, alpha / 2))
         ways += [suffix, _repeats_for(contrast, gap, alpha / 2 / len(doublings))]
-    needed = min((way for way in ways if way is not None), default=None)
-    return None if needed is None else max(max(needed, least_repeats) - now, 1)
+    needed = min(ways)
+    return None if math.isinf(needed) else max(int(needed), least_repeats, now + 1) - now
 
 
-def _repeats_for(contrast: Contrast, gap: float, alpha: float) -> int | None:
-    """Return the repeats with which a one-sided test at `alpha` sees a `gap` with 80% power; None: over `MOST_REPEATS`."""
+def _repeats_for(contrast: Contrast, gap: float, alpha: float) -> float:
+    """Return the repeats with which a one-sided test at `alpha` sees a `gap` with 80% power; infinite: over `MOST_REPEATS`."""
     assert contrast.variance is not None
     if gap <= 0.0:
-        return None
+        return math.inf
     of_one = contrast.variance * contrast.repeats
     for repeats in range(2, MOST_REPEATS + 1):
         degrees = repeats - 1 if contrast.processes else 2 * repeats - 2
         reach = -float(stdtrit(degrees, alpha)) + float(ndtri(POWER))
         if reach * math.sqrt(of_one / repeats) <= gap:
             return repeats
-    return None
+    return math.inf
