@@ -10,7 +10,7 @@ A point is refused for one of three reasons:
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envknee.ask.observations import MEMORY_MARGIN
@@ -44,7 +44,7 @@ class KnownMemory:
     """Memory of the largest device of any trial: only points that fit no device are refused."""
     failed: list[Point]
     """Points that ran out of memory, one entry for each trial."""
-    whole: list[Record] = field(repr=False, compare=False)
+    whole: list[Record]
     """Trials that fitted, for the memory model; none if mini-batches were split to fit the memory."""
     arm: Arm | None
     """The arm whose scaling rule gives a trial's values; None: the point itself."""
