@@ -41,7 +41,7 @@ CSV_COLUMNS: tuple[str, ...] = (
 
 
 def _csv_row(record: Record) -> dict[str, Any]:
-    """Return the columns of one trial: fields of request and record by name, and medians of timed figures."""
+    """Return by name what one trial tells: fields of request, outcome and record, and medians of timed figures."""
     total = record.fps_total
     ranks = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
     spreads = {name: value for name, value in record if isinstance(value, Spread)}
@@ -58,9 +58,5 @@ def _csv_row(record: Record) -> dict[str, Any]:
     if environment := record.outcome.environment:
         special |= {"host": environment.host, "git_commit": environment.git_commit}
         special |= {"device": environment.device.name, "device_memory_gb": environment.device.memory_gb}
-    plain = {
-        **record.request.model_dump(),
-        **record.outcome.model_dump(),
-        **record.model_dump(exclude={"request", "outcome"}),
-    }
-    return {column: special.get(column, plain.get(column)) for column in [*CSV_COLUMNS, *record.metrics]}
+    plain = record.model_dump(exclude={"request", "outcome"})
+    return {**record.request.model_dump(), **record.outcome.model_dump(), **plain, **special}
