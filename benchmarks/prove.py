@@ -109,12 +109,16 @@ class ProofRow(Frozen):
 
     @property
     def missed(self) -> list[str]:
-        """Return which promises were not kept, beyond chance and whatever the scope.
+        """Which promises were not kept, beyond chance and whatever the scope."""
+        return self.missed_beyond(CHANCE)
+
+    def missed_beyond(self, chance: float) -> list[str]:
+        """Return which promises were not kept, if a row of a kept one looks so with this probability at most.
 
         Intervals of one study lean on the same points, so there are as many independent ones as studies.
         """
-        most = float(binom.ppf(1.0 - CHANCE, self.studies, LARGEST_FALSE_SHARE)) / self.studies
-        least = float(binom.ppf(CHANCE, self.studies, LEAST_COVERAGE)) / self.studies
+        most = float(binom.ppf(1.0 - chance, self.studies, LARGEST_FALSE_SHARE)) / self.studies
+        least = float(binom.ppf(chance, self.studies, LEAST_COVERAGE)) / self.studies
         missed = ["false_reached"] if self.false_reached is not None and self.false_reached.share > most else []
         covers = ("gain", "threshold", "half_saturation", "asymptote", "wall", "told")
         return missed + [name for name in covers if (coverage := getattr(self, name)) and coverage.share < least]

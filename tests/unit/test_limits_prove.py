@@ -31,16 +31,7 @@ def pooled(rows: Sequence[ProofRow], name: str) -> float:
 
 
 def assert_promises(rows: Sequence[ProofRow], covers: Sequence[str]) -> None:
-    for row in rows:
-        if row.false_reached is not None:
-            most = binom.ppf(1.0 - CHANCE, row.studies, prove.LARGEST_FALSE_SHARE)
-            assert row.false_reached.hits <= most, (row.scenario, row.repeats)
-        for name in covers:
-            share: Share | None = getattr(row, name)
-            if share is not None:
-                # Intervals of one study lean on the same points: as many independent ones as there are studies.
-                least = binom.ppf(CHANCE, row.studies, prove.LEAST_COVERAGE) / row.studies
-                assert share.share >= least, (row.scenario, row.repeats, name)
+    assert [(row.scenario, row.repeats, missed) for row in rows if (missed := row.missed_beyond(CHANCE))] == []
     for name in covers:
         studies = sum(row.studies for row in rows if getattr(row, name) is not None)
         assert pooled(rows, name) >= binom.ppf(0.01, studies, prove.LEAST_COVERAGE) / studies, name

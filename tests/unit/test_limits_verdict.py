@@ -408,8 +408,3 @@ def test_the_recommended_points_hours_or_else_the_soonest_ones():
     on_cpu = the_headline([*fps_trials(PLATEAU), *learning_trials({32: [36.0], 64: [72.0]}, first=20)])
     assert "0.01 CPU-hours" in (on_cpu.saves or "")
     assert the_headline(fps_trials(PLATEAU)).saves is None
-
-
-def test_the_critical_batch_stands_in_the_verdict():
-    (law,) = the_arm([*fps_trials(PLATEAU), *trials_of(three(), first=50)]).batch
-    assert law.used and law.b_noise == pytest.approx(600, rel=0.05)

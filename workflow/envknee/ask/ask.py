@@ -28,7 +28,7 @@ from envknee.study import designs, space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.load import read_study
-from envknee.study.model import Learning, Study, Sweep, Throughput
+from envknee.study.model import Study, Sweep, Throughput
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.rules import FIXED_DESIGNS, POINT_SAMPLERS, TRIAL_SAMPLERS
 from envknee.study.space import Point, Slot
@@ -61,8 +61,6 @@ def ask(
     """
     slots = space.plan(study)
     slot = _slot(study, slots, number)
-    if [request.number for request in requests] != list(range(number)):
-        raise ValueError(f"request {number} needs all before it, in order")
     for request, earlier in zip(requests, slots, strict=False):
         if problem := foreign(study, earlier, request):
             raise UserError(
@@ -169,7 +167,7 @@ def _next(
         point = samplers.load(POINT_SAMPLERS, question.sweep.sampler).new_point(question)
     skip = enough.why(question, point)
     refusal = None if skip else memory.refusal(point)
-    if not (skip or refusal) and _skips(question.sweep):
+    if not (skip or refusal) and getattr(question.sweep, "skip_decided", False):
         from envknee.ask import economy  # SciPy, which most requests do without
 
         skip = economy.decided(slot.arm, point, visible.values())
@@ -201,11 +199,6 @@ def _point_in_block(study: Study, slot: Slot) -> Point:
 def _is_fresh(sweep: Sweep, point: Point) -> bool:
     """Tell whether a point in a block has a process of its own."""
     return isinstance(sweep, Throughput) and sweep.fresh_below is not None and point.num_envs < sweep.fresh_below
-
-
-def _skips(sweep: Sweep) -> bool:
-    """Tell whether other arms' records may make a trial of a section needless."""
-    return isinstance(sweep, Learning) and sweep.skip_decided
 
 
 def foreign(study: Study, slot: Slot, request: Request) -> str | None:
@@ -250,7 +243,8 @@ def write_request(study: Study, folder: StudyFolder, number: int) -> None:
     records = {
         request.number: load_record(folder.trial(request.number))
         for request in _known_to(study, slots, folder, number, requests)
-        if request.arm == slot.arm or _skips(study.sections[slot.kind])
+        # Other arms' records may make a trial needless.
+        if request.arm == slot.arm or getattr(study.sections[slot.kind], "skip_decided", False)
     }
     request = ask(study, number, requests, records, replayed.read(study, folder))
     trial = folder.trial(number)

@@ -113,18 +113,15 @@ def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided
     unfinished = {request.repeat for request in question.requests if request.number not in known}
     finished = {request.repeat for request in question.requests} - unfinished
     whole = next(n for n in itertools.count() if n not in finished)
-    for look in (look for look in LOOKS if look <= whole):
-        if _is_decided([record for record in records if record.request.repeat < look], question, rule):
-            return look
-    return None
-
-
-def _is_decided(records: Sequence[Record], question: Question, rule: UntilDecided) -> bool:
     from envknee.verdict import learning, throughput  # SciPy, which most requests do without
 
     decide = Decide(delta=rule.delta, delta_learning=rule.delta, confidence=rule.confidence)
     analyse = throughput.analyse if question.slot.kind == "throughput" else learning.analyse
-    return all(limit.state != "undecided" for limit in analyse(records, decide))
+    for look in (look for look in LOOKS if look <= whole):
+        limits = analyse([record for record in records if record.request.repeat < look], decide)
+        if all(limit.state != "undecided" for limit in limits):
+            return look
+    return None
 
 
 def _clear(records: Sequence[Record], rule: UntilDecided) -> set[Point]:

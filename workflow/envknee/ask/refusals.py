@@ -10,8 +10,8 @@ A point is refused for one of three reasons:
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from envknee.ask.observations import MEMORY_MARGIN
 from envknee.record.schema import Record
@@ -34,26 +34,17 @@ MODEL_ERROR = 0.05
 """Largest error of the model at any measured peak, as a share of the device's memory."""
 
 
-class Rollout(NamedTuple):
-    """Memory of the observations of one rollout: exact in one record, and linear in transitions."""
-
-    gb_per_transition: float
-    num_envs: int
-    horizon: int
-    gb: float
-    """Measured at num_envs x horizon."""
-
-
 @dataclass(frozen=True)
 class KnownMemory:
     """Memory of one arm, from the records of both kinds of trials."""
 
-    rollout: Rollout | None
+    rollout: Record | None
+    """The trial whose observations take least memory per transition: exact in one record, and linear in transitions."""
     device_gb: float | None
     """Memory of the largest device of any trial: only points that fit no device are refused."""
     failed: list[Point]
     """Points that ran out of memory, one entry for each trial."""
-    whole: list[Record] = field(repr=False, compare=False)
+    whole: list[Record]
     """Trials that fitted, for the memory model; none if mini-batches were split to fit the memory."""
     arm: Arm | None
     """The arm whose scaling rule gives a trial's values; None: the point itself."""
@@ -62,12 +53,7 @@ class KnownMemory:
     def of(arm: str, records: Iterable[Record], settings: Arm | None = None) -> "KnownMemory":
         """Return what the records of `arm` among `records` tell, in any order."""
         known = [record for record in records if record.request.arm == arm and record.rank_memory_gb is not None]
-        rollouts = [
-            Rollout(record.rollout_gb / space.rollout_size(envs, horizon), envs, horizon, record.rollout_gb)
-            for record in known
-            for envs, horizon in [(record.request.num_envs, record.request.horizon)]
-            if record.rollout_gb is not None and record.request.trainer not in OFF_POLICY
-        ]
+        rollouts = [record for record in known if record.rollout_gb and record.request.trainer not in OFF_POLICY]
         device_gb = max((record.rank_memory_gb for record in known if record.rank_memory_gb), default=None)
         # A point that did not fit a smaller device may fit the largest.
         failed = [
@@ -76,7 +62,7 @@ class KnownMemory:
             if record.rank_memory_gb == device_gb and record.outcome.status == "oom"
         ]
         return KnownMemory(
-            rollout=min(rollouts, default=None),
+            rollout=min(rollouts, key=_transition_gb, default=None),
             device_gb=device_gb,
             failed=sorted(failed, key=lambda point: (point.num_envs, point.horizon, point.batch_size or 0)),
             whole=[]
@@ -104,13 +90,14 @@ class KnownMemory:
     def _rollout_alone(self, point: Point) -> str | None:
         if self.rollout is None or self.device_gb is None:
             return None
-        needed_gb = self.rollout.gb_per_transition * space.rollout_size(point.num_envs, point.horizon)
+        gb_per_transition, num_envs, horizon = _transition_gb(self.rollout)
+        needed_gb = gb_per_transition * space.rollout_size(point.num_envs, point.horizon)
         usable_gb = self.device_gb * (1 - MEMORY_MARGIN)
         if needed_gb <= usable_gb:
             return None
         return (
             f"The observations of one rollout of {point.num_envs} x {point.horizon} take {needed_gb:.4g} GB"
-            f" (measured: {self.rollout.gb:.4g} GB at {self.rollout.num_envs} x {self.rollout.horizon}), and"
+            f" (measured: {self.rollout.rollout_gb:.4g} GB at {num_envs} x {horizon}), and"
             f" {usable_gb:.4g} GB can be used ({1 - MEMORY_MARGIN:.0%} of the device's {self.device_gb:.4g} GB)."
         )
 
@@ -139,6 +126,13 @@ class KnownMemory:
             f"The memory model of {len(predicted.fit.samples)} trials (largest error {predicted.fit.largest_error_gb:.2g} GB) says"
             f" {predicted.peak_gb:.4g} GB at {point.num_envs} x {point.horizon}, and the device has {self.device_gb:.4g} GB."
         )
+
+
+def _transition_gb(record: Record) -> tuple[float, int, int]:
+    """Return the memory of a transition's observations, and the num_envs and horizon at which it was measured."""
+    request = record.request
+    gb = (record.rollout_gb or 0.0) / space.rollout_size(request.num_envs, request.horizon)
+    return gb, request.num_envs, request.horizon
 
 
 def _no_larger(point: Point, other: Point) -> bool:

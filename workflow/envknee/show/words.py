@@ -132,7 +132,7 @@ def _series_of(card: CardPrediction) -> str:
 
 def fitting(card: CardPrediction) -> str:
     """Return `788 (721 to 843)`, the environments that are predicted to fit a card."""
-    return with_interval(card.largest_num_envs, card.largest_num_envs_lower, card.largest_num_envs_upper)
+    return with_interval(card.largest_num_envs or 0, card.largest_num_envs_lower, card.largest_num_envs_upper)
 
 
 def remedies_table(remedies: Remedies) -> Table:

@@ -14,7 +14,11 @@ from envknee.verdict.rule.contrasts import Process
 
 def blocks_of(records: Mapping[int, Sequence[Record]]) -> dict[int, list[Hashable]]:
     """Return num_envs -> the block of each of its trials, in their order."""
-    machines = _machines(records)
+    gpus, hosts = (
+        {size: [of(record) for record in group] for size, group in records.items()} for of in (_gpus_of, _host_of)
+    )
+    spread = all(len({*own}) > 1 for own in gpus.values())
+    machines = hosts if spread and _kept(gpus) < min(0.5, _kept(hosts)) else gpus
     return {
         size: [_block(record, machine) for record, machine in zip(group, machines[size], strict=True)]
         for size, group in records.items()
@@ -37,16 +41,6 @@ def blocks_of_arms(*arms: Sequence[Record]) -> list[list[Hashable]]:
 def _block(record: Record, machine: Hashable) -> Hashable:
     number = record.request.block
     return machine if number is None or record.request.fresh else Process(machine, number)
-
-
-def _machines(records: Mapping[int, Sequence[Record]]) -> dict[int, list[Hashable]]:
-    gpus: dict[int, list[Hashable]] = {size: [_gpus_of(record) for record in group] for size, group in records.items()}
-    spread = all(len({*gpus[size]}) > 1 for size in gpus)
-    if spread and _kept(gpus) < 0.5:
-        hosts = {size: [_host_of(record) for record in group] for size, group in records.items()}
-        if _kept(hosts) > _kept(gpus):
-            return hosts
-    return gpus
 
 
 def _gpus_of(record: Record) -> tuple[Hashable, ...]:

@@ -41,16 +41,12 @@ CSV_COLUMNS: tuple[str, ...] = (
 
 
 def _csv_row(record: Record) -> dict[str, Any]:
-    """Return the columns of one trial: fields of request and record by name, and medians of timed figures."""
-    environment, total = record.outcome.environment, record.fps_total
+    """Return by name what one trial tells: fields of request, outcome and record, and medians of timed figures."""
+    total = record.fps_total
     ranks = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
     spreads = {name: value for name, value in record if isinstance(value, Spread)}
     special: dict[str, Any] = {
         "batch_size": "library" if record.request.batch_size is None else record.request.batch_size,
-        "host": environment.host if environment else None,
-        "device": environment.device.name if environment else None,
-        "device_memory_gb": environment.device.memory_gb if environment else None,
-        "git_commit": environment.git_commit if environment else None,
         "fps_total_lower_quartile": total.lower_quartile if total else None,
         "fps_total_upper_quartile": total.upper_quartile if total else None,
         "slowest_rank_fps_env_step_inference": ranks[0] if ranks else None,
@@ -59,9 +55,8 @@ def _csv_row(record: Record) -> dict[str, Any]:
         **{f"{phase}_s": spread.median for phase, spread in (record.phases_s or {}).items()},
         **{name: spread.median for name, spread in (spreads | record.metrics).items()},
     }
-    plain = {
-        **record.request.model_dump(),
-        **record.outcome.model_dump(),
-        **record.model_dump(exclude={"request", "outcome"}),
-    }
-    return {column: special.get(column, plain.get(column)) for column in [*CSV_COLUMNS, *record.metrics]}
+    if environment := record.outcome.environment:
+        special |= {"host": environment.host, "git_commit": environment.git_commit}
+        special |= {"device": environment.device.name, "device_memory_gb": environment.device.memory_gb}
+    plain = record.model_dump(exclude={"request", "outcome"})
+    return {**record.request.model_dump(), **record.outcome.model_dump(), **plain, **special}

@@ -5,7 +5,6 @@ points. A bootstrap of so few residuals covered 89 to 90% at a nominal 95%.
 """
 
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +37,8 @@ class Fit:
     """Standard deviation of one more trial from the model, in GB or, if `relative`, as a share of its peak."""
     relative: bool
     """Whether the noise grows with the peak."""
+    log_likelihood: float
+    """Gaussian, maximized, of this kind of noise."""
     largest_error_gb: float
     other: "Fit | None" = None
     """The fit with the other kind of noise, if the trials do not decide between them: intervals then span both."""
@@ -88,12 +89,13 @@ def fit_peaks(samples: Sequence[Sample], world_size: int) -> tuple[Fit | None, s
     points = len(np.unique(design, axis=0))
     if points < len(columns):
         return None, f"{points} different points for {len(columns)} unknowns"
-    evidence = _relative_over_absolute(design, peaks, columns)
-    fitted = functools.partial(_fitted, samples, world_size, design, peaks, columns)
-    fit = fitted(evidence > 0.0)
+    absolute, relative = (_fitted(samples, world_size, design, peaks, columns, kind) for kind in (False, True))
+    # Without more trials than unknowns, both fit every peak.
+    evidence = relative.log_likelihood - absolute.log_likelihood if len(peaks) > len(columns) else 0.0
+    fit, other = (relative, absolute) if evidence > 0.0 else (absolute, relative)
     # Repeats that agree say nothing about the deviation of points, so the evidence counts each point once.
     if fit.covariance is not None and abs(evidence) * points / len(peaks) < DECISIVE:
-        fit = dataclasses.replace(fit, other=fitted(not fit.relative))
+        fit = dataclasses.replace(fit, other=other)
     return fit, ""
 
 
@@ -126,25 +128,11 @@ def _fitted(
         free = len(peaks) - points
         within = float(np.square(errors / scales - off_model[point_of_trial]).sum()) / free if free else 0.0
         noise = math.sqrt(between + within * float(1.0 - (1.0 / repeats).mean()))
+    # An error below a millionth counts as none.
+    variance = max(float(np.square(errors / scales).mean()), float(np.square(1e-6 * peaks / scales).mean()))
+    likelihood = -0.5 * len(peaks) * math.log(variance) - float(np.log(scales).sum())
     largest_error = float(np.abs(errors).max())
-    return Fit(samples, world_size, columns, points, values, covariance, noise, relative, largest_error)
-
-
-def _relative_over_absolute(design: NDArray[np.float64], peaks: NDArray[np.float64], columns: tuple[int, ...]) -> float:
-    """Return the log-likelihood of noise in proportion to the peak, minus that of the same noise for all.
-
-    Gaussian, maximized; 0 without more trials than unknowns.
-    """
-    if len(peaks) <= len(columns):
-        return 0.0
-
-    def log_likelihood(scales: NDArray[np.float64]) -> float:
-        errors = (peaks - design @ _solve(design, peaks, columns, scales)) / scales
-        # An error below a millionth counts as none.
-        variance = max(float(np.square(errors).mean()), float(np.square(1e-6 * peaks / scales).mean()))
-        return -0.5 * len(peaks) * math.log(variance) - float(np.log(scales).sum())
-
-    return log_likelihood(peaks) - log_likelihood(np.ones(len(peaks)))
+    return Fit(samples, world_size, columns, points, values, covariance, noise, relative, likelihood, largest_error)
 
 
 def _independent(design: NDArray[np.float64]) -> tuple[int, ...]:

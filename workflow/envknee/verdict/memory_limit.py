@@ -9,7 +9,7 @@ from envknee.study.model import Decide
 from envknee.verdict.memory_fit import Fit, fit_peaks
 from envknee.verdict.memory_model import largest_fitting, memory_terms, on_cards
 from envknee.verdict.memory_sample import Room, Sample, all_series, sample_of
-from envknee.verdict.schema.memory import InfeasibleTrial, MemoryLimit, MemoryWall
+from envknee.verdict.schema.memory import InfeasibleTrial, Largest, MemoryLimit, MemoryWall
 from envknee.verdict.series import ONE_GPU, Ranks, Series
 from envknee.verdict.words.memory import memory_notes, memory_statement
 from envknee.verdict.words.numbers import counted
@@ -85,19 +85,14 @@ def _wall(
 ) -> MemoryWall:
     own = [sample for sample in samples if sample.series == series]
     failed = min((sample.num_envs for sample in own if sample.status in DID_NOT_FIT), default=None)
-    largest = lower = upper = beyond = None
+    predicted = Largest(horizon=series.horizon, batch_size=series.batch_size)
     if fit is not None and memory_gb is not None:
-        largest, lower, upper = largest_fitting(fit, series, memory_gb, settings)
-        beyond = None if largest is None else largest / fit.largest_num_envs
+        predicted = largest_fitting(fit, series, memory_gb, settings)
+    largest = predicted.largest_num_envs
     return MemoryWall(
-        horizon=series.horizon,
-        batch_size=series.batch_size,
-        largest_num_envs=largest,
-        largest_num_envs_lower=lower,
-        largest_num_envs_upper=upper,
+        **dict(predicted),
         largest_fitted=max((sample.num_envs for sample in own if sample.fitted), default=None),
         smallest_failed=failed,
-        extrapolation=beyond,
         contradicted=largest is not None and failed is not None and failed <= largest,
     )
 

@@ -11,7 +11,7 @@ from envknee.study.model import Decide
 from envknee.study.space import Point, batch_transitions
 from envknee.verdict.memory_fit import Fit, fit_peaks, units_of
 from envknee.verdict.memory_sample import Sample, all_series, usual_mini_batches
-from envknee.verdict.schema.memory import TERMS, CardPrediction, MemoryTerm
+from envknee.verdict.schema.memory import TERMS, CardPrediction, Largest, MemoryTerm
 from envknee.verdict.series import Series
 
 LARGEST_ENVS = 2.0**40
@@ -52,7 +52,7 @@ def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_siz
     here = Sample(
         "throughput", point.num_envs, point.horizon, point.batch_size, usual_mini_batches(measured), "ok", None
     )
-    largest, _, _ = largest_fitting(fit, here.series, memory_gb, Decide(memory_margin=0.0))
+    largest = largest_fitting(fit, here.series, memory_gb, Decide(memory_margin=0.0)).largest_num_envs
     peak_gb = float(np.array(units_of(here, world_size)) @ fit.values)
     return Prediction(peak_gb, largest, fit)
 
@@ -72,10 +72,8 @@ def memory_terms(fit: Fit, confidence: float) -> list[MemoryTerm]:
     return terms
 
 
-def largest_fitting(
-    fit: Fit, series: Series, memory_gb: float, settings: Decide
-) -> tuple[int | None, int | None, int | None]:
-    """Return the largest num_envs whose peak fits `memory_gb` minus the margin, with its interval; None: no limit, or no interval.
+def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide) -> Largest:
+    """Return the largest num_envs whose peak fits `memory_gb` minus the margin, with its interval.
 
     It is a prediction interval for one more trial: at its ends, an end of the two-sided prediction interval of the peak equals the memory.
     It may extend below sizes that were measured to fit.
@@ -114,34 +112,27 @@ def largest_fitting(
 
     free, slope = free_and_slope(fit)
     lower, upper = ([end(model, covariance, side) for model, covariance in fit.with_noise] for side in (1, -1))
-    return (
-        max(_whole(free / slope), 0) if slope > 0.0 else None,
-        min((size for size in lower if size is not None), default=None),
-        None if None in upper else max((size for size in upper if size is not None), default=None),
+    largest = max(_whole(free / slope), 0) if slope > 0.0 else None
+    return Largest(
+        horizon=series.horizon,
+        batch_size=series.batch_size,
+        largest_num_envs=largest,
+        largest_num_envs_lower=min((size for size in lower if size is not None), default=None),
+        largest_num_envs_upper=None
+        if None in upper
+        else max((size for size in upper if size is not None), default=None),
+        extrapolation=None if largest is None else largest / fit.largest_num_envs,
     )
 
 
 def on_cards(fit: Fit, samples: Sequence[Sample], settings: Decide) -> list[CardPrediction]:
     """Return the model's predictions for cards of other sizes. Memory use does not depend on the card's size."""
-    predictions = []
-    for card, mebibytes in CARDS_MIB.items():
-        memory_gb = mebibytes * GB_PER_MIB
-        for series in all_series(samples):
-            largest, lower, upper = largest_fitting(fit, series, memory_gb, settings)
-            if largest is not None:
-                predictions.append(
-                    CardPrediction(
-                        card=card,
-                        memory_gb=memory_gb,
-                        horizon=series.horizon,
-                        batch_size=series.batch_size,
-                        largest_num_envs=largest,
-                        largest_num_envs_lower=lower,
-                        largest_num_envs_upper=upper,
-                        extrapolation=largest / fit.largest_num_envs,
-                    )
-                )
-    return predictions
+    return [
+        CardPrediction(card=card, memory_gb=memory_gb, **dict(largest))
+        for card, memory_gb in ((card, mebibytes * GB_PER_MIB) for card, mebibytes in CARDS_MIB.items())
+        for series in all_series(samples)
+        if (largest := largest_fitting(fit, series, memory_gb, settings)).largest_num_envs is not None
+    ]
 
 
 def _whole(num_envs: float) -> int:

@@ -17,7 +17,7 @@ The threshold's own interval inverts a band over all doublings (Bonferroni).
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from scipy.special import ndtri, stdtr, stdtrit
 
@@ -106,7 +106,11 @@ def decide(
     # A doubling that cannot decide by chance still counts as a test; one that cannot by design does not.
     counted = [1.0 if own and p is None else p for own, p in zip(planned, p_values, strict=True)]
     adjusted = holm(counted)
-    in_sequence = _sequence(counted, alpha / 2)
+    # The fixed sequence goes on from the largest down as long as each one is shown.
+    in_sequence = [
+        p is not None and all(later is None or later <= alpha / 2 for later in counted[place:])
+        for place, p in enumerate(counted)
+    ]
     tested_count = sum(planned)
     doublings = tuple(
         _tested(contrast, p, None if p is None else p_holm, below, alpha, tested_count)
@@ -146,16 +150,8 @@ def retold(decision: Decision, fresh: Sequence[Contrast], confidence: float) -> 
         contrast = by_size.get(doubling.num_envs)
         if contrast is None or contrast.variance is None:
             return doubling
-        alpha = 1.0 - confidence
-        two_sided, one_sided = (half_width(contrast.variance, contrast.degrees, tail) for tail in (alpha / 2, alpha))
         return replace(
-            doubling,
-            contrast=contrast,
-            lower=contrast.log_gain - two_sided,
-            upper=contrast.log_gain + two_sided,
-            lower_one_sided=contrast.log_gain - one_sided,
-            upper_one_sided=contrast.log_gain + one_sided,
-            fresh=True,
+            doubling, contrast=contrast, **_bounds(replace(contrast, parts=()), 1.0 - confidence), fresh=True
         )
 
     return replace(decision, doublings=tuple(told(doubling) for doubling in decision.doublings))
@@ -174,42 +170,32 @@ def _p_below(contrast: Contrast, log_limit: float) -> float:
     return max(p_of(part) for part in (contrast, *contrast.parts))
 
 
-def _sequence(p_values: Sequence[float | None], alpha: float) -> list[bool]:
-    """Return which doublings a fixed sequence from the largest down rejects, skipping those without a p-value."""
-    rejected = [False] * len(p_values)
-    for place in reversed(range(len(p_values))):
-        p = p_values[place]
-        if p is None:
-            continue
-        if p > alpha:
-            break
-        rejected[place] = True
-    return rejected
+def _bound(contrast: Contrast, side: int, share: float) -> float | None:
+    """Return a one-sided bound of a gain, beyond which lies a `share` of the chance; if machines disagree, the widest of theirs."""
+    if contrast.variance is None or not contrast.decides:
+        return None
+    ends = [
+        part.log_gain + side * (half_width(part.variance, part.degrees, share) + contrast.margin)
+        for part in contrast.parts or (contrast,)
+        if part.variance is not None
+    ]
+    return max(ends) if side > 0 else min(ends)
+
+
+def _bounds(contrast: Contrast, alpha: float) -> dict[str, Any]:
+    """Return the bounds of a doubling alone, by their names in `Tested`."""
+    sides, tails = {"lower": -1, "upper": 1}, {"": alpha / 2, "_one_sided": alpha}
+    return {side + tail: _bound(contrast, sides[side], tails[tail]) for side in sides for tail in tails}
 
 
 def _tested(
     contrast: Contrast, p_value: float | None, p_holm: float | None, in_sequence: bool, alpha: float, tested: int
 ) -> Tested:
-    parts = contrast.parts or (contrast,)
-
-    def bound(side: int, share: float) -> float | None:
-        if contrast.variance is None or not contrast.decides:
-            return None
-        ends = [
-            part.log_gain + side * (half_width(part.variance, part.degrees, share) + contrast.margin)
-            for part in parts
-            if part.variance is not None
-        ]
-        return max(ends) if side > 0 else min(ends)
-
     decides = p_value is not None
-    band_lower, band_upper = (bound(side, alpha / (2 * tested)) if decides else None for side in (-1, 1))
+    band_lower, band_upper = (_bound(contrast, side, alpha / (2 * tested)) if decides else None for side in (-1, 1))
     return Tested(
         contrast=contrast,
-        lower=bound(-1, alpha / 2),
-        upper=bound(1, alpha / 2),
-        lower_one_sided=bound(-1, alpha),
-        upper_one_sided=bound(1, alpha),
+        **_bounds(contrast, alpha),
         p_value=p_value,
         p_holm=p_holm,
         shown_below=in_sequence or (p_holm is not None and p_holm <= alpha / 2),
@@ -229,30 +215,29 @@ def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, le
     now = min(doubling.contrast.repeats for doubling in doublings)
     if any(doubling.contrast.variance is None for doubling in doublings):
         return least_repeats - now if now < least_repeats else None
-    ways: list[int | None] = []
-    suffix: int | None = 0
+    ways: list[float] = []
+    suffix = 0.0
     for contrast in (doubling.contrast for doubling in reversed(doublings)):
         # If machines disagree, each must show it.
         gains = [part.log_gain for part in (contrast, *contrast.parts)]
         if not ways:
             ways.append(_repeats_for(contrast, min(gains) - contrast.margin - log_limit, alpha))
         gap = log_limit - max(gains) - contrast.margin
-        alone = _repeats_for(contrast, gap, alpha / 2)
-        suffix = max(suffix, alone) if alone is not None and suffix is not None else None
+        suffix = max(suffix, _repeats_for(contrast, gap, alpha / 2))
         ways += [suffix, _repeats_for(contrast, gap, alpha / 2 / len(doublings))]
-    needed = min((way for way in ways if way is not None), default=None)
-    return None if needed is None else max(max(needed, least_repeats) - now, 1)
+    needed = min(ways)
+    return None if math.isinf(needed) else max(int(needed), least_repeats, now + 1) - now
 
 
-def _repeats_for(contrast: Contrast, gap: float, alpha: float) -> int | None:
-    """Return the repeats with which a one-sided test at `alpha` sees a `gap` with 80% power; None: over `MOST_REPEATS`."""
+def _repeats_for(contrast: Contrast, gap: float, alpha: float) -> float:
+    """Return the repeats with which a one-sided test at `alpha` sees a `gap` with 80% power; infinite: over `MOST_REPEATS`."""
     assert contrast.variance is not None
     if gap <= 0.0:
-        return None
+        return math.inf
     of_one = contrast.variance * contrast.repeats
     for repeats in range(2, MOST_REPEATS + 1):
         degrees = repeats - 1 if contrast.processes else 2 * repeats - 2
         reach = -float(stdtrit(degrees, alpha)) + float(ndtri(POWER))
         if reach * math.sqrt(of_one / repeats) <= gap:
             return repeats
-    return None
+    return math.inf

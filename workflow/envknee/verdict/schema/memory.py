@@ -10,22 +10,27 @@ TermName = Literal["base", "per_environment", "per_transition", "per_batch_trans
 TERMS: tuple[TermName, ...] = get_args(TermName)
 
 
-class MemoryWall(Frozen):
-    """The largest num_envs that fits at one horizon and batch size."""
+class Largest(Frozen):
+    """The largest num_envs predicted to fit some memory, with the study's margin kept free, at one horizon and batch size."""
 
     horizon: int
     batch_size: int | None
-    largest_num_envs: int | None
-    """None if no term of the model grows with num_envs."""
-    largest_num_envs_lower: int | None
+    largest_num_envs: int | None = None
+    """0 if not even one fits. None without a model, or if none of its terms grows with num_envs."""
+    largest_num_envs_lower: int | None = None
     """Two-sided prediction interval for one more trial; None: open, or too few points."""
-    largest_num_envs_upper: int | None
+    largest_num_envs_upper: int | None = None
+    extrapolation: float | None = None
+    """largest_num_envs over the largest num_envs that the model was fitted to."""
+
+
+class MemoryWall(Largest):
+    """The largest num_envs that fits the device."""
+
     largest_fitted: int | None
     """Largest num_envs that fitted at this horizon and batch size, also with mini-batches in parts."""
     smallest_failed: int | None
     """Smallest num_envs that did not fit."""
-    extrapolation: float | None
-    """largest_num_envs over the largest num_envs that the model was fitted to."""
     contradicted: bool
     """Whether a trial at or below largest_num_envs did not fit."""
 
@@ -41,21 +46,12 @@ class InfeasibleTrial(Frozen):
     trials: int
 
 
-class CardPrediction(Frozen):
-    """The largest num_envs predicted to fit a card of another size, at one horizon and batch size."""
+class CardPrediction(Largest):
+    """The largest num_envs that fits a card of another size."""
 
     card: str
     memory_gb: float
     """Memory that such a card reports, in GB (1e9 bytes)."""
-    horizon: int
-    batch_size: int | None
-    largest_num_envs: int
-    """With the study's margin kept free; 0 if not even one fits."""
-    largest_num_envs_lower: int | None
-    """Two-sided prediction interval, as in `MemoryWall`."""
-    largest_num_envs_upper: int | None
-    extrapolation: float
-    """largest_num_envs over the largest num_envs that the model was fitted to."""
 
 
 class MemoryTerm(Frozen):
