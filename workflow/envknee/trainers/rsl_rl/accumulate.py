@@ -4,8 +4,7 @@ Input: a filled rollout. Output: the parameters, learning rate, losses and rando
 `PPO.update` of rsl-rl-lib 5.5.1 (rsl_rl/algorithms/ppo.py), whose steps `AccumulatingPPO` follows.
 """
 
-import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any
@@ -97,18 +96,15 @@ class AccumulatingPPO(PPO):
         if self._learns_whole and not self.learns_by_places:
             return super().update()
 
-        observations: Any = self.storage.observations.flatten(0, 1)
-        # A storage whose observations are the places themselves: upstream's generator draws the same mini-batches from it, and the real
-        # observations are copied part by part.
-        places: Any = copy.copy(self.storage)
-        rollout_shape = (self.storage.num_transitions_per_env, self.storage.num_envs)
-        places.observations = torch.arange(len(observations), device=self.storage.device).view(rollout_shape)
-
+        # The places of upstream's mini-batches: `RolloutStorage.mini_batch_generator` draws the same, once for all epochs.
+        shuffled = torch.randperm(self.num_mini_batches * self._mini_batch_size, device=self.device)
         # Summed on the device: fetching the losses would wait for the GPU at every mini-batch.
         sums = torch.zeros(3, dtype=torch.float64, device=self.device)
-        for batch in self._mini_batches(places):
-            sums += self._learn(observations, batch)
+        for _ in range(self.num_learning_epochs):
+            for places in shuffled.split(self._mini_batch_size):
+                sums += self._learn(places)
 
+        observations: Any = self.storage.observations.flatten(0, 1)
         self.actor.update_normalization(observations)
         self.critic.update_normalization(observations)
         self.storage.clear()
@@ -148,24 +144,13 @@ class AccumulatingPPO(PPO):
         }
         return [name for name, is_there in unfit.items() if is_there]
 
-    def _mini_batches(self, places: Any) -> Iterable[Any]:
-        """Return an update's mini-batches of a storage whose observations are places."""
-        return places.mini_batch_generator(self.num_mini_batches, self.num_learning_epochs)
-
-    def _learn(self, observations: TensorDict, batch: Any) -> torch.Tensor:
-        """Do one optimizer step.
-
-        Args:
-            observations: of the rollout, each group [num_envs * horizon, ...]
-            batch: a mini-batch, whose observations are places in the rollout [mini_batch_size]; not changed
+    def _learn(self, places: torch.Tensor) -> torch.Tensor:
+        """Do one optimizer step on the mini-batch of the transitions at `places` of the rollout [mini_batch_size].
 
         Returns:
             The mini-batch's mean losses: value, surrogate, entropy [3].
         """
-        if self.normalize_advantage_per_mini_batch:
-            batch = copy.copy(batch)
-            batch.advantages = (batch.advantages - batch.advantages.mean()) / (batch.advantages.std() + 1e-8)
-        losses, kl_mean = self._backward_or_split(observations, batch)
+        losses, kl_mean = self._backward_or_split(places)
         if self._adapts_learning_rate:
             self._adapt_learning_rate(kl_mean)
         if self.is_multi_gpu:
@@ -175,63 +160,67 @@ class AccumulatingPPO(PPO):
         self.optimizer.step()
         return losses
 
-    def _backward_or_split(self, observations: TensorDict, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def _backward_or_split(self, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Call `_backward`, with more parts each time memory runs out."""
         while True:
             try:
-                return self._backward(observations, batch)
+                return self._backward(places)
             except Exception as error:
-                may_split = self.micro_batches < len(batch.observations)
+                may_split = self.micro_batches < len(places)
                 if self.is_out_of_memory is None or not self.is_out_of_memory(error) or not may_split:
                     raise
             # After the handler, inside which the error's traceback keeps the failed attempt's tensors alive.
             self._forget_attempt()
-            self.micro_batches = min(2 * self.micro_batches, len(batch.observations))
+            self.micro_batches = min(2 * self.micro_batches, len(places))
             if self.on_split:
                 self.on_split(self.micro_batches)
 
-    def _backward(self, observations: TensorDict, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Set the gradients to those of a mini-batch. Takes the arguments of `_learn`.
+    def _backward(self, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Set the gradients to those of the mini-batch at `places`.
 
         Returns:
             The mini-batch's mean losses (value, surrogate, entropy) [3], and its mean KL divergence [].
         """
         self.optimizer.zero_grad()
-        size = len(batch.observations)
         with self._random_numbers_kept():
-            results = [
-                self._backward_part(observations, batch, part, (part.stop - part.start) / size)
-                for part in parts(size, self.micro_batches)
-            ]
+            results = [self._backward_part(places, part) for part in parts(len(places), self.micro_batches)]
         losses, kls, params = zip(*results, strict=True)
         self._restore_whole(params)
         return torch.stack(losses).sum(dim=0), torch.stack(kls).sum()
 
     def _backward_part(
-        self, observations: TensorDict, batch: Any, part: slice, share: float
+        self, places: torch.Tensor, part: slice
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
-        """Add the gradients of one part, which is `share` of the mini-batch.
+        """Add the gradients of one part of the mini-batch at `places`.
 
         Returns:
             The part's contribution to the losses (value, surrogate, entropy) [3] and to the KL divergence [], and the distribution's
             parameters, each [transitions, num_actions].
         """
+        storage, share = self.storage, (part.stop - part.start) / len(places)
+
+        def taken(kept: Any) -> torch.Tensor:
+            return kept.flatten(0, 1)[places[part]]
+
+        advantages = storage.advantages.flatten(0, 1)[places]
+        if self.normalize_advantage_per_mini_batch:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         with self._autocast():
-            values = self._evaluate(observations, batch.observations[part])
-            log_prob = self.actor.get_output_log_prob(batch.actions[part])
+            values = self._evaluate(places[part])
+            log_prob = self.actor.get_output_log_prob(taken(storage.actions))
             params = tuple(param.detach() for param in self.actor.output_distribution_params)
             entropy = self.actor.output_entropy.mean()
             kl_mean = torch.zeros_like(entropy)
             if self._adapts_learning_rate:
-                old_params = tuple(param[part] for param in batch.old_distribution_params)
+                old_params = tuple(map(taken, storage.distribution_params or ()))
                 kl_mean = self.actor.get_kl_divergence(old_params, params).mean()
 
-            advantages = batch.advantages[part].squeeze(-1)
-            ratio = torch.exp(log_prob - batch.old_actions_log_prob[part].squeeze(-1))
+            advantages = advantages[part].squeeze(-1)
+            ratio = torch.exp(log_prob - taken(storage.actions_log_prob).squeeze(-1))
             clipped_ratio = ratio.clamp(1.0 - self.clip_param, 1.0 + self.clip_param)
             surrogate_loss = torch.max(-advantages * ratio, -advantages * clipped_ratio).mean()
 
-            old_values, returns = batch.values[part], batch.returns[part]
+            old_values, returns = taken(storage.values), taken(storage.returns)
             value_losses = (values - returns).pow(2)
             if self.use_clipped_value_loss:
                 clipped_values = old_values + (values - old_values).clamp(-self.clip_param, self.clip_param)
@@ -246,9 +235,9 @@ class AccumulatingPPO(PPO):
         kind = torch.device(self.device).type
         return torch.autocast(device_type=kind, enabled=self.use_mixed_precision, dtype=torch.bfloat16)
 
-    def _evaluate(self, observations: TensorDict, places: torch.Tensor) -> torch.Tensor:
+    def _evaluate(self, places: torch.Tensor) -> torch.Tensor:
         """Set the actor's distribution for the transitions at `places` of the rollout, and return their values [transitions, 1]."""
-        observed = self._observed(observations, places)
+        observed = self._observed(places)
         self._predict(observed)
         return self.critic(observed)
 
@@ -260,9 +249,10 @@ class AccumulatingPPO(PPO):
         """Set the actor's distribution from these observations."""
         self.actor(observed, stochastic_output=True)
 
-    def _observed(self, observations: TensorDict, places: torch.Tensor) -> TensorDict:
+    def _observed(self, places: torch.Tensor) -> Any:
         """Return the observations of the transitions at `places` [transitions] of the rollout."""
-        return observations[places]
+        observations: Any = self.storage.observations
+        return observations.flatten(0, 1)[places]
 
     def _restore_whole(self, params: tuple[tuple[torch.Tensor, ...], ...]) -> None:
         """Put the actor and the random generators into the state after upstream's forward pass of the whole mini-batch.
