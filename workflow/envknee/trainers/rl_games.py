@@ -22,7 +22,7 @@ from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.study.rules import Overrides
 from envknee.trainers import TrialConfig
-from envknee.trainers.common import configure, determinism, metered
+from envknee.trainers.common import configure, metered
 from envknee.trainers.common.no_writer import NoWriter
 
 AGENT_ENTRY_POINT = "rl_games_cfg_entry_point"
@@ -118,8 +118,6 @@ def train(config: TrialConfig, meter: Meter) -> None:
     meter.timeline.wrap(env, "_process_obs", "storage")  # a clipped copy of each observation
     register_rl_games_env(env)
     runner = Runner(IsaacAlgoObserver())
-    if meter.request.deterministic:
-        determinism.require(config.env.sim.device)  # again, after RL-Games' settings
     runner.algo_factory.register_builder(ALGORITHM, lambda **made_with: MeteredAgent(meter, **made_with))
     runner.load(config.agent)
     runner.run({"train": True, "play": False})

@@ -13,7 +13,7 @@ from skrl.utils.runner.torch import Runner
 from envknee.measure.meter import Meter
 from envknee.record.schema import Phase
 from envknee.trainers import TrialConfig
-from envknee.trainers.common import determinism, metered
+from envknee.trainers.common import metered
 
 AGENT_ENTRY_POINT = "skrl_cfg_entry_point"
 
@@ -47,8 +47,6 @@ def start(config: TrialConfig, meter: Meter) -> Any:
     runner = Runner(env, config.agent)
     agent: Any = runner.agent
     env.reset()  # skrl would do this later, inside the timed part
-    if meter.request.deterministic:
-        determinism.require(config.env.sim.device)  # again, after skrl's seeding
     for method, phase in AGENT_PHASES.items():
         meter.timeline.wrap(agent, method, phase)
     meter.learned = lambda: learned(agent)

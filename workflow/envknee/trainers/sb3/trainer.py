@@ -24,7 +24,7 @@ from envknee.record.schema import Phase
 from envknee.study.errors import UserError
 from envknee.tasks import frontends
 from envknee.trainers import TrialConfig
-from envknee.trainers.common import determinism, metered
+from envknee.trainers.common import metered
 
 WRAPPER_FIELDS = ("normalize_input", "normalize_value", "clip_obs")
 """Fields of Isaac Lab's normalizing wrapper, not arguments of PPO. `normalize_input: true`, which adds the wrapper, is refused."""
@@ -55,8 +55,6 @@ def train(config: TrialConfig, meter: Meter) -> None:
             " Use trainer: rsl_rl"
         )
     algorithm = make_algorithm(config.agent, env)
-    if meter.request.deterministic:
-        determinism.require(config.agent["device"])  # again, after the library's seeding
     policy, rollout = algorithm.policy, algorithm.rollout_buffer
     mark_phases(algorithm, env, meter)
     end_iterations(algorithm, meter)
