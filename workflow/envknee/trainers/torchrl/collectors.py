@@ -10,7 +10,6 @@ used:
 * `total_frames=-1`, meant as "for ever": it yields nothing (`collected_frames < total_frames`).
 """
 
-import importlib.util
 import logging
 import os
 import socket
@@ -29,7 +28,6 @@ from envknee.measure.out_of_memory import own_errors_of_ray
 from envknee.measure.rows import Collected
 from envknee.record.schema import Pipeline, RankResult, Request
 from envknee.study.errors import UserError
-from envknee.study.model import Memory
 from envknee.study.space import rollout_size
 from envknee.study.strategies import RAY_ADDRESS
 from envknee.trainers.torchrl.async2 import timed
@@ -41,27 +39,6 @@ LOOPBACK = ("127.0.0.1", "::1")
 
 ANSWER_S = 10.0
 """Timeout for a connection to a cluster's head."""
-
-
-def refuse_what_it_cannot(request: Request) -> None:
-    """Refuse options that collectors in other processes would ignore.
-
-    Raises:
-        UserError: names the option or the missing package, and what to do.
-    """
-    if importlib.util.find_spec("ray") is None:
-        raise UserError(
-            "strategy: ray needs the package ray, which is not installed here. Run `make setup TRAINERS=ray`, or use"
-            " strategy: in_turns"
-        )
-    if request.deterministic:
-        raise UserError("strategy: ray cannot be deterministic: this was never tested. Use strategy: in_turns")
-    if request.memory != Memory():
-        asked = ", ".join(request.memory.model_dump(exclude_defaults=True))
-        raise UserError(
-            f"strategy: ray cannot have memory.{asked}: its memory is spread over several processes. Leave it out, or use"
-            " strategy: in_turns"
-        )
 
 
 @contextmanager
