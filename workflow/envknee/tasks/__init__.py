@@ -106,8 +106,14 @@ def registration(task_id: str) -> dict[str, Any]:
     import isaaclab_tasks  # noqa: F401  before the module, which may need its tasks
 
     module, _, name = task_id.rpartition(":")
-    if module:
-        _register(module)
+    try:
+        if module:
+            importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"task.id: module {module!r} does not import: there is no module {error.name!r}. Expected MODULE:TASK, where Python finds"
+            " the module and all that it imports (PYTHONPATH, or installed where trials run), or the name of a registered task alone"
+        ) from error
     known = registered()
     if name not in (gymnasium.registry if module else known):
         cameras = ", ".join(name for name in known if "Camera" in name)
@@ -115,22 +121,6 @@ def registration(task_id: str) -> dict[str, Any]:
             f"task.id: {task_id!r} is not a registered Isaac Lab task{nearest(task_id, known)}. Camera tasks: {cameras}"
         )
     return gymnasium.registry[name].kwargs
-
-
-def _register(module: str) -> None:
-    """Import a module that registers tasks."""
-    try:
-        importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):
-            raise UserError(
-                f"task.id: module {module!r} imports {error.name!r}, which is not installed. Install it where trials run, or fix"
-                " the import"
-            ) from error
-        raise UserError(
-            f"task.id: there is no module {error.name!r}. Expected MODULE:TASK with a module that Python finds (PYTHONPATH, or"
-            " installed), or the name of a registered task alone"
-        ) from error
 
 
 def configure(
