@@ -140,21 +140,21 @@ class GatheredRollouts:
         self._gathering, self._meter = gathering, meter
         self._rollouts = iter(gathering)
         self._about: Sequence[RankResult] = gathering.map_fn("about")
+        self._made = gathering.map_fn("made")
         self.collected: list[Collected] = []
         """Each collector's report on the newest rollout."""
 
     def networks(self) -> tuple[Any, Any]:
         """Return (actor, critic) on the learner's device, as the first collector made them."""
-        actor, critic = self._gathering.map_fn("networks")[0]
+        actor, critic, *_ = self._made[0]
         return actor.to(self._meter.device), critic.to(self._meter.device)
 
     def make_storage(self, learner: Learner) -> None:
         """Allocate the storage [horizon, collectors * num_envs], and send the learner's weights to all collectors."""
-        steps = self._gathering.map_fn("empty_step")
-        whole: Any = torch.cat(steps, dim=1)
+        whole: Any = torch.cat([step for *_, step in self._made], dim=1)
         horizon = self._meter.request.horizon
         self._stored: TensorDict = whole.expand(horizon, *whole.shape[1:]).clone().to(self._meter.device)
-        self._groups = list(map(str, self._gathering.map_fn("groups")[0]))
+        *_, self._groups, _ = self._made[0]
         self._meter.memory.learner_made(self._stored.bytes(), learner.tensors)
         self.hand_over(learner)
 
