@@ -13,7 +13,7 @@ import pytest
 import torch
 from envknee.measure.out_of_memory import is_out_of_memory
 from envknee.study.errors import UserError
-from envknee.trainers.rsl_rl.accumulate import AccumulatingPPO, parts
+from envknee.trainers.rsl_rl.accumulate import AccumulatingPPO
 from rsl_rl.algorithms import PPO
 from rsl_rl.modules.distribution import Distribution
 from rsl_rl.utils import resolve_callable
@@ -181,12 +181,6 @@ def limit_backward(network: torch.nn.Module, transitions: int) -> None:
     network.register_full_backward_hook(partial(limit, transitions))
 
 
-def test_parts_are_all_of_it_and_nearly_equal():
-    assert parts(10, 3) == [slice(0, 3), slice(3, 6), slice(6, 10)]
-    assert parts(3, 3) == [slice(0, 1), slice(1, 2), slice(2, 3)]
-    assert parts(7, 1) == [slice(0, 7)]
-
-
 SETTINGS = {
     "adaptive": ADAPTIVE,
     "fixed": {"entropy_coef": 0.01},
@@ -318,7 +312,7 @@ def test_memory_that_runs_out_in_the_middle_leaves_nothing_behind(failing_call):
     algorithm.critic.mlp.register_forward_pre_hook(fail_once)
     algorithm.use_micro_batches(3, is_out_of_memory)
     assert_same(train(algorithm), expected)
-    assert calls[:failing_call] == ([10, 11, 11] * 8)[:failing_call] and calls[failing_call:][:3] == [5, 5, 6]
+    assert calls[:failing_call] == ([11, 11, 10] * 8)[:failing_call] and calls[failing_call:][:3] == [6, 6, 5]
     assert algorithm.micro_batches == 6
 
 

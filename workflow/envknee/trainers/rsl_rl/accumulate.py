@@ -6,7 +6,6 @@ Input: a filled rollout. Output: the parameters, learning rate, losses and rando
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -183,30 +182,31 @@ class AccumulatingPPO(PPO):
         """
         self.optimizer.zero_grad()
         with self._random_numbers_kept():
-            results = [self._backward_part(places, part) for part in parts(len(places), self.micro_batches)]
+            results = [self._backward_part(places, part) for part in places.tensor_split(self.micro_batches)]
         losses, kls, params = zip(*results, strict=True)
         self._restore_whole(params)
         return torch.stack(losses).sum(dim=0), torch.stack(kls).sum()
 
     def _backward_part(
-        self, places: torch.Tensor, part: slice
+        self, places: torch.Tensor, part: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
-        """Add the gradients of one part of the mini-batch at `places`.
+        """Add the gradients of the transitions at `part`, a part of the mini-batch at `places`.
 
         Returns:
             The part's contribution to the losses (value, surrogate, entropy) [3] and to the KL divergence [], and the distribution's
             parameters, each [transitions, num_actions].
         """
-        storage, share = self.storage, (part.stop - part.start) / len(places)
+        storage, share = self.storage, len(part) / len(places)
 
-        def taken(kept: Any) -> torch.Tensor:
-            return kept.flatten(0, 1)[places[part]]
+        def taken(kept: Any, chosen: torch.Tensor = part) -> torch.Tensor:
+            return kept.flatten(0, 1)[chosen]
 
-        advantages = storage.advantages.flatten(0, 1)[places]
+        advantages = taken(storage.advantages).squeeze(-1)
         if self.normalize_advantage_per_mini_batch:
-            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+            whole = taken(storage.advantages, places)
+            advantages = (advantages - whole.mean()) / (whole.std() + 1e-8)
         with self._autocast():
-            values = self._evaluate(places[part])
+            values = self._evaluate(part)
             log_prob = self.actor.get_output_log_prob(taken(storage.actions))
             params = tuple(param.detach() for param in self.actor.output_distribution_params)
             entropy = self.actor.output_entropy.mean()
@@ -215,7 +215,6 @@ class AccumulatingPPO(PPO):
                 old_params = tuple(map(taken, storage.distribution_params or ()))
                 kl_mean = self.actor.get_kl_divergence(old_params, params).mean()
 
-            advantages = advantages[part].squeeze(-1)
             ratio = torch.exp(log_prob - taken(storage.actions_log_prob).squeeze(-1))
             clipped_ratio = ratio.clamp(1.0 - self.clip_param, 1.0 + self.clip_param)
             surrogate_loss = torch.max(-advantages * ratio, -advantages * clipped_ratio).mean()
@@ -300,8 +299,3 @@ class AccumulatingPPO(PPO):
         if self.is_multi_gpu:
             torch.distributed.all_reduce(kl_mean, op=torch.distributed.ReduceOp.SUM)
             kl_mean /= self.gpu_world_size
-
-
-def parts(size: int, count: int) -> list[slice]:
-    """Return `count` (at most `size`) successive slices of `size` elements, whose lengths differ by at most one."""
-    return [slice(begin, end) for begin, end in pairwise(size * place // count for place in range(count + 1))]

@@ -193,19 +193,19 @@ class LeanPPO(AccumulatingPPO):
         return self._losses
 
     def _backward_part(
-        self, places: torch.Tensor, part: slice
+        self, places: torch.Tensor, part: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
         if not self.steps.fused_loss:
             return super()._backward_part(places, part)
-        size, places = len(places), places[part]
+        size = len(places)
         with self._autocast():
-            value = self._evaluate(places).float()
+            value = self._evaluate(part).float()
         params = self.actor.output_distribution_params
         mean, deviation = (param.float() for param in params)
         weights = policy_loss.Weights(
             self.clip_param, self.value_loss_coef, self.entropy_coef, self.use_clipped_value_loss
         )
-        terms, gradients = policy_loss.losses(mean, deviation, value, places, self._kept(), weights, size)
+        terms, gradients = policy_loss.losses(mean, deviation, value, part, self._kept(), weights, size)
         learned = [pair for pair in zip((mean, deviation, value), gradients, strict=True) if pair[0].requires_grad]
         torch.autograd.backward(*zip(*learned, strict=True))  # type: ignore
         means = terms.sum(dim=1) / size
