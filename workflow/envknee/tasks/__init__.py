@@ -67,12 +67,9 @@ def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue 
     if agent_entry_point is not None and agent_entry_point not in known:
         trainers = sorted(key.removesuffix(AGENT) for key in known if key.endswith(AGENT) and key != f"env{AGENT}")
         raise UserError(
-            f"task.id: {task_id!r} registers no {agent_entry_point}, which the trainer starts from. "
-            + (
-                f"It registers configurations for {', '.join(trainers)}: use one of those trainers, or another task"
-                if trainers
-                else "It registers none for any trainer: add one to the kwargs of gymnasium.register (docs/extending.md)"
-            )
+            f"task.id: {task_id!r} registers no {agent_entry_point}, which the trainer starts from. It registers configurations for"
+            f" {', '.join(trainers) or 'no trainer'}: use a trainer that has one, or another task, or add one to the kwargs of"
+            " gymnasium.register (docs/extending.md)"
         )
     try:
         with contextlib.redirect_stdout(io.StringIO()):

@@ -49,7 +49,8 @@ def start(config: TrialConfig, meter: Meter) -> Any:
     env.reset()  # skrl would do this later, inside the timed part
     for method, phase in AGENT_PHASES.items():
         meter.timeline.wrap(agent, method, phase)
-    meter.learned = lambda: learned(agent)
+    modules = {name: module for name, module in agent.checkpoint_modules.items() if isinstance(module, torch.nn.Module)}
+    meter.learned = lambda: metered.learned(modules)  # with the running statistics of preprocessors
     return runner
 
 
@@ -74,9 +75,3 @@ def kept_observations(agent: Any) -> dict[str, torch.Tensor]:
         for group, (name, space) in groups.items()
         if name in kept
     }
-
-
-def learned(agent: Any) -> dict[str, torch.Tensor]:
-    """Return the parameters and running statistics of an agent's networks and preprocessors, by name."""
-    modules = {name: module for name, module in agent.checkpoint_modules.items() if isinstance(module, torch.nn.Module)}
-    return metered.learned(modules)

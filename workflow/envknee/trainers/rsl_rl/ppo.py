@@ -205,18 +205,16 @@ class LeanPPO(AccumulatingPPO):
         weights = policy_loss.Weights(
             self.clip_param, self.value_loss_coef, self.entropy_coef, self.use_clipped_value_loss
         )
-        terms, gradients = policy_loss.losses(mean, deviation, value, part, self._kept(), weights, size)
-        learned = [pair for pair in zip((mean, deviation, value), gradients, strict=True) if pair[0].requires_grad]
-        torch.autograd.backward(*zip(*learned, strict=True))  # type: ignore
-        means = terms.sum(dim=1) / size
-        return means[:3], means[3], tuple(param.detach() for param in params)
-
-    def _kept(self) -> policy_loss.Rollout:
         kept: Any = self.storage
         tensors = (
             kept.actions, *kept.distribution_params, kept.actions_log_prob, kept.values, kept.returns, kept.advantages
         )  # fmt: skip
-        return policy_loss.Rollout._make(tensor.flatten(0, 1) for tensor in tensors)
+        rollout = policy_loss.Rollout._make(tensor.flatten(0, 1) for tensor in tensors)
+        terms, gradients = policy_loss.losses(mean, deviation, value, part, rollout, weights, size)
+        learned = [pair for pair in zip((mean, deviation, value), gradients, strict=True) if pair[0].requires_grad]
+        torch.autograd.backward(*zip(*learned, strict=True))  # type: ignore
+        means = terms.sum(dim=1) / size
+        return means[:3], means[3], tuple(param.detach() for param in params)
 
     def _random_numbers_kept(self) -> AbstractContextManager[None]:
         return nullcontext()  # `_predict` draws none

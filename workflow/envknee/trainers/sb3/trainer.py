@@ -61,7 +61,8 @@ def train(config: TrialConfig, meter: Meter) -> None:
     meter.learned = lambda: policy.state_dict(keep_vars=True)
     on_host = torch.device(config.agent["device"]).type == "cpu"
     meter.memory.learner_made(
-        rollout_bytes(rollout) if on_host else 0,  # the memory map covers only the device
+        # The memory map covers only the device.
+        sum(array.nbytes for array in vars(rollout).values() if hasattr(array, "nbytes")) if on_host else 0,
         lambda: metered.model_tensors(policy.parameters(), policy.optimizer),
     )
     meter.begin("first_step")
@@ -108,11 +109,6 @@ class RolloutObservations(Mapping[str, torch.Tensor]):
 
     def __len__(self) -> int:
         return 1
-
-
-def rollout_bytes(rollout: RolloutBuffer) -> int:
-    """Return the size of a rollout: observations, actions, rewards, values, returns, ..."""
-    return sum(array.nbytes for array in vars(rollout).values() if hasattr(array, "nbytes"))
 
 
 def mark_phases(algorithm: PPO, env: Sb3VecEnvWrapper, meter: Meter) -> None:

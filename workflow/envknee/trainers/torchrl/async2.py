@@ -65,7 +65,8 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
             last, last_acted = rollout, acting
             if update is not None and updates % sync_every == 0:
                 with meter.timeline.phase("learning"):
-                    hand_over(learner, rollouts)
+                    rollouts.actor.load_state_dict(learner.actor.state_dict())
+                    rollouts.critic.load_state_dict(learner.critic.state_dict())
                 acting = updates
             # This also waits until the weights are copied: the next update overwrites their source.
             meter.end_iteration(losses, learner.learning_rate, action_std, pipeline=side)
@@ -90,12 +91,6 @@ def timed(learner: Learner, rollout: Any, memory: MemoryWatch | None) -> tuple[d
     if memory is not None:
         memory.learning_ended()
     return losses, time.perf_counter() - began
-
-
-def hand_over(learner: Learner, rollouts: Rollouts) -> None:
-    """Copy the learned weights to the acting networks."""
-    for learned, acting in ((learner.actor, rollouts.actor), (learner.critic, rollouts.critic)):
-        acting.load_state_dict(learned.state_dict())
 
 
 def use(device: torch.device) -> None:
