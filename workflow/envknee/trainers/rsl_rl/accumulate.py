@@ -33,53 +33,41 @@ class AccumulatingPPO(PPO):
     rollout the KL is 0 except for rounding (exactly 0 if the standard deviation is a parameter).
 
     Construct it like PPO, or with `class_name: envknee.trainers.rsl_rl.accumulate:AccumulatingPPO` for `OnPolicyRunner`. It is stock PPO
-    until `use_micro_batches` is called.
+    until `split_when_out_of_memory` is called, or `micro_batches` is set.
     """
 
     learns_by_places: bool = False
     """Whether every update, even in one part, reads observations by their places (flat indices) in the rollout (`_observed`)."""
 
     micro_batches: int = 1
+    """Parts of each mini-batch, at most its transitions; their sizes differ by at most one. A retry raises it for good."""
+
     is_out_of_memory: Callable[[BaseException], bool] | None = None
     on_split: Callable[[int], None] | None = None
-    """Set by `use_micro_batches`, which explains them. A retry raises `micro_batches` for good."""
+    """Set by `split_when_out_of_memory`, which explains them."""
 
     while_gpu_learns: Callable[[], None] | None = None
     """Called in each update once all its work is queued, before the CPU waits for the GPU. Not in upstream's own update."""
 
-    def use_micro_batches(
-        self,
-        micro_batches: int,
-        is_out_of_memory: Callable[[BaseException], bool] | None = None,
-        on_split: Callable[[int], None] | None = None,
+    def split_when_out_of_memory(
+        self, is_out_of_memory: Callable[[BaseException], bool], on_split: Callable[[int], None]
     ) -> None:
-        """Learn in micro-batches from the next update on.
+        """From now on, learn a mini-batch again in twice the parts when memory runs out in a forward or backward pass.
 
         Args:
-            micro_batches: parts of each mini-batch, at most its transitions; their sizes differ by at most one
-            is_out_of_memory: recognizes errors of forward and backward passes to retry with twice the parts. None: all errors are raised,
-                and with one part the update is upstream's own
+            is_out_of_memory: recognizes the errors to retry after; others are raised
             on_split: called with the new number of parts before each retry
 
         Raises:
-            UserError: when the mini-batch has fewer transitions than parts, or parts of the agent's mini-batches do not add up to the
-                whole: RND, symmetry, a recurrent model, batch normalization, an unknown distribution of actions.
+            UserError: when parts of the agent's mini-batches do not add up to the whole: RND, symmetry, a recurrent model, batch
+                normalization, an unknown distribution of actions.
         """
-        storage, mini_batch_size = self.storage, self._mini_batch_size
-        if not 1 <= micro_batches <= mini_batch_size:
-            raise UserError(
-                f"micro_batches: {micro_batches} is not from 1 to {mini_batch_size}, the transitions of a mini-batch"
-                f" (num_envs {storage.num_envs} x horizon {storage.num_transitions_per_env} / {self.num_mini_batches})"
-            )
-        unfit = self._unfit_for_parts()
-        if unfit and (micro_batches > 1 or is_out_of_memory is not None):
+        if unfit := self._unfit_for_parts():
             raise UserError(
                 f"the agent cannot learn in micro-batches: their gradients do not add up to a mini-batch's with"
                 f" {', '.join(unfit)}. Take that out of the agent, or learn in whole mini-batches without retry"
             )
-        self.micro_batches = micro_batches
-        self.is_out_of_memory = is_out_of_memory
-        self.on_split = on_split
+        self.is_out_of_memory, self.on_split = is_out_of_memory, on_split
 
     def update(self) -> dict[str, float]:
         """Run all epochs over the rollout and return the mean losses: value, surrogate, entropy.
