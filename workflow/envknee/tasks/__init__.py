@@ -160,7 +160,11 @@ def use_local_files(env_cfg: Any, asset: str, asset_root: str | None = None) -> 
     """
     changed: dict[str, str] = {}
     if asset != "nucleus":
-        names = cartpoles(env_cfg)
+        spawns = {name: getattr(item, "spawn", None) for name, item in vars(env_cfg.scene).items()}
+        # NVIDIA's cart-pole in a task as registered, such as `cartpole` or `robot`.
+        names = [
+            name for name, spawn in spawns.items() if Path(str(getattr(spawn, "usd_path", ""))).name == "cartpole.usd"
+        ]
         if not names and asset != "local":
             raise UserError(
                 f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: nucleus; or set asset: local and name"
@@ -168,7 +172,7 @@ def use_local_files(env_cfg: Any, asset: str, asset_root: str | None = None) -> 
             )
         for name in names:
             usd_path = changed[f"scene.{name}.spawn.usd_path"] = str(checked_asset(asset))
-            getattr(env_cfg.scene, name).spawn.usd_path = usd_path
+            spawns[name].usd_path = usd_path
         changed |= assets.use_local(env_cfg)
     return changed if asset_root is None else changed | assets.use_root(env_cfg, asset_root)
 
@@ -181,14 +185,6 @@ def with_paths(overrides: Overrides) -> Overrides:
         else value
         for name, value in overrides.items()
     }
-
-
-def cartpoles(env_cfg: Any) -> list[str]:
-    """Return the names of NVIDIA's cart-pole in the scene of a task as registered, such as `cartpole` or `robot`."""
-    usd_paths = {
-        name: getattr(getattr(item, "spawn", None), "usd_path", None) for name, item in vars(env_cfg.scene).items()
-    }
-    return [name for name, path in usd_paths.items() if isinstance(path, str) and Path(path).name == "cartpole.usd"]
 
 
 def checked_asset(asset: str) -> Path:

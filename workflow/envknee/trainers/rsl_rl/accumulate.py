@@ -84,11 +84,12 @@ class AccumulatingPPO(PPO):
             return super().update()
 
         # The places of upstream's mini-batches: `RolloutStorage.mini_batch_generator` draws the same, once for all epochs.
-        shuffled = torch.randperm(self.num_mini_batches * self._mini_batch_size, device=self.device)
+        size = self.storage.num_envs * self.storage.num_transitions_per_env // self.num_mini_batches
+        shuffled = torch.randperm(self.num_mini_batches * size, device=self.device)
         # Summed on the device: fetching the losses would wait for the GPU at every mini-batch.
         sums = torch.zeros(3, dtype=torch.float64, device=self.device)
         for _ in range(self.num_learning_epochs):
-            for places in shuffled.split(self._mini_batch_size):
+            for places in shuffled.split(size):
                 sums += self._learn(places)
 
         observations: Any = self.storage.observations.flatten(0, 1)
@@ -105,10 +106,6 @@ class AccumulatingPPO(PPO):
     def _learns_whole(self) -> bool:
         """Whether mini-batches have one part, and stay so when memory runs out."""
         return self.micro_batches == 1 and self.is_out_of_memory is None
-
-    @property
-    def _mini_batch_size(self) -> int:
-        return self.storage.num_envs * self.storage.num_transitions_per_env // self.num_mini_batches
 
     @property
     def _adapts_learning_rate(self) -> bool:

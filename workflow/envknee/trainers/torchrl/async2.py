@@ -53,7 +53,8 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
     last: Any = None
     last_acted, acting, updates = 0, 0, 0
     """Numbers of updates: of the weights that collected `last`, of the acting weights, and in total."""
-    with ThreadPoolExecutor(1, "learner", lambda: use(learner.device)) as background:
+    set_device = torch.cuda.set_device if learner.device.type == "cuda" else None
+    with ThreadPoolExecutor(1, "learner", set_device, (learner.device,)) as background:
         while True:
             update = background.submit(timed, learner, last, meter.learner_memory) if last is not None else None
             meter.learned_from = meter.rollout_observations if last is not None else {}
@@ -91,12 +92,6 @@ def timed(learner: Learner, rollout: Any, memory: MemoryWatch | None) -> tuple[d
     if memory is not None:
         memory.learning_ended()
     return losses, time.perf_counter() - began
-
-
-def use(device: torch.device) -> None:
-    """Make `device` this thread's default CUDA device."""
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
 
 
 def separate_streams(learner: torch.device, simulation: torch.device) -> None:
