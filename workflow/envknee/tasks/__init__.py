@@ -160,7 +160,7 @@ def use_local_files(env_cfg: Any, asset: str, asset_root: str | None = None) -> 
     """
     changed: dict[str, str] = {}
     if asset != "nucleus":
-        spawns = {name: getattr(item, "spawn", None) for name, item in vars(env_cfg.scene).items()}
+        spawns: dict[str, Any] = {name: getattr(item, "spawn", None) for name, item in vars(env_cfg.scene).items()}
         # NVIDIA's cart-pole in a task as registered, such as `cartpole` or `robot`.
         names = [
             name for name, spawn in spawns.items() if Path(str(getattr(spawn, "usd_path", ""))).name == "cartpole.usd"

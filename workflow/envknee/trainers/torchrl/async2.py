@@ -53,7 +53,7 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
     last: Any = None
     last_acted, acting, updates = 0, 0, 0
     """Numbers of updates: of the weights that collected `last`, of the acting weights, and in total."""
-    set_device = torch.cuda.set_device if learner.device.type == "cuda" else None
+    set_device: Any = torch.cuda.set_device if learner.device.type == "cuda" else None
     with ThreadPoolExecutor(1, "learner", set_device, (learner.device,)) as background:
         while True:
             update = background.submit(timed, learner, last, meter.learner_memory) if last is not None else None
