@@ -13,7 +13,7 @@ import pytest
 import torch
 from envknee.measure.out_of_memory import is_out_of_memory
 from envknee.study.errors import UserError
-from envknee.trainers.rsl_rl.accumulate import AccumulatingPPO, parts
+from envknee.trainers.rsl_rl.accumulate import AccumulatingPPO
 from rsl_rl.algorithms import PPO
 from rsl_rl.modules.distribution import Distribution
 from rsl_rl.utils import resolve_callable
@@ -181,12 +181,6 @@ def limit_backward(network: torch.nn.Module, transitions: int) -> None:
     network.register_full_backward_hook(partial(limit, transitions))
 
 
-def test_parts_are_all_of_it_and_nearly_equal():
-    assert parts(10, 3) == [slice(0, 3), slice(3, 6), slice(6, 10)]
-    assert parts(3, 3) == [slice(0, 1), slice(1, 2), slice(2, 3)]
-    assert parts(7, 1) == [slice(0, 7)]
-
-
 SETTINGS = {
     "adaptive": ADAPTIVE,
     "fixed": {"entropy_coef": 0.01},
@@ -211,7 +205,7 @@ def test_every_number_of_micro_batches_learns_what_stock_ppo_learns(settings):
     for micro_batches in (2, 3, 4, 16):
         algorithm = make(**settings)
         assert isinstance(algorithm, AccumulatingPPO)
-        algorithm.use_micro_batches(micro_batches)
+        algorithm.micro_batches = micro_batches
         assert_same(train(algorithm), expected)
         assert algorithm.micro_batches == micro_batches
 
@@ -235,7 +229,7 @@ def test_every_distribution_and_normalized_observations(distribution):
     is_gaussian = distribution["class_name"] == "GaussianDistribution"
     settings: dict[str, Any] = ADAPTIVE if is_gaussian else {"entropy_coef": 0.005}
     algorithm, expected = with_stock(actor, critic, **settings)
-    algorithm.use_micro_batches(5)
+    algorithm.micro_batches = 5
     assert_same(train(algorithm), expected)
 
 
@@ -246,7 +240,7 @@ def test_a_camera_policy(device, share_cnn_encoders):
     critic = {**CAMERA_ACTOR, "distribution_cfg": None} if share_cnn_encoders else CRITIC
     settings = {"device": device, "share_cnn_encoders": share_cnn_encoders, **ADAPTIVE}
     algorithm, expected = with_stock(CAMERA_ACTOR, critic, **settings)
-    algorithm.use_micro_batches(3)
+    algorithm.micro_batches = 3
     assert_same(train(algorithm), expected)
 
 
@@ -258,14 +252,14 @@ DESCENT: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 0.1, "max_grad_n
 @pytest.mark.parametrize("actor", [STATE_ACTOR, CAMERA_ACTOR], ids=["state", "camera"])
 def test_float32(actor):
     algorithm, expected = with_stock(actor, **DESCENT)
-    algorithm.use_micro_batches(4)
+    algorithm.micro_batches = 4
     assert_same(train(algorithm), expected, 1e-5)
 
 
 def test_mixed_precision_is_kept():
     settings = DESCENT | {"use_mixed_precision": True, "learning_rate": 0.01}
     algorithm, expected = with_stock(CAMERA_ACTOR, **settings)
-    algorithm.use_micro_batches(4)
+    algorithm.micro_batches = 4
     learned_in = set()
     algorithm.actor.mlp.register_forward_hook(
         lambda module, inputs, output: learned_in.add(output.dtype) if torch.is_grad_enabled() else None
@@ -277,7 +271,8 @@ def test_mixed_precision_is_kept():
 @pytest.mark.parametrize("armed", [False, True], ids=["stock", "ready to split"])
 def test_one_micro_batch_is_stock_to_the_last_bit(armed):
     algorithm, expected = with_stock(CAMERA_ACTOR, **ADAPTIVE)
-    algorithm.use_micro_batches(1, is_out_of_memory if armed else None)
+    if armed:
+        algorithm.split_when_out_of_memory(is_out_of_memory, pytest.fail)
     assert_same(train(algorithm), expected, 0.0)
 
 
@@ -297,7 +292,7 @@ def test_what_does_not_fit_is_done_again_in_smaller_parts(limited, device):
     algorithm, expected = with_stock(**settings)
     limited(algorithm)
     splits = []
-    algorithm.use_micro_batches(1, is_out_of_memory, splits.append)
+    algorithm.split_when_out_of_memory(is_out_of_memory, splits.append)
     assert_same(train(algorithm), expected)
     assert splits == [2, 4]  # 32 -> 16 -> 8 transitions, once: the second iteration begins with four parts
     assert algorithm.micro_batches == 4
@@ -316,9 +311,10 @@ def test_memory_that_runs_out_in_the_middle_leaves_nothing_behind(failing_call):
                 run_out_of_memory()
 
     algorithm.critic.mlp.register_forward_pre_hook(fail_once)
-    algorithm.use_micro_batches(3, is_out_of_memory)
+    algorithm.micro_batches = 3
+    algorithm.split_when_out_of_memory(is_out_of_memory, [].append)
     assert_same(train(algorithm), expected)
-    assert calls[:failing_call] == ([10, 11, 11] * 8)[:failing_call] and calls[failing_call:][:3] == [5, 5, 6]
+    assert calls[:failing_call] == ([11, 11, 10] * 8)[:failing_call] and calls[failing_call:][:3] == [6, 6, 5]
     assert algorithm.micro_batches == 6
 
 
@@ -327,7 +323,8 @@ def test_when_not_even_one_transition_fits_the_error_comes_out():
     before = {name: value.clone() for name, value in algorithm.save()["actor_state_dict"].items()}
     limit_backward(algorithm.actor.mlp[2], 0)
     splits = []
-    algorithm.use_micro_batches(3, is_out_of_memory, splits.append)
+    algorithm.micro_batches = 3
+    algorithm.split_when_out_of_memory(is_out_of_memory, splits.append)
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         train(algorithm)
     assert splits == [6, 12, 24, MINI_BATCH_SIZE]
@@ -338,7 +335,8 @@ def test_when_not_even_one_transition_fits_the_error_comes_out():
 @pytest.mark.parametrize("error", [ValueError("shapes"), RuntimeError("normal expects all elements of std >= 0.0")])
 def test_other_errors_come_out_at_once(error):
     algorithm = make()
-    algorithm.use_micro_batches(2, is_out_of_memory, pytest.fail)
+    algorithm.micro_batches = 2
+    algorithm.split_when_out_of_memory(is_out_of_memory, pytest.fail)
     algorithm.critic.mlp[2].register_full_backward_hook(mock.Mock(side_effect=error))
     with pytest.raises(type(error), match=str(error)):
         train(algorithm)
@@ -347,14 +345,14 @@ def test_other_errors_come_out_at_once(error):
 def test_without_a_retry_memory_that_runs_out_comes_out():
     algorithm = make()
     algorithm.actor.mlp.register_forward_pre_hook(partial(limit, 10))
-    algorithm.use_micro_batches(2, on_split=pytest.fail)
+    algorithm.micro_batches = 2
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         train(algorithm)
 
 
 def test_observations_are_copied_part_by_part(monkeypatch):
     algorithm = make()
-    algorithm.use_micro_batches(4)
+    algorithm.micro_batches = 4
     copied = set()
     take = TensorDict.__getitem__
 
@@ -377,7 +375,8 @@ def learn_as_rank(rank: int, rendezvous: str) -> None:
     actor = {**STATE_ACTOR, "obs_normalization": True}
     expected = train(make("PPO", actor, **settings), seed=rank)
     algorithm = make(OURS, actor, **settings)
-    algorithm.use_micro_batches(3, is_out_of_memory)
+    algorithm.micro_batches = 3
+    algorithm.split_when_out_of_memory(is_out_of_memory, [].append)
     if rank == 1:
         limit_backward(algorithm.actor.mlp[2], 3)
     trained = train(algorithm, seed=rank)
@@ -423,20 +422,12 @@ UNFIT = {
 def test_what_parts_do_not_add_up_with_is_named(name, settings):
     settings = {**settings, **ADAPTIVE}
     algorithm = make(**copy.deepcopy(settings))
-    for arguments in ((2,), (1, is_out_of_memory)):
-        with pytest.raises(UserError, match=re.escape(name)):
-            algorithm.use_micro_batches(*arguments)
-    algorithm.use_micro_batches(1)  # stock
+    with pytest.raises(UserError, match=re.escape(name)):
+        algorithm.split_when_out_of_memory(is_out_of_memory, pytest.fail)
     assert_same(train(algorithm, 2), train(make("PPO", **copy.deepcopy(settings)), 2), 0.0)
 
 
 def test_an_unknown_distribution_is_named():
     algorithm = make(actor={**STATE_ACTOR, "distribution_cfg": {"class_name": OwnDistribution}})
     with pytest.raises(UserError, match="the distribution OwnDistribution"):
-        algorithm.use_micro_batches(2)
-
-
-@pytest.mark.parametrize("micro_batches", [0, MINI_BATCH_SIZE + 1])
-def test_a_number_that_no_mini_batch_has_is_refused(micro_batches):
-    with pytest.raises(UserError, match=f"micro_batches: {micro_batches} is not from 1 to {MINI_BATCH_SIZE}"):
-        make().use_micro_batches(micro_batches)
+        algorithm.split_when_out_of_memory(is_out_of_memory, pytest.fail)

@@ -23,12 +23,7 @@ BFLOAT16 = 2**-9
     ],
 )
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.ELU])
-@pytest.mark.parametrize("is_flat", [False, True])
-def test_activations_and_gradients_are_as_close_as_bfloat16_is(
-    height, width, channels, sizes, fused, activation, is_flat
-):
-    if is_flat and fused < len(sizes):
-        pytest.skip("other layers come before the network's flattening")
+def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, channels, sizes, fused, activation):
     from envknee.lean import fused as module
 
     torch.manual_seed(0)
@@ -57,15 +52,12 @@ def test_activations_and_gradients_are_as_close_as_bfloat16_is(
     def followed(activations: torch.Tensor) -> torch.Tensor:
         """Return what the other layers make of activations."""
         with torch.autocast("cuda", torch.bfloat16):
-            return activations if is_flat else nn.Sequential(*others)(activations)
+            return nn.Sequential(*others)(activations)
 
-    activations = module.convolve(frames, sums, planes, first, is_flat=is_flat)
+    activations = module.convolve(frames, sums, planes, first)
     with torch.no_grad():
         again = module.convolve(frames, sums, planes, first, module.pack(first))
-    if is_flat:
-        assert activations.dtype == torch.float32 and torch.equal(again.float().flatten(1), activations)
-    else:
-        assert torch.equal(again, activations)
+    assert activations.dtype == torch.float32 and torch.equal(again, activations)
     activations = followed(activations)
     # Rounding elsewhere than cuDNN's kernels do: gradients were up to 12% further away on an H200, and of 8 biases, to which
     # rounding is kind or not, 0.4% from what they are.
@@ -78,13 +70,12 @@ def test_activations_and_gradients_are_as_close_as_bfloat16_is(
         assert apart(ours, exact) < max(1.25 * usually, 3 * BFLOAT16) and usually < 0.15
     own = parameters[: 2 * fused]  # those of PyTorch's layers need not repeat themselves
     for _ in range(20):  # where a kernel's loads overtook each other, one of three gradients differed
-        repeated = followed(module.convolve(frames, sums, planes, first, is_flat=is_flat))
+        repeated = followed(module.convolve(frames, sums, planes, first))
         for slope, again in zip(fused_slopes, torch.autograd.grad(repeated, own, given), strict=False):
             assert torch.equal(slope, again)
-    if fused > 1:
-        # Gradients took the place of activations.
-        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-            torch.autograd.grad(activations, parameters, given)
+    # Gradients took the place of activations.
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(activations, parameters, given)
 
 
 def apart(left: torch.Tensor, right: torch.Tensor) -> float:

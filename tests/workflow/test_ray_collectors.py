@@ -1,5 +1,6 @@
 """`strategy: ray`: collectors in processes of a real Ray on this machine, each with a real Isaac Lab on the CPU, and one learner."""
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -134,9 +135,9 @@ def test_what_collectors_cannot_do_is_refused(tmp_path, monkeypatch):
     for address in ("127.0.0.1:1", "somewhere"):
         with pytest.raises(UserError, match=f"RAY_ADDRESS={address}: expected HOST:PORT"):
             collectors.check_answers(address)
-    monkeypatch.setattr(collectors.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     absent = refusal(tmp_path / "absent", **ray)
     assert "needs the package ray" in absent and "make setup TRAINERS=ray" in absent
-    monkeypatch.setattr(collectors.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     assert "ray cannot be deterministic" in refusal(tmp_path / "deterministic", **ray, deterministic=True)
     assert "cannot have memory.memory_cap_gb" in refusal(tmp_path / "cap", **ray, memory={"memory_cap_gb": 2.0})

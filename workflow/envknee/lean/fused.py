@@ -69,10 +69,7 @@ class Packed(NamedTuple):
 
 
 class _Layers(torch.autograd.Function):
-    """All layers as one autograd function: from planes to activations [b, o, oh, ow], and back to the parameters.
-
-    `is_flat`: to float32 [b, o * oh * ow] instead, in the order of `nn.Flatten`.
-    """
+    """All layers as one autograd function: from planes to activations [b, o, oh, ow], and back to the parameters."""
 
     @staticmethod
     def forward(
@@ -82,7 +79,6 @@ class _Layers(torch.autograd.Function):
         planes: torch.Tensor,
         settings: tuple[tuple[int, bool], ...],
         packed: list[Packed] | None,
-        is_flat: bool,
         *parameters: Any,
     ) -> torch.Tensor:
         layers = _layers(parameters, settings)
@@ -93,29 +89,23 @@ class _Layers(torch.autograd.Function):
         for layer, ready in zip(layers[1:], others, strict=True):
             outs.append(_forward_of(outs[-1], layer, ready))
         ctx.save_for_backward(frames, means, planes, *parameters, *outs)
-        ctx.settings, ctx.is_flat = settings, is_flat
-        return _flat(outs[-1]) if is_flat else outs[-1].permute(0, 3, 1, 2)
+        ctx.settings = settings
+        return _channels_first(outs[-1])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         frames, means, planes, *saved = ctx.saved_tensors
         parameters, outs = saved[: 2 * len(ctx.settings)], saved[2 * len(ctx.settings) :]
         layers = _layers(parameters, ctx.settings)
-        given, is_elu = outs[-1], layers[-1].is_elu
-        if ctx.is_flat:
-            torch.autograd.graph.increment_version(given)
-            grad = _flat_into_gradient(grads[0], given, is_elu)
-        else:
-            slope = torch.where(given > 0, 1.0, given + 1.0) if is_elu else given > 0
-            grad = (grads[0].permute(0, 2, 3, 1) * slope).to(torch.bfloat16).contiguous()
+        # Gradients overwrite activations, which nobody else holds: half the memory. The new versions make a second backward fail.
+        torch.autograd.graph.increment_version(outs)
+        grad = _last_into_gradient(grads[0], outs[-1], layers[-1].is_elu)
         gradients: list[torch.Tensor] = []
         for number in range(len(layers) - 1, 0, -1):
             inputs = outs[number - 1]
             gradients = [*_gradients_of(inputs, grad, layers[number]), *gradients]
-            # The gradient overwrites the inputs, which nobody else holds: half the memory. The new version makes a second backward fail.
-            torch.autograd.graph.increment_version(inputs)
             grad = _into_gradient(grad, inputs, layers[number], layers[number - 1].is_elu)
-        return *[None] * 6, *_gradients_of_bytes(frames, means, planes, grad, layers[0]), *gradients
+        return *[None] * 5, *_gradients_of_bytes(frames, means, planes, grad, layers[0]), *gradients
 
 
 def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Layer], list[nn.Module]]:
@@ -179,7 +169,6 @@ def convolve(
     planes: torch.Tensor,
     layers: list[Layer],
     packed: list[Packed] | None = None,
-    is_flat: bool = False,
 ) -> torch.Tensor:
     """Return the activations of a network's first layers for normalized stacks of frames.
 
@@ -189,15 +178,14 @@ def convolve(
         planes: indices of the planes that are the channels of each image [b, c], int64, from 0 to p - 1 (not checked)
         layers: from `layers_of`
         packed: from `pack`, to reuse it for the same parameters; None: `convolve` calls `pack`
-        is_flat: return what `nn.Flatten` makes of them, in float32
 
     Returns:
-        Activations [b, o, oh, ow] in bfloat16, channels last; flat: [b, o * oh * ow]. Differentiable with respect to the layers'
-        parameters, once.
+        Activations [b, o, oh, ow] in float32, contiguous, so that `nn.Flatten` copies nothing. Differentiable with respect to the
+        layers' parameters, once.
     """
     parameters = [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
     activations: Any = _Layers.apply(
-        frames, sums, planes, tuple((layer.stride, layer.is_elu) for layer in layers), packed, is_flat, *parameters
+        frames, sums, planes, tuple((layer.stride, layer.is_elu) for layer in layers), packed, *parameters
     )
     return activations
 
@@ -288,14 +276,14 @@ def _gradients_of(x: torch.Tensor, grad: torch.Tensor, layer: Layer) -> tuple[to
     return gradient.permute(3, 2, 0, 1), biases.sum(0)[:outputs]
 
 
-def _flat(x: torch.Tensor) -> torch.Tensor:
-    """Return activations [b, oh, ow, o] as float32 [b, o * oh * ow]."""
-    out = torch.empty(len(x), x[0].numel(), device=x.device)
+def _channels_first(x: torch.Tensor) -> torch.Tensor:
+    """Return activations [b, oh, ow, o] as float32 [b, o, oh, ow]."""
+    out = torch.empty(len(x), x.shape[3], *x.shape[1:3], device=x.device)
     _launch_flat(fused_kernels.flatten, x, out)
     return out
 
 
-def _flat_into_gradient(grad: torch.Tensor, x: torch.Tensor, is_elu: bool) -> torch.Tensor:
+def _last_into_gradient(grad: torch.Tensor, x: torch.Tensor, is_elu: bool) -> torch.Tensor:
     """Overwrite the last layer's activations by the gradient before its activation function, and return them."""
     _launch_flat(fused_kernels.unflatten, x, grad.contiguous(), ELU=is_elu)
     return x

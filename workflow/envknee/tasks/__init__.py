@@ -67,12 +67,9 @@ def resolve(task_id: str, agent_entry_point: str | None, presets: OverrideValue 
     if agent_entry_point is not None and agent_entry_point not in known:
         trainers = sorted(key.removesuffix(AGENT) for key in known if key.endswith(AGENT) and key != f"env{AGENT}")
         raise UserError(
-            f"task.id: {task_id!r} registers no {agent_entry_point}, which the trainer starts from. "
-            + (
-                f"It registers configurations for {', '.join(trainers)}: use one of those trainers, or another task"
-                if trainers
-                else "It registers none for any trainer: add one to the kwargs of gymnasium.register (docs/extending.md)"
-            )
+            f"task.id: {task_id!r} registers no {agent_entry_point}, which the trainer starts from. It registers configurations for"
+            f" {', '.join(trainers) or 'no trainer'}: use a trainer that has one, or another task, or add one to the kwargs of"
+            " gymnasium.register (docs/extending.md)"
         )
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -106,8 +103,14 @@ def registration(task_id: str) -> dict[str, Any]:
     import isaaclab_tasks  # noqa: F401  before the module, which may need its tasks
 
     module, _, name = task_id.rpartition(":")
-    if module:
-        _register(module)
+    try:
+        if module:
+            importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"task.id: module {module!r} does not import: there is no module {error.name!r}. Expected MODULE:TASK, where Python finds"
+            " the module and all that it imports (PYTHONPATH, or installed where trials run), or the name of a registered task alone"
+        ) from error
     known = registered()
     if name not in (gymnasium.registry if module else known):
         cameras = ", ".join(name for name in known if "Camera" in name)
@@ -115,22 +118,6 @@ def registration(task_id: str) -> dict[str, Any]:
             f"task.id: {task_id!r} is not a registered Isaac Lab task{nearest(task_id, known)}. Camera tasks: {cameras}"
         )
     return gymnasium.registry[name].kwargs
-
-
-def _register(module: str) -> None:
-    """Import a module that registers tasks."""
-    try:
-        importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):
-            raise UserError(
-                f"task.id: module {module!r} imports {error.name!r}, which is not installed. Install it where trials run, or fix"
-                " the import"
-            ) from error
-        raise UserError(
-            f"task.id: there is no module {error.name!r}. Expected MODULE:TASK with a module that Python finds (PYTHONPATH, or"
-            " installed), or the name of a registered task alone"
-        ) from error
 
 
 def configure(
@@ -173,7 +160,11 @@ def use_local_files(env_cfg: Any, asset: str, asset_root: str | None = None) -> 
     """
     changed: dict[str, str] = {}
     if asset != "nucleus":
-        names = cartpoles(env_cfg)
+        spawns: dict[str, Any] = {name: getattr(item, "spawn", None) for name, item in vars(env_cfg.scene).items()}
+        # NVIDIA's cart-pole in a task as registered, such as `cartpole` or `robot`.
+        names = [
+            name for name, spawn in spawns.items() if Path(str(getattr(spawn, "usd_path", ""))).name == "cartpole.usd"
+        ]
         if not names and asset != "local":
             raise UserError(
                 f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: nucleus; or set asset: local and name"
@@ -181,7 +172,7 @@ def use_local_files(env_cfg: Any, asset: str, asset_root: str | None = None) -> 
             )
         for name in names:
             usd_path = changed[f"scene.{name}.spawn.usd_path"] = str(checked_asset(asset))
-            getattr(env_cfg.scene, name).spawn.usd_path = usd_path
+            spawns[name].usd_path = usd_path
         changed |= assets.use_local(env_cfg)
     return changed if asset_root is None else changed | assets.use_root(env_cfg, asset_root)
 
@@ -194,14 +185,6 @@ def with_paths(overrides: Overrides) -> Overrides:
         else value
         for name, value in overrides.items()
     }
-
-
-def cartpoles(env_cfg: Any) -> list[str]:
-    """Return the names of NVIDIA's cart-pole in the scene of a task as registered, such as `cartpole` or `robot`."""
-    usd_paths = {
-        name: getattr(getattr(item, "spawn", None), "usd_path", None) for name, item in vars(env_cfg.scene).items()
-    }
-    return [name for name, path in usd_paths.items() if isinstance(path, str) and Path(path).name == "cartpole.usd"]
 
 
 def checked_asset(asset: str) -> Path:

@@ -67,7 +67,8 @@ def make_warp(task_id: str, env_cfg: Any) -> gymnasium.Env:
         raise _no_twin(task_id, error) from error
     simulated = env.unwrapped
     if "cuda" not in str(simulated.device):
-        _holder_of_graphs(simulated)._graph_cache = Uncaptured()
+        graphs = _holder_of_graphs(simulated)._graph_cache
+        graphs.capture_or_replay = lambda stage, fn, args=(), kwargs=None: fn(*args, **(kwargs or {}))
     step = simulated.step
 
     @wraps(step)
@@ -78,19 +79,6 @@ def make_warp(task_id: str, env_cfg: Any) -> gymnasium.Env:
 
     simulated.step = step_and_keep
     return env
-
-
-class Uncaptured:
-    """Stands in for `WarpGraphCache`: calls functions without capturing them."""
-
-    def capture_or_replay(
-        self, stage: str, fn: Callable[..., Any], args: tuple = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Call `fn`."""
-        return fn(*args, **(kwargs or {}))
-
-    def invalidate(self, stage: str | None = None) -> None:
-        """Do nothing: nothing was captured."""
 
 
 def is_warp(simulated: Any) -> bool:

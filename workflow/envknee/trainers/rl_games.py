@@ -17,12 +17,12 @@ from tensordict import TensorDict
 
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
-from envknee.study import space
+from envknee.study import remedies, space
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.study.rules import Overrides
 from envknee.trainers import TrialConfig
-from envknee.trainers.common import configure, determinism, metered
+from envknee.trainers.common import configure, metered
 from envknee.trainers.common.no_writer import NoWriter
 
 AGENT_ENTRY_POINT = "rl_games_cfg_entry_point"
@@ -50,7 +50,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
             "batch_size: library: RL-Games' tasks set the size of a mini-batch, which would not grow with num_envs as with other"
             f" trainers. Name batch sizes: {request.task_id} has {params['config']['minibatch_size']}"
         )
-    params["config"].setdefault(COMPILE, False)
+    params["config"] = {COMPILE: False, "mixed_precision": False, **params["config"]}
     params["torch_threads"] = 0  # the launcher sets PyTorch's threads, not RL-Games
     apply_overrides(agent_cfg, agent_overrides, "agent")
     configure.use_rule(
@@ -64,8 +64,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         "params.config.minibatch_size": request.batch_size,
     }
     refuse_the_studys(agent_overrides, requested, "agent")
-    apply_overrides(agent_cfg, requested, "agent")
-    configure.use_remedies(request, agent_cfg)
+    apply_overrides(agent_cfg, requested | remedies.agent_fields(request.memory, request.trainer), "agent")
     check_agent(params, request)
     params["config"] |= {
         "device_name": device,
@@ -118,8 +117,6 @@ def train(config: TrialConfig, meter: Meter) -> None:
     meter.timeline.wrap(env, "_process_obs", "storage")  # a clipped copy of each observation
     register_rl_games_env(env)
     runner = Runner(IsaacAlgoObserver())
-    if meter.request.deterministic:
-        determinism.require(config.env.sim.device)  # again, after RL-Games' settings
     runner.algo_factory.register_builder(ALGORITHM, lambda **made_with: MeteredAgent(meter, **made_with))
     runner.load(config.agent)
     runner.run({"train": True, "play": False})

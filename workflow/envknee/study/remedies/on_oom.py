@@ -10,7 +10,7 @@ from envknee.study.remedies import Remedy
 
 def _retry(learner: Any, meter: Any, is_out_of_memory: Callable[[BaseException], bool]) -> None:
     """Let `AccumulatingPPO` split mini-batches when memory runs out, and report the number of parts in rows and outcome."""
-    learner.use_micro_batches(1, is_out_of_memory, on_split=lambda parts: setattr(meter, "micro_batches", parts))
+    learner.split_when_out_of_memory(is_out_of_memory, lambda parts: setattr(meter, "micro_batches", parts))
 
 
 WHOLE = "it takes each mini-batch whole"

@@ -112,19 +112,6 @@ def refuse(request: Request, reasons: Mapping[str, str], on_cpu: bool = False) -
         )
 
 
-def use_remedies(request: Request, agent: Any) -> None:
-    """Set the fields of the trainer's configuration that the request's `memory:` decides: nested attributes or dictionaries."""
-    for name, value in remedies.agent_fields(request.memory, request.trainer).items():
-        *parents, field = name.split(".")
-        holder = agent
-        for parent in parents:
-            holder = holder[parent] if isinstance(holder, dict) else getattr(holder, parent)
-        if isinstance(holder, dict):
-            holder[field] = value
-        else:
-            setattr(holder, field, value)
-
-
 def hydra(value: OverrideValue) -> str:
     """Return a value in Hydra's syntax: JSON, but strings without quotes."""
     return value if isinstance(value, str) else json.dumps(value)

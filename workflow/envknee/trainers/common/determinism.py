@@ -24,8 +24,8 @@ import warp
 def require(device: str) -> None:
     """Make PyTorch and Warp deterministic; `device` is 'cpu' or 'cuda:0'.
 
-    Call this before Warp's modules are loaded, and again after Isaac Lab has seeded its generators: its seeding turns cuDNN's benchmark on
-    (isaaclab.utils.seed.configure_seed, 3.0.0), which times kernels and may choose others in the next run.
+    Call this before Warp's modules are loaded, and again after seeding: that of Isaac Lab turns cuDNN's benchmark on
+    (isaaclab.utils.seed.configure_seed, 3.0.0), as skrl's and RL-Games do. It times kernels and may choose others in the next run.
     """
     # Without a deterministic kernel, a trial on a CPU fails, because the promise is strict there. On a GPU it only warns.
     torch.use_deterministic_algorithms(True, warn_only=device != "cpu")

@@ -23,8 +23,6 @@ def start(config: TrialConfig, meter: Meter) -> Any:
     """Start the simulation of a trial, a `MeteredEnv`; begin the meter's stages `environment` and `learner`."""
     meter.begin("environment")
     simulation = tasks.start(config.task_id, config.env, meter)
-    if meter.request.deterministic:
-        determinism.require(config.env.sim.device)  # again, after Isaac Lab's seeding
     meter.begin("learner")
     return MeteredEnv(simulation, meter)
 
@@ -39,6 +37,13 @@ class MeteredEnv(gymnasium.Wrapper):
         """Start the first episodes at random steps (True) or together (False); None: leave them, or already done."""
         self._simulation: Any = env  # Any: it returns tensors for all environments, unlike Gymnasium's types
         self._has_own_dones = meter.request.frontend == "warp"
+
+    def reset(self, **arguments: Any) -> tuple[Any, dict]:
+        """Reset all environments. Every library does that after its last seeding, and before it acts."""
+        result = self._simulation.reset(**arguments)
+        if self.meter.request.deterministic:
+            determinism.require(self._simulation.unwrapped.device)
+        return result
 
     def step(self, action: torch.Tensor) -> tuple[Any, Any, Any, Any, dict]:
         """Step all environments; `action` is [num_envs, num_actions]."""

@@ -13,7 +13,7 @@ from skrl.utils.runner.torch import Runner
 from envknee.measure.meter import Meter
 from envknee.record.schema import Phase
 from envknee.trainers import TrialConfig
-from envknee.trainers.common import determinism, metered
+from envknee.trainers.common import metered
 
 AGENT_ENTRY_POINT = "skrl_cfg_entry_point"
 
@@ -47,11 +47,10 @@ def start(config: TrialConfig, meter: Meter) -> Any:
     runner = Runner(env, config.agent)
     agent: Any = runner.agent
     env.reset()  # skrl would do this later, inside the timed part
-    if meter.request.deterministic:
-        determinism.require(config.env.sim.device)  # again, after skrl's seeding
     for method, phase in AGENT_PHASES.items():
         meter.timeline.wrap(agent, method, phase)
-    meter.learned = lambda: learned(agent)
+    modules = {name: module for name, module in agent.checkpoint_modules.items() if isinstance(module, torch.nn.Module)}
+    meter.learned = lambda: metered.learned(modules)  # with the running statistics of preprocessors
     return runner
 
 
@@ -76,9 +75,3 @@ def kept_observations(agent: Any) -> dict[str, torch.Tensor]:
         for group, (name, space) in groups.items()
         if name in kept
     }
-
-
-def learned(agent: Any) -> dict[str, torch.Tensor]:
-    """Return the parameters and running statistics of an agent's networks and preprocessors, by name."""
-    modules = {name: module for name, module in agent.checkpoint_modules.items() if isinstance(module, torch.nn.Module)}
-    return metered.learned(modules)

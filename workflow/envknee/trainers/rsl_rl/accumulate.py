@@ -4,10 +4,8 @@ Input: a filled rollout. Output: the parameters, learning rate, losses and rando
 `PPO.update` of rsl-rl-lib 5.5.1 (rsl_rl/algorithms/ppo.py), whose steps `AccumulatingPPO` follows.
 """
 
-import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -35,53 +33,41 @@ class AccumulatingPPO(PPO):
     rollout the KL is 0 except for rounding (exactly 0 if the standard deviation is a parameter).
 
     Construct it like PPO, or with `class_name: envknee.trainers.rsl_rl.accumulate:AccumulatingPPO` for `OnPolicyRunner`. It is stock PPO
-    until `use_micro_batches` is called.
+    until `split_when_out_of_memory` is called, or `micro_batches` is set.
     """
 
     learns_by_places: bool = False
     """Whether every update, even in one part, reads observations by their places (flat indices) in the rollout (`_observed`)."""
 
     micro_batches: int = 1
+    """Parts of each mini-batch, at most its transitions; their sizes differ by at most one. A retry raises it for good."""
+
     is_out_of_memory: Callable[[BaseException], bool] | None = None
     on_split: Callable[[int], None] | None = None
-    """Set by `use_micro_batches`, which explains them. A retry raises `micro_batches` for good."""
+    """Set by `split_when_out_of_memory`, which explains them."""
 
     while_gpu_learns: Callable[[], None] | None = None
     """Called in each update once all its work is queued, before the CPU waits for the GPU. Not in upstream's own update."""
 
-    def use_micro_batches(
-        self,
-        micro_batches: int,
-        is_out_of_memory: Callable[[BaseException], bool] | None = None,
-        on_split: Callable[[int], None] | None = None,
+    def split_when_out_of_memory(
+        self, is_out_of_memory: Callable[[BaseException], bool], on_split: Callable[[int], None]
     ) -> None:
-        """Learn in micro-batches from the next update on.
+        """From now on, learn a mini-batch again in twice the parts when memory runs out in a forward or backward pass.
 
         Args:
-            micro_batches: parts of each mini-batch, at most its transitions; their sizes differ by at most one
-            is_out_of_memory: recognizes errors of forward and backward passes to retry with twice the parts. None: all errors are raised,
-                and with one part the update is upstream's own
+            is_out_of_memory: recognizes the errors to retry after; others are raised
             on_split: called with the new number of parts before each retry
 
         Raises:
-            UserError: when the mini-batch has fewer transitions than parts, or parts of the agent's mini-batches do not add up to the
-                whole: RND, symmetry, a recurrent model, batch normalization, an unknown distribution of actions.
+            UserError: when parts of the agent's mini-batches do not add up to the whole: RND, symmetry, a recurrent model, batch
+                normalization, an unknown distribution of actions.
         """
-        storage, mini_batch_size = self.storage, self._mini_batch_size
-        if not 1 <= micro_batches <= mini_batch_size:
-            raise UserError(
-                f"micro_batches: {micro_batches} is not from 1 to {mini_batch_size}, the transitions of a mini-batch"
-                f" (num_envs {storage.num_envs} x horizon {storage.num_transitions_per_env} / {self.num_mini_batches})"
-            )
-        unfit = self._unfit_for_parts()
-        if unfit and (micro_batches > 1 or is_out_of_memory is not None):
+        if unfit := self._unfit_for_parts():
             raise UserError(
                 f"the agent cannot learn in micro-batches: their gradients do not add up to a mini-batch's with"
                 f" {', '.join(unfit)}. Take that out of the agent, or learn in whole mini-batches without retry"
             )
-        self.micro_batches = micro_batches
-        self.is_out_of_memory = is_out_of_memory
-        self.on_split = on_split
+        self.is_out_of_memory, self.on_split = is_out_of_memory, on_split
 
     def update(self) -> dict[str, float]:
         """Run all epochs over the rollout and return the mean losses: value, surrogate, entropy.
@@ -97,18 +83,16 @@ class AccumulatingPPO(PPO):
         if self._learns_whole and not self.learns_by_places:
             return super().update()
 
-        observations: Any = self.storage.observations.flatten(0, 1)
-        # A storage whose observations are the places themselves: upstream's generator draws the same mini-batches from it, and the real
-        # observations are copied part by part.
-        places: Any = copy.copy(self.storage)
-        rollout_shape = (self.storage.num_transitions_per_env, self.storage.num_envs)
-        places.observations = torch.arange(len(observations), device=self.storage.device).view(rollout_shape)
-
+        # The places of upstream's mini-batches: `RolloutStorage.mini_batch_generator` draws the same, once for all epochs.
+        size = self.storage.num_envs * self.storage.num_transitions_per_env // self.num_mini_batches
+        shuffled = torch.randperm(self.num_mini_batches * size, device=self.device)
         # Summed on the device: fetching the losses would wait for the GPU at every mini-batch.
         sums = torch.zeros(3, dtype=torch.float64, device=self.device)
-        for batch in self._mini_batches(places):
-            sums += self._learn(observations, batch)
+        for _ in range(self.num_learning_epochs):
+            for places in shuffled.split(size):
+                sums += self._learn(places)
 
+        observations: Any = self.storage.observations.flatten(0, 1)
         self.actor.update_normalization(observations)
         self.critic.update_normalization(observations)
         self.storage.clear()
@@ -122,10 +106,6 @@ class AccumulatingPPO(PPO):
     def _learns_whole(self) -> bool:
         """Whether mini-batches have one part, and stay so when memory runs out."""
         return self.micro_batches == 1 and self.is_out_of_memory is None
-
-    @property
-    def _mini_batch_size(self) -> int:
-        return self.storage.num_envs * self.storage.num_transitions_per_env // self.num_mini_batches
 
     @property
     def _adapts_learning_rate(self) -> bool:
@@ -148,24 +128,13 @@ class AccumulatingPPO(PPO):
         }
         return [name for name, is_there in unfit.items() if is_there]
 
-    def _mini_batches(self, places: Any) -> Iterable[Any]:
-        """Return an update's mini-batches of a storage whose observations are places."""
-        return places.mini_batch_generator(self.num_mini_batches, self.num_learning_epochs)
-
-    def _learn(self, observations: TensorDict, batch: Any) -> torch.Tensor:
-        """Do one optimizer step.
-
-        Args:
-            observations: of the rollout, each group [num_envs * horizon, ...]
-            batch: a mini-batch, whose observations are places in the rollout [mini_batch_size]; not changed
+    def _learn(self, places: torch.Tensor) -> torch.Tensor:
+        """Do one optimizer step on the mini-batch of the transitions at `places` of the rollout [mini_batch_size].
 
         Returns:
             The mini-batch's mean losses: value, surrogate, entropy [3].
         """
-        if self.normalize_advantage_per_mini_batch:
-            batch = copy.copy(batch)
-            batch.advantages = (batch.advantages - batch.advantages.mean()) / (batch.advantages.std() + 1e-8)
-        losses, kl_mean = self._backward_or_split(observations, batch)
+        losses, kl_mean = self._backward_or_split(places)
         if self._adapts_learning_rate:
             self._adapt_learning_rate(kl_mean)
         if self.is_multi_gpu:
@@ -175,63 +144,67 @@ class AccumulatingPPO(PPO):
         self.optimizer.step()
         return losses
 
-    def _backward_or_split(self, observations: TensorDict, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def _backward_or_split(self, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Call `_backward`, with more parts each time memory runs out."""
         while True:
             try:
-                return self._backward(observations, batch)
+                return self._backward(places)
             except Exception as error:
-                may_split = self.micro_batches < len(batch.observations)
+                may_split = self.micro_batches < len(places)
                 if self.is_out_of_memory is None or not self.is_out_of_memory(error) or not may_split:
                     raise
             # After the handler, inside which the error's traceback keeps the failed attempt's tensors alive.
             self._forget_attempt()
-            self.micro_batches = min(2 * self.micro_batches, len(batch.observations))
+            self.micro_batches = min(2 * self.micro_batches, len(places))
             if self.on_split:
                 self.on_split(self.micro_batches)
 
-    def _backward(self, observations: TensorDict, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Set the gradients to those of a mini-batch. Takes the arguments of `_learn`.
+    def _backward(self, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Set the gradients to those of the mini-batch at `places`.
 
         Returns:
             The mini-batch's mean losses (value, surrogate, entropy) [3], and its mean KL divergence [].
         """
         self.optimizer.zero_grad()
-        size = len(batch.observations)
         with self._random_numbers_kept():
-            results = [
-                self._backward_part(observations, batch, part, (part.stop - part.start) / size)
-                for part in parts(size, self.micro_batches)
-            ]
+            results = [self._backward_part(places, part) for part in places.tensor_split(self.micro_batches)]
         losses, kls, params = zip(*results, strict=True)
         self._restore_whole(params)
         return torch.stack(losses).sum(dim=0), torch.stack(kls).sum()
 
     def _backward_part(
-        self, observations: TensorDict, batch: Any, part: slice, share: float
+        self, places: torch.Tensor, part: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
-        """Add the gradients of one part, which is `share` of the mini-batch.
+        """Add the gradients of the transitions at `part`, a part of the mini-batch at `places`.
 
         Returns:
             The part's contribution to the losses (value, surrogate, entropy) [3] and to the KL divergence [], and the distribution's
             parameters, each [transitions, num_actions].
         """
+        storage, share = self.storage, len(part) / len(places)
+
+        def taken(kept: Any, chosen: torch.Tensor = part) -> torch.Tensor:
+            return kept.flatten(0, 1)[chosen]
+
+        advantages = taken(storage.advantages).squeeze(-1)
+        if self.normalize_advantage_per_mini_batch:
+            whole = taken(storage.advantages, places)
+            advantages = (advantages - whole.mean()) / (whole.std() + 1e-8)
         with self._autocast():
-            values = self._evaluate(observations, batch.observations[part])
-            log_prob = self.actor.get_output_log_prob(batch.actions[part])
+            values = self._evaluate(part)
+            log_prob = self.actor.get_output_log_prob(taken(storage.actions))
             params = tuple(param.detach() for param in self.actor.output_distribution_params)
             entropy = self.actor.output_entropy.mean()
             kl_mean = torch.zeros_like(entropy)
             if self._adapts_learning_rate:
-                old_params = tuple(param[part] for param in batch.old_distribution_params)
+                old_params = tuple(map(taken, storage.distribution_params or ()))
                 kl_mean = self.actor.get_kl_divergence(old_params, params).mean()
 
-            advantages = batch.advantages[part].squeeze(-1)
-            ratio = torch.exp(log_prob - batch.old_actions_log_prob[part].squeeze(-1))
+            ratio = torch.exp(log_prob - taken(storage.actions_log_prob).squeeze(-1))
             clipped_ratio = ratio.clamp(1.0 - self.clip_param, 1.0 + self.clip_param)
             surrogate_loss = torch.max(-advantages * ratio, -advantages * clipped_ratio).mean()
 
-            old_values, returns = batch.values[part], batch.returns[part]
+            old_values, returns = taken(storage.values), taken(storage.returns)
             value_losses = (values - returns).pow(2)
             if self.use_clipped_value_loss:
                 clipped_values = old_values + (values - old_values).clamp(-self.clip_param, self.clip_param)
@@ -246,9 +219,9 @@ class AccumulatingPPO(PPO):
         kind = torch.device(self.device).type
         return torch.autocast(device_type=kind, enabled=self.use_mixed_precision, dtype=torch.bfloat16)
 
-    def _evaluate(self, observations: TensorDict, places: torch.Tensor) -> torch.Tensor:
+    def _evaluate(self, places: torch.Tensor) -> torch.Tensor:
         """Set the actor's distribution for the transitions at `places` of the rollout, and return their values [transitions, 1]."""
-        observed = self._observed(observations, places)
+        observed = self._observed(places)
         self._predict(observed)
         return self.critic(observed)
 
@@ -260,9 +233,10 @@ class AccumulatingPPO(PPO):
         """Set the actor's distribution from these observations."""
         self.actor(observed, stochastic_output=True)
 
-    def _observed(self, observations: TensorDict, places: torch.Tensor) -> TensorDict:
+    def _observed(self, places: torch.Tensor) -> Any:
         """Return the observations of the transitions at `places` [transitions] of the rollout."""
-        return observations[places]
+        observations: Any = self.storage.observations
+        return observations.flatten(0, 1)[places]
 
     def _restore_whole(self, params: tuple[tuple[torch.Tensor, ...], ...]) -> None:
         """Put the actor and the random generators into the state after upstream's forward pass of the whole mini-batch.
@@ -310,8 +284,3 @@ class AccumulatingPPO(PPO):
         if self.is_multi_gpu:
             torch.distributed.all_reduce(kl_mean, op=torch.distributed.ReduceOp.SUM)
             kl_mean /= self.gpu_world_size
-
-
-def parts(size: int, count: int) -> list[slice]:
-    """Return `count` (at most `size`) successive slices of `size` elements, whose lengths differ by at most one."""
-    return [slice(begin, end) for begin, end in pairwise(size * place // count for place in range(count + 1))]

@@ -92,7 +92,7 @@ class CapturedActing:
         algorithm, storage = self._algorithm, self._storage
         storage.history.index_copy_(0, self._step, self._history[None])
         places = self._step * storage.num_envs + self._every
-        observed = algorithm._observed(storage.observations.flatten(0, 1), places)
+        observed = algorithm._observed(places)
         algorithm._predict(observed)
         mean, std = algorithm.actor.output_distribution_params
         if storage.distribution_params is None:  # upstream makes them with its first transition

@@ -95,15 +95,11 @@ class LeanCNNModel(CNNModel):
         else:
             storage: Any = self.rollout
             frames, sums, planes = storage.frames[group].flatten(0, 2), storage.sums[group].view(-1), image
-        if torch.is_grad_enabled():
-            with torch.no_grad():
-                packed = fused.pack(layers)
-        else:
+        packed = None
+        if not torch.is_grad_enabled():
             if group not in self.packed or self.packed[group][0] != _versions_of(layers):
                 self.pack()
             packed = self.packed[group][1]
-        if [type(layer) for layer in others] == [nn.Flatten]:
-            return fused.convolve(frames, sums, planes, layers, packed, is_flat=True)
         images = fused.convolve(frames, sums, planes, layers, packed)
         for layer in others:
             images = layer(images)

@@ -8,7 +8,6 @@ steps of stock PPO, within float error. With two stacked frames the rollout take
 """
 
 import sys
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from typing import Any
@@ -17,7 +16,6 @@ import torch
 from rsl_rl.algorithms import PPO
 from rsl_rl.env import VecEnv
 from rsl_rl.modules.distribution import GaussianDistribution
-from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
 from envknee.lean import policy_loss
@@ -177,58 +175,46 @@ class LeanPPO(AccumulatingPPO):
             torch.distributed.broadcast(self._rate, src=0)
         self._give_rate()
 
-    def _learn(self, observations: TensorDict, batch: Any) -> torch.Tensor:
+    def _learn(self, places: torch.Tensor) -> torch.Tensor:
         # A CUDA graph can neither split nor retry.
         if not (self.steps.cuda_graph and self._learns_whole and self._has_learned):
-            return super()._learn(observations, batch)
+            return super()._learn(places)
         if self._graph is None:
             # Not in the first update, in which the optimizer creates its state, and cuDNN and Warp load their kernels.
             torch.cuda.empty_cache()  # graphs have memory of their own, and PyTorch keeps what that update took
-            whole, self._places = super()._learn, batch.observations.clone()
+            whole, self._places = super()._learn, places.clone()
 
             def learn() -> None:
-                self._losses = whole(observations, RolloutStorage.Batch(observations=self._places))
+                self._losses = whole(self._places)
 
             self._graph = capture(learn, self.graph_pool)
-        self._places.copy_(batch.observations)
+        self._places.copy_(places)
         self._graph.replay()
         return self._losses
 
-    def _mini_batches(self, places: Any) -> Iterable[Any]:
-        if not self.steps.fused_loss:
-            yield from super()._mini_batches(places)
-            return
-        # Upstream's mini-batches, of which only the places are read.
-        shuffled = torch.randperm(self.num_mini_batches * self._mini_batch_size, device=self.device)
-        for _ in range(self.num_learning_epochs):
-            for part in shuffled.split(self._mini_batch_size):
-                yield RolloutStorage.Batch(observations=part)  # type: ignore
-
     def _backward_part(
-        self, observations: TensorDict, batch: Any, part: slice, share: float
+        self, places: torch.Tensor, part: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
         if not self.steps.fused_loss:
-            return super()._backward_part(observations, batch, part, share)
-        places, size = batch.observations[part], len(batch.observations)
+            return super()._backward_part(places, part)
+        size = len(places)
         with self._autocast():
-            value = self._evaluate(observations, places).float()
+            value = self._evaluate(part).float()
         params = self.actor.output_distribution_params
         mean, deviation = (param.float() for param in params)
         weights = policy_loss.Weights(
             self.clip_param, self.value_loss_coef, self.entropy_coef, self.use_clipped_value_loss
         )
-        terms, gradients = policy_loss.losses(mean, deviation, value, places, self._kept(), weights, size)
-        learned = [pair for pair in zip((mean, deviation, value), gradients, strict=True) if pair[0].requires_grad]
-        torch.autograd.backward(*zip(*learned, strict=True))  # type: ignore
-        means = terms.sum(dim=1) / size
-        return means[:3], means[3], tuple(param.detach() for param in params)
-
-    def _kept(self) -> policy_loss.Rollout:
         kept: Any = self.storage
         tensors = (
             kept.actions, *kept.distribution_params, kept.actions_log_prob, kept.values, kept.returns, kept.advantages
         )  # fmt: skip
-        return policy_loss.Rollout._make(tensor.flatten(0, 1) for tensor in tensors)
+        rollout = policy_loss.Rollout._make(tensor.flatten(0, 1) for tensor in tensors)
+        terms, gradients = policy_loss.losses(mean, deviation, value, part, rollout, weights, size)
+        learned = [pair for pair in zip((mean, deviation, value), gradients, strict=True) if pair[0].requires_grad]
+        torch.autograd.backward(*zip(*learned, strict=True))  # type: ignore
+        means = terms.sum(dim=1) / size
+        return means[:3], means[3], tuple(param.detach() for param in params)
 
     def _random_numbers_kept(self) -> AbstractContextManager[None]:
         return nullcontext()  # `_predict` draws none
@@ -237,8 +223,8 @@ class LeanPPO(AccumulatingPPO):
         actor: Any = self.actor
         actor.distribution.update(actor.mlp(actor.get_latent(observed)))
 
-    def _observed(self, observations: TensorDict, places: torch.Tensor) -> TensorDict:
-        observed = super()._observed(observations, places)
+    def _observed(self, places: torch.Tensor) -> Any:
+        observed = super()._observed(places)
         dtype = compute_dtype(torch.device(self.device))
         for group in self.storage.stack_sizes:
             if self.steps.fused and group in self.storage.sums:

@@ -50,7 +50,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     agent_cfg.num_steps_per_env = request.horizon
     agent_cfg.save_interval = metered.UNREACHABLE
     agent_cfg.check_for_nan = False  # the meter's check also finds infinities, and names their tensor and step
-    configure.use_remedies(request, agent_cfg)
+    apply_overrides(agent_cfg, remedies.agent_fields(request.memory, request.trainer), "agent")
     if request.observations == "lean":
         agent_cfg.algorithm.class_name = _path_of(LeanPPO)
         agent_cfg.algorithm.fused = None  # so that an arm's overrides name it

@@ -24,7 +24,7 @@ from envknee.record.schema import Phase
 from envknee.study.errors import UserError
 from envknee.tasks import frontends
 from envknee.trainers import TrialConfig
-from envknee.trainers.common import determinism, metered
+from envknee.trainers.common import metered
 
 WRAPPER_FIELDS = ("normalize_input", "normalize_value", "clip_obs")
 """Fields of Isaac Lab's normalizing wrapper, not arguments of PPO. `normalize_input: true`, which adds the wrapper, is refused."""
@@ -55,15 +55,14 @@ def train(config: TrialConfig, meter: Meter) -> None:
             " Use trainer: rsl_rl"
         )
     algorithm = make_algorithm(config.agent, env)
-    if meter.request.deterministic:
-        determinism.require(config.agent["device"])  # again, after the library's seeding
     policy, rollout = algorithm.policy, algorithm.rollout_buffer
     mark_phases(algorithm, env, meter)
     end_iterations(algorithm, meter)
     meter.learned = lambda: policy.state_dict(keep_vars=True)
     on_host = torch.device(config.agent["device"]).type == "cpu"
     meter.memory.learner_made(
-        rollout_bytes(rollout) if on_host else 0,  # the memory map covers only the device
+        # The memory map covers only the device.
+        sum(array.nbytes for array in vars(rollout).values() if hasattr(array, "nbytes")) if on_host else 0,
         lambda: metered.model_tensors(policy.parameters(), policy.optimizer),
     )
     meter.begin("first_step")
@@ -110,11 +109,6 @@ class RolloutObservations(Mapping[str, torch.Tensor]):
 
     def __len__(self) -> int:
         return 1
-
-
-def rollout_bytes(rollout: RolloutBuffer) -> int:
-    """Return the size of a rollout: observations, actions, rewards, values, returns, ..."""
-    return sum(array.nbytes for array in vars(rollout).values() if hasattr(array, "nbytes"))
 
 
 def mark_phases(algorithm: PPO, env: Sb3VecEnvWrapper, meter: Meter) -> None:

@@ -53,7 +53,8 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
     last: Any = None
     last_acted, acting, updates = 0, 0, 0
     """Numbers of updates: of the weights that collected `last`, of the acting weights, and in total."""
-    with ThreadPoolExecutor(1, "learner", lambda: use(learner.device)) as background:
+    set_device: Any = torch.cuda.set_device if learner.device.type == "cuda" else None
+    with ThreadPoolExecutor(1, "learner", set_device, (learner.device,)) as background:
         while True:
             update = background.submit(timed, learner, last, meter.learner_memory) if last is not None else None
             meter.learned_from = meter.rollout_observations if last is not None else {}
@@ -65,7 +66,8 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
             last, last_acted = rollout, acting
             if update is not None and updates % sync_every == 0:
                 with meter.timeline.phase("learning"):
-                    hand_over(learner, rollouts)
+                    rollouts.actor.load_state_dict(learner.actor.state_dict())
+                    rollouts.critic.load_state_dict(learner.critic.state_dict())
                 acting = updates
             # This also waits until the weights are copied: the next update overwrites their source.
             meter.end_iteration(losses, learner.learning_rate, action_std, pipeline=side)
@@ -90,18 +92,6 @@ def timed(learner: Learner, rollout: Any, memory: MemoryWatch | None) -> tuple[d
     if memory is not None:
         memory.learning_ended()
     return losses, time.perf_counter() - began
-
-
-def hand_over(learner: Learner, rollouts: Rollouts) -> None:
-    """Copy the learned weights to the acting networks."""
-    for learned, acting in ((learner.actor, rollouts.actor), (learner.critic, rollouts.critic)):
-        acting.load_state_dict(learned.state_dict())
-
-
-def use(device: torch.device) -> None:
-    """Make `device` this thread's default CUDA device."""
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
 
 
 def separate_streams(learner: torch.device, simulation: torch.device) -> None:

@@ -10,7 +10,6 @@ used:
 * `total_frames=-1`, meant as "for ever": it yields nothing (`collected_frames < total_frames`).
 """
 
-import importlib.util
 import logging
 import os
 import socket
@@ -29,7 +28,6 @@ from envknee.measure.out_of_memory import own_errors_of_ray
 from envknee.measure.rows import Collected
 from envknee.record.schema import Pipeline, RankResult, Request
 from envknee.study.errors import UserError
-from envknee.study.model import Memory
 from envknee.study.space import rollout_size
 from envknee.study.strategies import RAY_ADDRESS
 from envknee.trainers.torchrl.async2 import timed
@@ -41,27 +39,6 @@ LOOPBACK = ("127.0.0.1", "::1")
 
 ANSWER_S = 10.0
 """Timeout for a connection to a cluster's head."""
-
-
-def refuse_what_it_cannot(request: Request) -> None:
-    """Refuse options that collectors in other processes would ignore.
-
-    Raises:
-        UserError: names the option or the missing package, and what to do.
-    """
-    if importlib.util.find_spec("ray") is None:
-        raise UserError(
-            "strategy: ray needs the package ray, which is not installed here. Run `make setup TRAINERS=ray`, or use"
-            " strategy: in_turns"
-        )
-    if request.deterministic:
-        raise UserError("strategy: ray cannot be deterministic: this was never tested. Use strategy: in_turns")
-    if request.memory != Memory():
-        asked = ", ".join(request.memory.model_dump(exclude_defaults=True))
-        raise UserError(
-            f"strategy: ray cannot have memory.{asked}: its memory is spread over several processes. Leave it out, or use"
-            " strategy: in_turns"
-        )
 
 
 @contextmanager
@@ -163,21 +140,21 @@ class GatheredRollouts:
         self._gathering, self._meter = gathering, meter
         self._rollouts = iter(gathering)
         self._about: Sequence[RankResult] = gathering.map_fn("about")
+        self._made = gathering.map_fn("made")
         self.collected: list[Collected] = []
         """Each collector's report on the newest rollout."""
 
     def networks(self) -> tuple[Any, Any]:
         """Return (actor, critic) on the learner's device, as the first collector made them."""
-        actor, critic = self._gathering.map_fn("networks")[0]
+        actor, critic, *_ = self._made[0]
         return actor.to(self._meter.device), critic.to(self._meter.device)
 
     def make_storage(self, learner: Learner) -> None:
         """Allocate the storage [horizon, collectors * num_envs], and send the learner's weights to all collectors."""
-        steps = self._gathering.map_fn("empty_step")
-        whole: Any = torch.cat(steps, dim=1)
+        whole: Any = torch.cat([step for *_, step in self._made], dim=1)
         horizon = self._meter.request.horizon
         self._stored: TensorDict = whole.expand(horizon, *whole.shape[1:]).clone().to(self._meter.device)
-        self._groups = list(map(str, self._gathering.map_fn("groups")[0]))
+        *_, self._groups, _ = self._made[0]
         self._meter.memory.learner_made(self._stored.bytes(), learner.tensors)
         self.hand_over(learner)
 

@@ -11,14 +11,14 @@ import torch
 from isaaclab.utils import to_dict
 from isaaclab.utils.configclass import configclass
 from isaaclab_rl.torchrl import IsaacLabTorchRLWrapper, TorchRlPpoCfg, make_actor, make_critic
-from rsl_rl.modules import CNN, MLP
+from rsl_rl.models import MLPModel
 from tensordict.nn import AddStateIndependentNormalScale, TensorDictModule, TensorDictModuleBase
 from torch import nn
 from torchrl.envs import ExplorationType
 from torchrl.modules import IndependentNormal, ProbabilisticActor, ValueOperator
 
-from envknee.lean import fused_fits, normalized
 from envknee.study.errors import UserError
+from envknee.trainers.rsl_rl.model import LeanCNNModel
 
 SAME_OF_AGENT = ("num_steps_per_env", "max_iterations", "save_interval", "experiment_name", "clip_actions")
 SAME_OF_ALGORITHM = (
@@ -90,9 +90,7 @@ def make_networks(env: IsaacLabTorchRLWrapper, cfg: TorchRlPpoCfg) -> tuple[Tens
         actor, critic = make_actor(env, cfg), make_critic(env, cfg)
     else:
         num_actions = env.action_spec.shape[-1]
-        mean = GroupNetwork(
-            _shapes(env, cfg.actor_groups), cfg.actor_cnn, cfg.actor_hidden_dims, cfg.activation, num_actions
-        )
+        mean = GroupNetwork(env, cfg, cfg.actor_groups, cfg.actor_cnn, cfg.actor_hidden_dims, num_actions)
         spread = AddStateIndependentNormalScale(num_actions, scale_mapping="none", init_value=cfg.init_noise_std)
         actor = ProbabilisticActor(
             TensorDictModule(nn.Sequential(mean, spread), in_keys=list(cfg.actor_groups), out_keys=["loc", "scale"]),
@@ -102,75 +100,44 @@ def make_networks(env: IsaacLabTorchRLWrapper, cfg: TorchRlPpoCfg) -> tuple[Tens
             return_log_prob=True,
             default_interaction_type=ExplorationType.RANDOM,
         )
-        value = GroupNetwork(_shapes(env, cfg.critic_groups), cfg.critic_cnn, cfg.critic_hidden_dims, cfg.activation, 1)
+        value = GroupNetwork(env, cfg, cfg.critic_groups, cfg.critic_cnn, cfg.critic_hidden_dims, 1)
         critic = ValueOperator(value, in_keys=list(cfg.critic_groups))
     return actor.to(env.device), critic.to(env.device)
 
 
-def _shapes(env: IsaacLabTorchRLWrapper, groups: list[str]) -> list[torch.Size]:
-    known = list(map(str, env.observation_spec.keys()))
-    missing = [group for group in groups if group not in known]
-    if missing:
-        raise UserError(
-            f"the agent reads the observation group {missing[0]!r}, and the task has {', '.join(known)}."
-            " Set agent.actor_groups and agent.critic_groups"
-        )
-    return [env.observation_spec[group].shape[len(env.batch_size) :] for group in groups]
-
-
 class GroupNetwork(nn.Module):
-    """RSL-RL's `CNNModel`: images go through convolutions, and one MLP takes all vectors followed by the image features."""
+    """RSL-RL's network, called with its observation groups one by one. Lean frames (uint8) are normalized in it (`LeanCNNModel`)."""
 
     def __init__(
-        self, shapes: list[torch.Size], cnn: dict[str, Any] | None, hidden: list[int], activation: str, out: int
+        self, env: Any, cfg: LikeRslRlCfg, groups: list[str], cnn: dict[str, Any] | None, hidden: list[int], out: int
     ) -> None:
-        """Create the layers for observation groups of `shapes` [channels, height, width] or [numbers]; `cnn` is RSL-RL's `cnn_cfg`.
+        """Create the layers for `groups` of the environment's observations, on its device; `cnn` is RSL-RL's `cnn_cfg`.
 
         Raises:
-            UserError: when a group is neither a vector nor an image, or an image comes without `cnn`.
+            UserError: when a group is missing, or neither a vector nor an image, or an image comes without `cnn`.
         """
         super().__init__()
-        self._is_image = [len(shape) == 3 for shape in shapes]
-        self._encoders = nn.ModuleList()
-        width = 0
-        for shape in shapes:
-            if len(shape) == 1:
-                width += shape[0]
-                continue
-            if len(shape) != 3 or cnn is None:
-                raise UserError(
-                    f"an observation group of shape {tuple(shape)} has no network: vectors have one dimension, and images"
-                    " [channels, height, width] need agent.actor_cnn or agent.critic_cnn"
-                )
-            encoder: Any = CNN((shape[1], shape[2]), shape[0], **cnn)
-            self._encoders.append(encoder)
-            width += encoder.output_dim
-        self._mlp = MLP(width, out, hidden, activation)
+        self._groups, shapes = groups, env.observation_spec
+        known = list(map(str, shapes.keys()))
+        missing = [group for group in groups if group not in known]
+        if missing:
+            raise UserError(
+                f"the agent reads the observation group {missing[0]!r}, and the task has {', '.join(known)}."
+                " Set agent.actor_groups and agent.critic_groups"
+            )
+        arguments = (shapes, {"all": groups}, "all", out, hidden, cfg.activation)
+        try:
+            if any(len(shapes[group].shape) == 4 for group in groups):
+                self._model = LeanCNNModel(*arguments, cnn_cfg=cnn).to(env.device)
+                self._model.use_fused(self._model.unfit_for_fused() is None)
+            else:
+                self._model = MLPModel(*arguments)
+        except ValueError as error:
+            raise UserError(
+                f"the observation groups {', '.join(groups)} have no network ({error}): vectors have one dimension, and images"
+                " [channels, height, width] need agent.actor_cnn or agent.critic_cnn"
+            ) from error
 
     def forward(self, *groups: torch.Tensor) -> torch.Tensor:
-        """Return outputs [n, out] for observation groups [n, *shape], in the order of `shapes`."""
-        images = [group for group, is_image in zip(groups, self._is_image, strict=True) if is_image]
-        vectors = [group for group, is_image in zip(groups, self._is_image, strict=True) if not is_image]
-        encoded = [encode(encoder, image) for encoder, image in zip(self._encoders, images, strict=True)]
-        return self._mlp(torch.cat([*vectors, *encoded], dim=-1))
-
-
-def encode(encoder: Any, images: torch.Tensor) -> torch.Tensor:
-    """Return the features of images [n, channels, height, width].
-
-    uint8 frames (`observations: lean`) are normalized here: by fused kernels in bfloat16 (`envknee.lean.fused`) on GPUs that support them,
-    else in float32.
-    """
-    if images.dtype != torch.uint8:
-        return encoder(images)
-    if fused_fits.why_not(images.device) is None:
-        from envknee.lean import fused
-
-        layers, others = fused.layers_of(encoder, *images.shape[-2:])
-        if layers:
-            with torch.autocast(images.device.type, torch.bfloat16):
-                encoded = fused.convolve(*fused.planes_of(images), layers)
-                for layer in others:
-                    encoded = layer(encoded)
-            return encoded.float()
-    return encoder(normalized(images))
+        """Return outputs [n, out] for observations [n, ...] of each group."""
+        return self._model(dict(zip(self._groups, groups, strict=True)))

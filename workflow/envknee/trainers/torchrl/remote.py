@@ -31,7 +31,7 @@ from envknee.trainers.torchrl.rollouts import Rollouts
 class RemoteCollector(Collector):
     """A collector whose rollouts also hold the value after each step (see `Rollouts`).
 
-    It creates the networks, because their shapes follow from the environment's observations. The learner gets copies (`networks`).
+    It creates the networks, because their shapes follow from the environment's observations. The learner gets copies (`made`).
     """
 
     def __init__(
@@ -115,17 +115,11 @@ class RemoteCollector(Collector):
             host=socket.gethostname(),
         )
 
-    def networks(self) -> tuple[Any, Any]:
-        """Return copies of (actor, critic) on the CPU."""
-        return copy.deepcopy(self._actor).cpu(), copy.deepcopy(self._critic).cpu()
-
-    def groups(self) -> list[str]:
-        """Return the names of the observation groups."""
-        return list(self._rollouts.next_observations())
-
-    def empty_step(self) -> Any:
-        """Return a zeroed environment step [1, num_envs] with the tensors of a rollout, on the CPU."""
-        return torch.zeros_like(self._rollouts.stored[:1]).cpu()
+    def made(self) -> tuple[Any, Any, list[str], Any]:
+        """Return copies of (actor, critic), the observation groups' names, and a zeroed step [1, num_envs] of a rollout, on the CPU."""
+        actor, critic = (copy.deepcopy(network).cpu() for network in (self._actor, self._critic))
+        step: Any = torch.zeros_like(self._rollouts.stored[:1])
+        return actor, critic, list(self._rollouts.next_observations()), step.cpu()
 
     def act_with(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Load the learner's parameters and buffers, by their names in `Learner.learned`."""

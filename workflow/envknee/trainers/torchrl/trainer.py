@@ -8,6 +8,7 @@ step.
 """
 
 import copy
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,18 @@ UNSUPPORTED = {
     "ranks": "neither Isaac Lab's loop nor its losses gather gradients; strategy: async2 takes two GPUs, ray several",
 }
 """As of TorchRL 0.14.1 and isaaclab_rl/torchrl/ppo.py of Isaac Lab 3.0.0."""
+
+UNSUPPORTED_STRATEGIES = {
+    "async2": {
+        "be deterministic": "two threads share PyTorch's settings",
+        "have memory.memory_cap_gb": "it does not say which of the two GPUs to cap",
+    },
+    "ray": {
+        "be deterministic": "this was never tested",
+        "have memory.": "its memory is spread over several processes",
+    },
+}
+"""Why a strategy cannot do what begins with these words."""
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
@@ -59,23 +72,22 @@ def refuse_what_it_cannot(request: Request) -> None:
     """Refuse options that this trainer would ignore.
 
     Raises:
-        UserError: names the option, and what to do.
+        UserError: names the option or the missing package, and what to do.
     """
     configure.refuse(request, UNSUPPORTED)
-    if request.strategy == "in_turns":
-        return
-    if request.strategy == "ray":
-        collectors.refuse_what_it_cannot(request)
-        return
-    if request.deterministic:
+    if request.strategy == "ray" and importlib.util.find_spec("ray") is None:
         raise UserError(
-            "strategy: async2 cannot be deterministic: two threads share PyTorch's settings. Use strategy: in_turns"
+            "strategy: ray needs the package ray, which is not installed here. Run `make setup TRAINERS=ray`, or use"
+            " strategy: in_turns"
         )
-    if request.memory.memory_cap_gb is not None:
-        raise UserError(
-            f"strategy: async2 cannot have memory.memory_cap_gb {request.memory.memory_cap_gb:g}: it does not say which of the two"
-            " GPUs to cap. Use strategy: in_turns"
-        )
+    memory = request.memory.model_dump(exclude_defaults=True)
+    asked = [f"have memory.{name} {value}" for name, value in memory.items()]
+    for option in [*asked, "be deterministic"] if request.deterministic else asked:
+        for beginning, reason in UNSUPPORTED_STRATEGIES.get(request.strategy, {}).items():
+            if option.startswith(beginning):
+                raise UserError(
+                    f"strategy: {request.strategy} cannot {option}: {reason}. Leave it out, or use strategy: in_turns"
+                )
 
 
 def train(config: TrialConfig, meter: Meter) -> None:
