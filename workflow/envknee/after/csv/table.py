@@ -4,6 +4,7 @@ Input: CSV text, UTF-8, a header and a row per measurement; lines that start wit
 Output: a `Table`, or a `UserError` that names the line, the column, the value, what was expected and what to do.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -189,25 +190,17 @@ def _number(text: str, name: str, where: str) -> float | None:
     """Return the number in a cell, or None for an empty one that may be empty."""
     column = COLUMNS[name]
     least, largest = column.metadata[0].ge, column.metadata[1].le
-    whole, may_be_empty, said = isinstance(least, int), column.default is None, text
-    expected = f"a whole number of at least {least}" if whole else "a number above 0"
+    whole, may_be_empty = isinstance(least, int), column.default is None
+    value = float(text) if NUMBER.fullmatch(text) else math.nan
     if not text and may_be_empty:
         return None
-    if not text:
-        said, remedy = "empty", "Fill it in, or remove the row."
-    elif text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
-        remedy = "Leave the cell empty if it was not measured." if may_be_empty else "Measure it again."
-    elif not NUMBER.fullmatch(text):
-        said = repr(text)
-        remedy = "Write it in digits, with a point before decimals and without units or separators of thousands."
-    elif not least <= (value := float(text)) <= largest:
-        expected += f" and at most {largest:.0e}"
-        remedy = f"If that point ran out of memory, write {OUT_OF_MEMORY}." if name == "fps" else "Mend the cell."
-    elif whole and not value.is_integer():
-        remedy = "Round it, or mend the column."
-    else:
+    if least <= value <= largest and not (whole and value % 1):
         return value
-    raise UserError(f"{where}: column {name!r} is {said}; expected {expected}, {column.description}. {remedy}")
+    raise UserError(
+        f"{where}: column {name!r} is {repr(text) if text else 'empty'}; expected a {'whole ' * whole}number from {least:g} to"
+        f" {largest:g}, {column.description}. Write it in digits, with a point before decimals and without units or separators of"
+        f" thousands{', or leave the cell empty if it was not measured' if may_be_empty and name != 'fps' else ''}."
+    )
 
 
 def _refuse_contradictions(row: TableRow, where: str) -> None:
