@@ -35,7 +35,7 @@ def draw_batch(evidence: Evidence) -> Figure:
                 unit = point.batch_size if per_step else 1
                 canvas.cost_mark(axes, point.batch_size * dodge, point.frames_to_target, look, unit)
             _curve(axes, law, look, dashes_at(place), (left, right), per_step)
-            _noise(axes, law, look, (left, right), 0.04 + 0.05 * (place % 6))
+            _noise(axes, law, look, right, 0.04 + 0.05 * (place % 6))
     for axes in (upper, lower):
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
@@ -86,19 +86,16 @@ def _curve(axes: Axes, law: BatchLaw, look: Look, dashes: Dashes, ends: tuple[fl
     axes.plot(dense, values, color=look.colour, linewidth=1.5, linestyle=dashes, alpha=alpha, zorder=2)
 
 
-def _noise(axes: Axes, law: BatchLaw, look: Look, ends: tuple[float, float], height: float) -> None:
-    """Draw B_noise as a line, and its interval as a bar near the axis, cut off at the panel's edge."""
+def _noise(axes: Axes, law: BatchLaw, look: Look, right: float, height: float) -> None:
+    """Draw B_noise as a line, and its interval as a bar near the axis; an open interval ends at the panel's edge, `right`."""
     if law.b_noise is None or not law.used:
         return
-    if ends[0] < law.b_noise < ends[1]:
-        axes.axvline(law.b_noise, color=look.colour, linewidth=1.0, linestyle=DASHED, zorder=1)
+    axes.axvline(law.b_noise, color=look.colour, linewidth=1.0, linestyle=DASHED, zorder=1)
     if law.b_noise_lower is not None:
-        lower, upper = max(law.b_noise_lower, ends[0]), min(law.b_noise_upper or ends[1], ends[1])
-        if lower < upper:
-            axes.plot(
-                [lower, upper], [height] * 2, color=look.colour, linewidth=4.0, alpha=0.6, solid_capstyle="butt",
-                transform=axes.get_xaxis_transform(), zorder=3,
-            )  # fmt: skip
+        axes.plot(
+            [law.b_noise_lower, law.b_noise_upper or right], [height] * 2, color=look.colour, linewidth=4.0, alpha=0.6,
+            solid_capstyle="butt", transform=axes.get_xaxis_transform(), zorder=3,
+        )  # fmt: skip
 
 
 def _numbers(axes: Axes) -> None:

@@ -204,12 +204,10 @@ def note(text: str) -> Line2D:
     return Line2D([], [], linestyle="none", label=text)
 
 
-def interval_bar(
-    axes: Axes, x: float, lower: float | None, upper: float | None, colour: str, alpha: float = 0.9
-) -> None:
+def interval_bar(axes: Axes, x: float, lower: float | None, upper: float | None, colour: str) -> None:
     """Draw an interval, if there is one."""
     if lower is not None and upper is not None:
-        axes.plot([x, x], [lower, upper], color=colour, linewidth=1.3, alpha=alpha)
+        axes.plot([x, x], [lower, upper], color=colour, linewidth=1.3, alpha=0.9)
 
 
 def value_mark(
