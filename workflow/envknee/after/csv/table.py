@@ -140,7 +140,7 @@ def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[di
         if column.is_required() and name not in names:
             raise UserError(
                 f"{where}: no column {name!r} ({column.description}) among {', '.join(map(repr, header))}"
-                + _remedy_of_missing(name, header)
+                f"{nearest(name, [given for given in header if given.lower() not in COLUMNS])}. Rename the column, or add it."
             )
     if "budget_s" in names and "seconds_to_target" not in names:
         raise UserError(
@@ -153,15 +153,6 @@ def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[di
         if name and name not in COLUMNS
     )
     return {name: names.index(name) for name in COLUMNS if name in names}, not_read
-
-
-def _remedy_of_missing(name: str, header: Sequence[str]) -> str:
-    if len(header) == 1 and ";" in header[0]:
-        return ". Separate columns by commas instead of semicolons."
-    others = [given for given in header if given and given.lower() not in COLUMNS]
-    within = [given for given in others if name in given.lower() or given.lower() in name]
-    hint = f" (did you mean {within[0]!r}?)" if within else nearest(name, others)
-    return f"{hint}. Rename it, or add the column." if hint else ". Add it."
 
 
 def _row(line: int, cells: Sequence[str], header: Understood, places: Mapping[str, int], source: str) -> TableRow:
