@@ -402,6 +402,8 @@ def test_the_command_prints_an_estimate_without_columns_that_say_unknown():
         "note column 'env-steps/s' is read as fps",
     ):
         assert any(line.startswith(start) for line in lines), start
+    unsure = command(Path(__file__).parents[1] / "fixtures/published/genesis_4090l.csv")
+    assert "MB per environment (largest error" in unsure.stdout and "give --device-gb to see" in unsure.stdout
     assert "unknown" not in done.stdout and max(map(len, done.stdout.splitlines())) <= 100
 
 
