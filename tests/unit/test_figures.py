@@ -299,10 +299,13 @@ def test_command_writes_every_figure_and_the_same_bytes_again(tmp_path: Path):
     folder = write_study(tmp_path / "demo", a_study(learning=LEARNING), trials)
     files = drawn(folder)
     names = {*NAMES, "learning", "target", "pareto", "batch"}
-    assert set(files) == {f"{name}.svg" for name in names}
-    for content in files.values():
-        assert ElementTree.fromstring(content).tag.endswith("svg")  # noqa: S314 - written a line above
-        assert b"<dc:date>" not in content
+    assert set(files) == {f"{name}.svg" for name in names} | {f"png/{name}.png" for name in names}
+    for name, content in files.items():
+        if name.endswith(".png"):
+            assert content.startswith(b"\x89PNG")
+        else:
+            assert ElementTree.fromstring(content).tag.endswith("svg")  # noqa: S314 - written a line above
+            assert b"<dc:date>" not in content
     assert drawn(folder) == files
 
 

@@ -37,6 +37,7 @@ rule figures:
             report(FOLDER.figures / entry.svg, caption=f"../report/{entry.caption}", category=entry.section)
             for entry in DRAWN
         ],
+        [FOLDER.figures / entry.png for entry in DRAWN],
     log:
         FOLDER.root / "logs" / "figures.log",
     localrule: True

@@ -101,6 +101,19 @@ def in_words(subject: str, sentence: str, verdict: Verdict) -> Figure:
 
 def svg_of(figure: Figure) -> str:
     """Return a figure as SVG text, the same for the same figure."""
+    return _saved(figure, format="svg", metadata={"Date": None, "Creator": None}).decode()
+
+
+PNG_DPI = 200
+"""1,960 pixels wide, enough for a slide."""
+
+
+def png_of(figure: Figure) -> bytes:
+    """Return a figure as a PNG file, the same for the same figure."""
+    return _saved(figure, format="png", dpi=PNG_DPI, metadata={"Software": None})
+
+
+def _saved(figure: Figure, **options: Any) -> bytes:
     # Every text is shown literally: names come from files, and `$` would start a formula.
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
@@ -108,8 +121,8 @@ def svg_of(figure: Figure) -> str:
         text.set_text("\n".join(map(printable, text.get_text().split("\n"))))
     stream = io.BytesIO()
     with mpl.rc_context(STYLE):
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    return stream.getvalue().decode()
+        figure.savefig(stream, **options)
+    return stream.getvalue()
 
 
 def sizes_axis(axes: Axes, sizes: Iterable[int], label: str) -> None:

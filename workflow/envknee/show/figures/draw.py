@@ -1,4 +1,4 @@
-"""Draw the figures of a study as SVG.
+"""Draw the figures of a study, as SVG and, in png/, as PNG.
 
 Input: results/<study>/ with its verdict. Output: the files of `registry` in results/<study>/figures. The same input gives the same
 bytes.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
-from envknee.show.figures.canvas import svg_of
+from envknee.show.figures.canvas import png_of, svg_of
 from envknee.study.files import write_atomically
 from envknee.study.paths import StudyFolder
 from envknee.verdict.read import load_study
@@ -24,9 +24,11 @@ def draw_all(folder: StudyFolder) -> None:
         UserError: when the verdict is missing or older than a trial, or a file was changed after its measurement.
     """
     study, evidence = load_study(folder), read_evidence(folder)
-    folder.figures.mkdir(parents=True, exist_ok=True)
     for entry in registry.figures_of(study):
-        write_atomically(folder.figures / entry.svg, svg_of(entry.draw(evidence)))
+        figure = entry.draw(evidence)
+        (folder.figures / entry.png).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder.figures / entry.svg, svg_of(figure))
+        write_atomically(folder.figures / entry.png, png_of(figure))
 
 
 def main() -> None:

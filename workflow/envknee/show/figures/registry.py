@@ -37,6 +37,11 @@ class Entry(NamedTuple):
         return f"{self.name}.svg"
 
     @property
+    def png(self) -> str:
+        """Name of its PNG file, for slides."""
+        return f"png/{self.name}.png"
+
+    @property
     def caption(self) -> str:
         """Name of its caption in workflow/report, whose first paragraph is the heading."""
         return f"{self.name}.rst"
