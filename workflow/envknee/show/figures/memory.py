@@ -1,5 +1,6 @@
 """Measured memory peaks against num_envs, with the model through them."""
 
+import math
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
@@ -46,6 +47,7 @@ def draw_memory(evidence: Evidence) -> Figure:
         _memory_model(axes, limit_of.get(series.arm), series, look, measured)
     top = _device_limits(axes, limits, max(peak_gb for _, peak_gb in peaks))
     axes.set_ylim(0, top)
+    _card_lines(axes, limits, top)
     for record in failed:
         marker, colour = STATUS_MARKERS[record.outcome.status], looks[series_of(record)].colour
         width = 1.5 if marker == "_" else 0
@@ -76,6 +78,24 @@ def _memory_model(
         for size in canvas.densely(sizes)
     ]
     axes.plot(canvas.densely(sizes), model, color=look.colour, linewidth=1.4)
+
+
+def _card_lines(axes: Axes, limits: Sequence[MemoryLimit], top: float) -> None:
+    """Draw the memory of other cards, as far as lines and names do not touch each other or the device's."""
+    devices = [device_gb for limit in limits if (device_gb := limit.device_memory_gb)]
+    drawn: list[float] = []
+    cards = {card.memory_gb: card.card for limit in limits for card in limit.cards}
+    for memory_gb, card in sorted(cards.items(), reverse=True):
+        # The device's own name is below its lines.
+        near_device = any(-0.04 < (device_gb - memory_gb) / top < 0.13 for device_gb in devices)
+        if near_device or memory_gb > top or any(other - memory_gb < 0.055 * top for other in [*drawn, math.inf]):
+            continue
+        drawn.append(memory_gb)
+        axes.axhline(memory_gb, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+        axes.annotate(
+            card, (0.01, memory_gb), xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
+            fontsize=8, color=GREY,
+        )  # fmt: skip
 
 
 def _device_limits(axes: Axes, limits: Sequence[MemoryLimit], highest: float) -> float:
