@@ -68,7 +68,7 @@ sweep: setup ## run the study CONFIG, or go on with it, and say what was found
 replay: setup ## run the recorded requests of STUDY (a results folder, or FROM=FILE) again as study NAME, and compare; IMAGE=another image
 	@if [ -n "$$FROM" ]; then STUDY=$$(python -m envknee archive --unpack "$$FROM") || exit; STUDY=$$(dirname "$$STUDY"); fi && \
 	folder=$(study_folder) && \
-	CONFIG=$$(python -m envknee replay "$$folder" --name "$$NAME" --image "$$IMAGE" $${PROFILE:+--cluster}) && \
+	CONFIG=$$(python -m envknee replay "$$folder" --name "$$NAME" --image "$$IMAGE") && \
 	$(measure) && { python -m envknee compare "$$folder" "results/$$study" || [ $$? -eq 4 ]; } # 4: too few repeats, or another machine
 
 ui: setup ## open the runs of CONFIG in MLflow's web page

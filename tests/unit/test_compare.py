@@ -125,7 +125,7 @@ def test_too_few_pairs_are_inconclusive_and_the_power_is_told(tmp_path: Path, ca
     gate = found_in(fps_trials(noisy(1.0, 1, 0.06)), fps_trials(noisy(1.0, 2, 0.06))).gate
     (fps,) = [bounded for bounded in gate.bounds if bounded.measure == "FPS, total"]
     assert gate.answer == "inconclusive" and not fps.passes
-    assert 0.2 < known(fps.power) < 0.7 and known(fps.pairs_for_power) > 9
+    assert known(fps.pairs_for_power) > 9 and "pairs would pass in 80% of comparisons" in gate.reasons[0]
 
 
 def test_a_true_loss_beyond_the_margin_hardly_ever_passes_and_no_loss_hardly_ever_fails():
@@ -153,9 +153,8 @@ def with_phases(*repeats_s: Any) -> list[Trial]:
 def test_the_phase_that_changed_is_named():
     a, b = (with_phases(*[{"physics": 1.0, "observation": s, "learning": 2.0}] * 3) for s in (1.0, 2.0))
     comparison = found_in(a, b)
-    assert comparison.phases[0].phase == "observation"
-    assert comparison.phases[0].share == pytest.approx(0.25)
-    assert {phase.phase: phase.share for phase in comparison.phases}["learning"] == pytest.approx(0.0)
+    assert next(iter(comparison.phases)) == "observation"
+    assert (comparison.phases["observation"], comparison.phases["learning"]) == pytest.approx((0.25, 0.0))
 
 
 def test_phases_are_those_of_the_pairs():
@@ -163,7 +162,7 @@ def test_phases_are_those_of_the_pairs():
     a, b = (with_phases(*({"learning": seconds} for seconds in side)) for side in ((2.0, 2.0, 3.0, 3.0), (2.0, 2.0)))
     comparison = found_in(a, b)
     assert (overall(comparison, "FPS, total").ratio, overall(comparison, "FPS, total").pairs) == (1.0, 2)
-    assert [phase.share for phase in comparison.phases] == [0.0] * len(PHASES)
+    assert list(comparison.phases.values()) == [0.0] * len(PHASES)
 
 
 def test_learning_compares_points_at_which_every_seed_arrived_and_counts_the_others():

@@ -43,7 +43,7 @@ def test_points_on_the_front_are_filled_and_the_others_hollow():
     assert [fill == "white" for fill in fills] == [False, False, True]
     (front,) = [line for line in axes.lines if line.get_linewidth() == 1.2]
     corners = list(zip(front.get_xdata(), front.get_ydata(), strict=True))  # pyright: ignore
-    assert corners == [(2.0, 30.5), (4.0, 30.5), (4.0, 20.5), (axes.get_xlim()[1], 20.5)]
+    assert front.get_drawstyle() == "steps-post" and corners == [(2.0, 30.5), (4.0, 20.5), (axes.get_xlim()[1], 20.5)]
     assert labels_of(figure) == ["1: 32/8/128", "2: 64/8/128"]
     assert "2: 64/8/128\n20.5 s, 4.00 GB" in texts(figure)
     words = texts(figure).replace("\n", " ")

@@ -68,8 +68,7 @@ def test_a_published_study_which_an_older_version_measured(tmp_path: Path, capsy
     assert len(first.learning.reward.series_per_iter or []) == 5  # no episode ended in the first iteration
     assert first.versions.rsl_rl is not None and first.versions.mjwarp is not None and first.versions.sb3 is None
     assert first.extra is not None
-    assert first.extra["memory_peak_bytes"] == 38_546_505_728
-    assert first.extra["batch_size"] == 4096 * 32 // 16  # the library's own
+    assert (first.extra["num_mini_batches"], "batch_size" in first.extra) == (16, False)  # the library's own
     assert first.extra["not_measured"] == (
         "hardware.gpu_devices.compute_cap, hardware.ram_gb, runtime.startup_time_s.env_creation,"
         " resources.gpu_util_pct, resources.cpu_util_pct"
@@ -113,11 +112,6 @@ def test_a_gpus_load_and_memory_stand_for_device_0(tmp_path: Path):
         "0": schema.GpuResources(bundle.resources.gpu_util_pct, bundle.resources.gpu_mem_gb)
     }
     assert not {"distributed", "num_envs_per_rank", "measurement_scope"} & extra.keys()
-
-
-def test_a_librarys_own_batch_is_that_of_all_ranks(tmp_path: Path):
-    assert of(a_trial(64, batch_size=None), tmp_path)[1]["batch_size"] == 64 * 8 // 16
-    assert of(a_trial(64, batch_size=None, gpus=2, device=GPU), tmp_path)[1]["batch_size"] == 2 * 64 * 8 // 16
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,6 @@ def test_a_real_trial_as_isaac_labs_own_benchmark_writes_it(tmp_path):
     assert startup_s is not None and bundle.extra is not None
     assert (startup.env_creation, startup.python_imports) == (startup_s.environment, startup_s.imports)
     assert startup.task_config == startup_s.configuration
-    assert bundle.extra["startup_first_step_s"] == startup_s.first_step
-    assert bundle.extra["warmup_iterations"] == 1
-    assert {f"phase_{phase}_s_median" for phase in record.phases_s or {}} <= set(bundle.extra)
     assert bundle.extra["not_measured"] == "resources.gpu_util_pct, resources.gpu_mem_gb"
 
     recorders = types.SimpleNamespace(_manual_recorders={"VersionInfo": VersionInfoRecorder()})

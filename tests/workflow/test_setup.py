@@ -584,7 +584,6 @@ def test_replay_measures_the_study_that_it_makes_and_compares(project: Project, 
     assert any(call.startswith("<snakemake>") for call in calls)
     project.does("make", "replay", "FROM=$(touch made).zip", "PROFILE=slurm")
     assert "<python><-m><envknee><archive><--unpack><$(touch made).zip>" in make_calls.read_text()
-    assert "<--cluster>" in make_calls.read_text()
     assert not (project.root / "made").exists()
 
 

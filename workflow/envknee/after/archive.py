@@ -86,13 +86,11 @@ def _files_of(folder: StudyFolder, records: Sequence[Record]) -> dict[str, bytes
 
 
 def _crate(name: str, records: Sequence[Record], content: dict[str, bytes]) -> dict[str, Any]:
-    """Return the archive's metadata in RO-Crate's terms: the study, the software that measured it, and every file."""
-    started = min(record.outcome.started_unix_s for record in records)
-    ended = max(record.outcome.started_unix_s + record.outcome.total_s for record in records)
+    """Return the archive's metadata in RO-Crate's terms: the study, and every file. Versions are in each trial's outcome.json."""
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
-    packages = {package: version for item in environments for package, version in item.packages.items()}
     commits = sorted({item.git_commit for item in environments if item.git_commit})
     images = sorted({item.image.content_sha256 for item in environments if item.image})
+    ended = max(record.outcome.started_unix_s + record.outcome.total_s for record in records)
     files = [
         {
             "@id": path,
@@ -103,34 +101,16 @@ def _crate(name: str, records: Sequence[Record], content: dict[str, bytes]) -> d
         }
         for path, data in sorted(content.items())
     ]
-    software = [
-        {"@id": f"#{package}", "@type": "SoftwareApplication", "name": package, "softwareVersion": version}
-        for package, version in sorted(packages.items())
-    ]
-    action = {
-        "@id": "#measurement",
-        "@type": "CreateAction",
-        "name": f"{len(records)} trials",
-        "startTime": _iso(started),
-        "endTime": _iso(ended),
-        "instrument": [{"@id": item["@id"]} for item in software],
-        "object": {"@id": "study.json"},
-        "result": {"@id": "./"},
-        "description": "; ".join(
-            [f"hardware: {', '.join(hardware(records))}", f"commit: {', '.join(commits) or 'unknown'}"]
-            + ([f"image content: {', '.join(images)}"] if images else [])
-        ),
-    }
     root = {
         "@id": "./",
         "@type": "Dataset",
         "name": name,
         "description": "Trials of reinforcement learning in parallel simulation, and where more environments, longer rollouts and"
-        " larger batches stop paying: measured by envknee.",
-        "datePublished": _iso(ended),
+        f" larger batches stop paying: measured by envknee. {len(records)} trials; hardware: {', '.join(hardware(records))}; commit:"
+        f" {', '.join(commits) or 'unknown'}" + (f"; image content: {', '.join(images)}" if images else ""),
+        "datePublished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(ended)),
         "license": "Not stated: ask who measured it.",
         "hasPart": [{"@id": item["@id"]} for item in files],
-        "mentions": {"@id": "#measurement"},
     }
     descriptor = {
         "@id": METADATA,
@@ -139,11 +119,7 @@ def _crate(name: str, records: Sequence[Record], content: dict[str, bytes]) -> d
         "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
     }
     context = ["https://w3id.org/ro/crate/1.1/context", {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}]
-    return {"@context": context, "@graph": [descriptor, root, action, *software, *files]}
-
-
-def _iso(unix_s: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(unix_s))
+    return {"@context": context, "@graph": [descriptor, root, *files]}
 
 
 def main() -> None:

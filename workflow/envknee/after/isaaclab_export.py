@@ -6,7 +6,7 @@ take seconds to load, so this is a command and no part of a trial.
     envknee bundle results/<study>
 
 Upstream: isaaclab.benchmark of Isaac Lab 3.0.0. As there, all iterations count, the cold first one too, and a GB is 2**30 bytes.
-envknee's own medians, without warm-up, are in `extra`. Two entries of `extra` name the differences:
+envknee's own medians, without warm-up, are in record.json beside it. `extra` has the trial's point and end, and names the differences:
 
 measurement_scope  with several ranks, upstream reports rank 0; here a row has the slowest rank's seconds and the largest memory
 not_measured       fields that the schema requires and the trial does not have: a 0 there is no measurement
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from envknee.record.read import load_records, read_rows
-from envknee.record.schema import Device, Environment, Record, Request, Row
+from envknee.record.schema import Device, Environment, Record, Row
 from envknee.record.status import CRASHED
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder, TrialFolder
@@ -62,11 +62,17 @@ def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None
     times_s = [
         collect_s + learn_s for collect_s, learn_s in zip(_told(rows, "collect_s"), _told(rows, "learn_s"), strict=True)
     ]
-    config = _config(request)
+    config = _config(request.task_id, str(request.overrides.get("presets") or "") or None)
     start = datetime.fromtimestamp(outcome.started_unix_s, UTC)
     end = start + timedelta(seconds=outcome.total_s)
     stamp = f"{end:%Y%m%dT%H%M%S}-{request.study}-{request.number:04d}"  # trials side by side end in the same second
-    extra = _extra(record, rows, steps) | {"not_measured": ", ".join(_not_measured(record, series)) or None}
+    extra: dict[str, float | int | str | bool | None] = {
+        **request.model_dump(include={"study", "arm", "kind", "repeat", "horizon", "batch_size", "target_reward"}),
+        **outcome.model_dump(include={"status", "reason"}),
+        **{name: getattr(record, name) for name in ("num_mini_batches", "seconds_to_target", "frames_to_target")},
+        "trial": request.number,
+        "not_measured": ", ".join(_not_measured(record, series)) or None,
+    }
     if ranks.enabled:
         extra |= ranks.bundle_metadata(workload_scope="global", num_envs_per_rank=request.num_envs)
         extra |= {"measurement_scope": "slowest_rank", "gpu_measurement_scope": "fullest_gpu"}
@@ -149,21 +155,16 @@ def run_status(record: Record) -> Literal["completed", "interrupted", "crashed"]
     return "interrupted" if record.outcome.status == "timeout" and not budget_was_spent else "completed"
 
 
-def _config(request: Request) -> "schema.RunConfig":
-    """Return physics, renderer and presets of the registered task."""
-    presets = str(request.overrides.get("presets") or "")
-    names = [name.strip() for name in presets.split(",") if name.strip()]  # as in isaaclab_tasks/utils/hydra.py
-    return dataclasses.replace(_backends(request.task_id, presets or None), presets=names)
-
-
 @functools.cache
-def _backends(task_id: str, presets: str | None) -> "schema.RunConfig":
+def _config(task_id: str, presets: str | None) -> "schema.RunConfig":
+    """Return physics, renderer and presets of the registered task."""
     from isaaclab.benchmark import capture
 
     from envknee import tasks
 
     env_cfg, _ = tasks.resolve(task_id, None, presets)
-    return capture.run_config_from_env_cfg(env_cfg)
+    names = [name.strip() for name in (presets or "").split(",") if name.strip()]  # as in isaaclab_tasks/utils/hydra.py
+    return dataclasses.replace(capture.run_config_from_env_cfg(env_cfg), presets=names)
 
 
 def _versions(environment: Environment) -> "schema.Versions":
@@ -249,36 +250,6 @@ def _resources(series: Series, rows: Sequence[Row], devices: Sequence[Device]) -
         ram_gb=mean_std_peak(series["resources.ram_gb"]),
         devices=used,
     )
-
-
-def _extra(record: Record, rows: Sequence[Row], steps: int) -> dict[str, float | int | str | bool | None]:
-    """Return envknee's own figures that the schema has no field for; `steps` are the transitions of an iteration.
-
-    Names of seconds end in `_s`. Medians are over the timed iterations, without warm-up.
-    """
-    request, outcome, mini_batches = record.request, record.outcome, record.num_mini_batches
-    by_library = steps // mini_batches if mini_batches else None
-    spreads = {name: getattr(record, name) for name in ("fps_env_step", "fps_env_step_inference", "fps_total")}
-    spreads |= {f"phase_{phase}_s": spread for phase, spread in (record.phases_s or {}).items()}
-    has_field = {"imports", "configuration", "environment"}
-    stages_s = outcome.startup_s.model_dump(exclude=has_field) if outcome.startup_s else {}
-    return {
-        **request.model_dump(include={"study", "arm", "kind", "repeat", "horizon", "target_reward"}),
-        **outcome.model_dump(include={"status", "reason", "micro_batches"}),
-        "trial": request.number,
-        "world_size": record.world_size,
-        "batch_size": by_library if request.batch_size is None else request.batch_size,
-        "num_mini_batches": mini_batches,
-        "memory_cap_gb": request.memory.memory_cap_gb,
-        "warmup_iterations": sum(row.warmup for row in rows),
-        "episodes": sum(row.episodes or 0 for row in rows),
-        # In bytes, because a GB of the record is not a GB of this file.
-        "memory_peak_bytes": None if record.memory_peak_gb is None else round(record.memory_peak_gb * 1e9),
-        "seconds_to_target": record.seconds_to_target,
-        "frames_to_target": record.frames_to_target,
-        **{f"{name}_median": spread.median for name, spread in spreads.items() if spread is not None},
-        **{f"startup_{stage}_s": seconds for stage, seconds in stages_s.items()},
-    }
 
 
 def _not_measured(record: Record, series: Series) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from envknee.ask.observations import AXES, Observation, observe
+from envknee.ask.observations import AXES, observe
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.study.model import Study
@@ -75,52 +75,39 @@ def export(folder: StudyFolder) -> tuple[Path, dict[str, int]]:
 def _trials(study: Study, kind: Kind, records: Sequence[Record]) -> list[Any]:
     """Return Optuna's trials of one (arm, kind), in the order of their requests."""
     from optuna.distributions import IntDistribution
+    from optuna.trial import create_trial
 
     requests = [record.request for record in records]
     observations = observe(study.sections[kind], requests, {record.request.number: record for record in records})
     spans = {name: {getattr(request, name) for request in requests} - {None} for name in AXES}
+    # Values on a logarithmic axis, where samplers see ranks. A value that never changes is an attribute.
     distributions = {
-        # Values on a logarithmic axis, where samplers see ranks. A value that never changes is an attribute.
-        name: IntDistribution(min(span), max(span), log=True)
-        for name, span in spans.items()
-        if len(span) > 1
+        name: IntDistribution(min(span), max(span), log=True) for name, span in spans.items() if len(span) > 1
     }
-    return [_trial(record, seen, distributions) for record, seen in zip(records, observations, strict=True)]
-
-
-def _trial(record: Record, seen: Observation, distributions: Mapping[str, Any]) -> Any:
-    from optuna.trial import TrialState, create_trial
-
-    assert seen.value is not None, "it has a record"
-    trial = create_trial(
-        state=TrialState.COMPLETE,
-        value=seen.value,
-        params={name: getattr(record.request, name) for name in distributions},
-        distributions=dict(distributions),
-        user_attrs=_attributes(record),
-        # Optuna 4 and 5 and optuna-dashboard 0.21 all read it here.
-        system_attrs={"constraints": [seen.memory_excess]},
-    )
-    started_unix_s = record.outcome.started_unix_s
-    trial.datetime_start = datetime.datetime.fromtimestamp(started_unix_s)
-    trial.datetime_complete = datetime.datetime.fromtimestamp(started_unix_s + record.outcome.total_s)
-    return trial
-
-
-def _attributes(record: Record) -> dict[str, Any]:
-    request, outcome = record.request, record.outcome
-    measured = {name: getattr(record, name) for name in MEASURED}
-    values: dict[str, Any] = {
-        "trial": f"{request.number:04d}",
-        "repeat": request.repeat,
-        "seed": request.seed,
-        **{name: getattr(request, name) for name in AXES},
-        "status": outcome.status,
-        "reason": outcome.reason,
-        "device": outcome.environment.device.name if outcome.environment else None,
-        **{name: getattr(value, "median", value) for name, value in measured.items()},
-    }
-    return {name: value for name, value in values.items() if value is not None}
+    trials = []
+    for record, seen in zip(records, observations, strict=True):
+        request, outcome = record.request, record.outcome
+        measured = {name: getattr(record, name) for name in MEASURED}
+        attributes: dict[str, Any] = {
+            "trial": f"{request.number:04d}",
+            **{name: getattr(request, name) for name in ("repeat", "seed", *AXES)},
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "device": outcome.environment.device.name if outcome.environment else None,
+            **{name: getattr(value, "median", value) for name, value in measured.items()},
+        }
+        trial = create_trial(
+            value=seen.value,
+            params={name: getattr(request, name) for name in distributions},
+            distributions=dict(distributions),
+            user_attrs={name: value for name, value in attributes.items() if value is not None},
+            # Optuna 4 and 5 and optuna-dashboard 0.21 all read it here.
+            system_attrs={"constraints": [seen.memory_excess]},
+        )
+        trial.datetime_start = datetime.datetime.fromtimestamp(outcome.started_unix_s)
+        trial.datetime_complete = datetime.datetime.fromtimestamp(outcome.started_unix_s + outcome.total_s)
+        trials.append(trial)
+    return trials
 
 
 def main() -> None:

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 
 from envknee.ask import ask, replayed
-from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Request
 from envknee.study import claim, space
@@ -72,20 +71,6 @@ def _recorded(study: Study, measured: dict[int, Request]) -> list[Request]:
     return requests
 
 
-def check_gpus(study: Study) -> None:
-    """Make sure that this machine has enough GPUs for a study's trials.
-
-    Raises:
-        UserError: names the first arm that needs more.
-    """
-    visible = len(gpus.visible_uuids())
-    for name, arm in study.arms.items():
-        if arm.gpus != "auto" and arm.gpus > visible:
-            raise UserError(
-                f"arms.{name}: {gpus.too_few(arm.gpus, visible)}. Its trials were recorded with these; nothing was run"
-            )
-
-
 def verify(folder: StudyFolder) -> tuple[int, list[str]]:
     """Recompute every decision of a study; return the number of requests, and a text for each difference.
 
@@ -123,15 +108,12 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="the folder of a study, such as results-published/cartpole-one-gpu")
     parser.add_argument("--name", help="of the new study (default: <study>-replay)")
     parser.add_argument("--image", help="run it in another image than the one that was recorded")
-    parser.add_argument("--cluster", action="store_true", help="trials run as jobs: this machine needs no GPU")
     parser.add_argument("--verify", action="store_true", help="recompute the decisions, and measure nothing")
     given = parser.parse_args()
     original = StudyFolder(given.folder)
     if given.verify:
         return _print_verified(original)
     first = load_study(original)
-    if not given.cluster:
-        check_gpus(first)
     study, folder = prepare(original, given.name or None, given.image or None)
     trials, planned = len(space.plan(study)), len(space.plan(first))
     print(f"envknee: {trials} of {planned} trials of {original.root} run again as {folder.root}", file=sys.stderr)

@@ -112,11 +112,11 @@ def links_of(folder: StudyFolder, published: Published | None) -> Callable[[Reco
     def links(record: Record) -> list[Link]:
         trial = folder.trial(record.request.number).root
         where = trial.relative_to(folder.root).as_posix()
-        files = [Link(word, f"{where}/{name}") for word, name in FILES.items() if (trial / name).exists()]
+        files = [(word, f"{where}/{name}") for word, name in FILES.items() if (trial / name).exists()]
         key = f"trials/{record.request.number:04d}"
         if published is None or key not in published.content_sha256:
             return files
-        return [*files, Link("MLflow", run_address(published, key))]
+        return [*files, ("MLflow", run_address(published, key))]
 
     return links
 

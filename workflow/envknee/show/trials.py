@@ -14,11 +14,8 @@ COLUMNS = (
 """Column heads, and the CSS classes of their cells."""
 
 
-class Link(NamedTuple):
-    """A link: its text, and its address."""
-
-    word: str
-    address: str
+Link = tuple[str, str]
+"""A link: its text, and its address."""
 
 
 class TrialRow(NamedTuple):

@@ -6,13 +6,10 @@ from typing import NamedTuple
 from envknee.verdict.schema.learning import BestPoint, Cost, LearningLimit
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.memory import CardPrediction
-from envknee.verdict.schema.remedies import Remedies, Remedy
 from envknee.verdict.schema.rules import Rules
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
-from envknee.verdict.words.numbers import ends
-from envknee.verdict.words.remedies import trials_show
 
 STATUS_WORDS = {
     "ok": "measured",
@@ -135,25 +132,6 @@ def fitting(card: CardPrediction) -> str:
     return with_interval(card.largest_num_envs or 0, card.largest_num_envs_lower, card.largest_num_envs_upper)
 
 
-def remedies_table(remedies: Remedies) -> Table:
-    """Return each arm's changes against the baseline, the best first."""
-    columns = ("remedy", "differs in", "environments that fit", "ratio", "FPS at equal num_envs", "GB there")
-    rows = [
-        (
-            remedy.arm,
-            ", ".join(remedy.differs_in) or "nothing",
-            f"{remedy.largest_num_envs:,} instead of {remedies.largest_num_envs:,}" if remedy.fits else "not known",
-            _ratio(remedy),
-            _fps_change(remedy),
-            f"{remedy.peak_gb:.2f} instead of {remedy.baseline_peak_gb:.2f}"
-            if remedy.peak_gb and remedy.baseline_peak_gb
-            else "not known",
-        )
-        for remedy in remedies.remedies
-    ]
-    return Table(f"Remedies, compared with {remedies.baseline}", columns, rows)
-
-
 def rules_table(rules: Rules) -> Table:
     """Return the values of each rule at each size, and the cost of the target there."""
     columns = (
@@ -180,20 +158,3 @@ def _cost(cost: Cost | None, decimals: int) -> str:
     if cost.lower_bound:
         return f"over {cost.value:,.{decimals}f}"
     return with_interval(cost.value, cost.interval_lower, cost.interval_upper, decimals)
-
-
-def _ratio(remedy: Remedy) -> str:
-    ratio = "not known"
-    if remedy.fits is not None:
-        interval = ends(remedy.fits.lower, remedy.fits.upper, lambda value: f"{1 + value:.2f}")
-        beyond = ", far beyond what was measured" if remedy.extrapolated else ""
-        ratio = f"{1 + remedy.fits.value:.2f} ({interval}){beyond}"
-    return ratio if remedy.shown_at is None else f"{ratio}; {trials_show(remedy)}"
-
-
-def _fps_change(remedy: Remedy) -> str:
-    if remedy.fps is None:
-        return "no num_envs was timed with both"
-    lower, upper = remedy.fps.lower, remedy.fps.upper
-    interval = f" ({lower:+.0%} to {upper:+.0%})" if lower is not None and upper is not None else ""
-    return f"{remedy.fps.value:+.0%}{interval} at {remedy.at_num_envs:,}"

@@ -28,10 +28,8 @@ class Bound(Frozen):
     loss_upper: float | None
     """One-sided bound; None for a single pair, whose noise is unknown."""
     passes: bool
-    power: float | None
-    """Chance to pass if there is no difference, with this noise and number of pairs."""
     pairs_for_power: int | None
-    """Pairs with which 80% would pass if there is no difference; None: over 500, or unknown."""
+    """Pairs with which 80% of comparisons would pass if there is no difference; None: over 500, or unknown."""
 
 
 class Gate(Frozen):
@@ -60,7 +58,7 @@ def bound(measure: str, log: Estimate, pairs: int, confidence: float, margin: fl
     share = (lambda loss: -math.expm1(-loss)) if more_is_better else math.expm1
     loss = sign * log.mean
     if log.error is None:
-        return Bound(measure=measure, loss=share(loss), loss_upper=None, passes=False, power=None, pairs_for_power=None)
+        return Bound(measure=measure, loss=share(loss), loss_upper=None, passes=False, pairs_for_power=None)
     error, degrees = log.error, log.degrees
     upper = loss - float(stdtrit(degrees, 1.0 - confidence)) * error
     powers = ((n, _power(error * math.sqrt(pairs / n), n - 1.0, confidence, limit)) for n in range(2, MOST_PAIRS + 1))
@@ -69,7 +67,6 @@ def bound(measure: str, log: Estimate, pairs: int, confidence: float, margin: fl
         loss=share(loss),
         loss_upper=share(min(upper, 700.0)),
         passes=upper < limit,
-        power=_power(error, degrees, confidence, limit),
         pairs_for_power=next((n for n, power in powers if power >= ENOUGH), None),
     )
 
@@ -94,6 +91,8 @@ def _power(error: float, degrees: float, confidence: float, limit: float) -> flo
 def _why(bound: Bound, margin: float) -> str:
     if bound.loss_upper is None:
         return f"{bound.measure}: one pair tells no noise"
-    power = f"; without any difference {bound.power:.0%} of such comparisons would pass"
-    more = "" if bound.pairs_for_power is None else f", with {bound.pairs_for_power} pairs {ENOUGH:.0%}"
-    return f"{bound.measure} may be up to {bound.loss_upper:.1%} worse, and {margin:.0%} is accepted{power}{more}"
+    enough = f"over {MOST_PAIRS}" if bound.pairs_for_power is None else bound.pairs_for_power
+    return (
+        f"{bound.measure} may be up to {bound.loss_upper:.1%} worse, and {margin:.0%} is accepted; without any difference"
+        f" {enough} pairs would pass in {ENOUGH:.0%} of comparisons"
+    )

@@ -61,7 +61,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         if ratio.change != "none shown" and abs(ratio.ratio - 1.0) >= WORTH_SAYING:
             say(f"{ratio.change:>6}  {ratio.measure} at {ratio.place}: {ratio.ratio:.3f} ({interval(ratio)})")
     if comparison.phases:
-        largest = ", ".join(f"{phase.phase} {phase.share:+.1%}" for phase in comparison.phases[:4])
+        largest = ", ".join(f"{phase} {share:+.1%}" for phase, share in list(comparison.phases.items())[:4])
         say(f"time of an iteration, by phase, in parts of A's: {largest}")
     for line in comparison.thresholds:
         say(line)

@@ -30,7 +30,6 @@ from envknee.verdict.hardware import hardware
 from envknee.verdict.memory_sample import counted_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.study import ArmVerdict
-from envknee.verdict.words.numbers import percent
 
 SETTINGS = ("trainer", "world_size", "observations", "frontend", "strategy", "sync_every", "deterministic", "phases")
 """Fields of a request that are listed if the sides differ in them."""
@@ -81,13 +80,6 @@ class Ratio(Frozen):
     change: Literal["better", "worse", "none shown"]
 
 
-class PhaseShift(Frozen):
-    """Change of one phase's time, as a share of A's whole iteration, averaged over points."""
-
-    phase: str
-    share: float
-
-
 class Comparison(Frozen):
     """The comparison of one arm of B with one of A."""
 
@@ -99,7 +91,8 @@ class Comparison(Frozen):
     """Other differences of the sides: settings, hardware, versions, commits."""
     overall: list[Ratio]
     by_place: list[Ratio]
-    phases: list[PhaseShift]
+    phases: dict[str, float]
+    """Change of each phase's time, as a share of A's whole iteration, averaged over points; the largest first."""
     thresholds: list[str]
     left_out: list[str]
     """Trials that only one side has."""
@@ -139,7 +132,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
     overall = _corrected(overall, confidence)
     ended = outcomes(whole)
     losses = [
-        f"beyond {margin:.0%}: {ratio.measure}: {percent_change(ratio.ratio)} ({interval(ratio)})"
+        f"beyond {margin:.0%}: {ratio.measure}: {ratio.ratio - 1.0:+.1%} ({interval(ratio)})"
         for ratio in overall
         if same_machine and ratio.change == "worse" and abs(ratio.ratio - 1.0) > margin
     ]
@@ -242,7 +235,7 @@ def _corrected(ratios: Sequence[Ratio], confidence: float) -> list[Ratio]:
     return corrected
 
 
-def _phases(pairing: Pairing) -> list[PhaseShift]:
+def _phases(pairing: Pairing) -> dict[str, float]:
     """Return the shift of each phase, the largest first; none if a side has no phases.
 
     It uses the same pairs as the ratios. A trial without a counterpart, maybe on another machine, would look like a phase's shift.
@@ -260,10 +253,8 @@ def _phases(pairing: Pairing) -> list[PhaseShift]:
                 for side in zip(*timed, strict=True)
             )
             of_places.append({phase: (of_b[phase] - of_a[phase]) / sum(of_a.values()) for phase in PHASES})
-    if not of_places:
-        return []
-    shifts = [PhaseShift(phase=phase, share=statistics.fmean(own[phase] for own in of_places)) for phase in PHASES]
-    return sorted(shifts, key=lambda shift: -abs(shift.share))
+    shifts = {phase: statistics.fmean(own[phase] for own in of_places) for phase in PHASES if of_places}
+    return dict(sorted(shifts.items(), key=lambda shift: -abs(shift[1])))
 
 
 def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
@@ -318,11 +309,6 @@ def _threshold(verdict: ArmVerdict) -> str:
 def shortened(listed: Sequence[str]) -> str:
     """Return the first two texts of a list, followed by `; and 7 more` if there are others."""
     return "; ".join(listed[:2]) + (f"; and {len(listed) - 2} more" if len(listed) > 2 else "")
-
-
-def percent_change(ratio: float) -> str:
-    """Return a ratio as a change, such as `+4.1%`."""
-    return f"{'+' if ratio >= 1.0 else '-'}{percent(abs(ratio - 1.0))}"
 
 
 def interval(ratio: Ratio) -> str:

@@ -78,7 +78,8 @@ def rows_of(text: str, source: str) -> list[tuple[int, list[str]]]:
     elif "\t" in first:
         rows = enumerate((map(_plain, line.split("\t")) for line in lines), 1)
     else:
-        rows = _of_csv(lines, source)
+        # Spreadsheets of many countries separate by semicolons.
+        rows = _of_csv(lines, ";" if ";" in first and "," not in first else ",", source)
     stripped = ((line, [cell.strip() for cell in cells]) for line, cells in rows)
     return [(line, cells) for line, cells in stripped if any(cells)]
 
@@ -133,8 +134,8 @@ def _rank(given: str, cell: str, column: str) -> tuple[int, Decimal] | None:
     return (others.index(name), FACTORS[column][unit]) if name in others and unit in FACTORS[column] else None
 
 
-def _of_csv(lines: Sequence[str], source: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(lines, strict=True)
+def _of_csv(lines: Sequence[str], separator: str, source: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
         for cells in reader:
             yield reader.line_num, cells

@@ -4,6 +4,7 @@ Input: CSV text, UTF-8, a header and a row per measurement; lines that start wit
 Output: a `Table`, or a `UserError` that names the line, the column, the value, what was expected and what to do.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -139,7 +140,7 @@ def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[di
         if column.is_required() and name not in names:
             raise UserError(
                 f"{where}: no column {name!r} ({column.description}) among {', '.join(map(repr, header))}"
-                + _remedy_of_missing(name, header)
+                f"{nearest(name, [given for given in header if given.lower() not in COLUMNS])}. Rename the column, or add it."
             )
     if "budget_s" in names and "seconds_to_target" not in names:
         raise UserError(
@@ -152,15 +153,6 @@ def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[di
         if name and name not in COLUMNS
     )
     return {name: names.index(name) for name in COLUMNS if name in names}, not_read
-
-
-def _remedy_of_missing(name: str, header: Sequence[str]) -> str:
-    if len(header) == 1 and ";" in header[0]:
-        return ". Separate columns by commas instead of semicolons."
-    others = [given for given in header if given and given.lower() not in COLUMNS]
-    within = [given for given in others if name in given.lower() or given.lower() in name]
-    hint = f" (did you mean {within[0]!r}?)" if within else nearest(name, others)
-    return f"{hint}. Rename it, or add the column." if hint else ". Add it."
 
 
 def _row(line: int, cells: Sequence[str], header: Understood, places: Mapping[str, int], source: str) -> TableRow:
@@ -189,25 +181,17 @@ def _number(text: str, name: str, where: str) -> float | None:
     """Return the number in a cell, or None for an empty one that may be empty."""
     column = COLUMNS[name]
     least, largest = column.metadata[0].ge, column.metadata[1].le
-    whole, may_be_empty, said = isinstance(least, int), column.default is None, text
-    expected = f"a whole number of at least {least}" if whole else "a number above 0"
+    whole, may_be_empty = isinstance(least, int), column.default is None
+    value = float(text) if NUMBER.fullmatch(text) else math.nan
     if not text and may_be_empty:
         return None
-    if not text:
-        said, remedy = "empty", "Fill it in, or remove the row."
-    elif text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
-        remedy = "Leave the cell empty if it was not measured." if may_be_empty else "Measure it again."
-    elif not NUMBER.fullmatch(text):
-        said = repr(text)
-        remedy = "Write it in digits, with a point before decimals and without units or separators of thousands."
-    elif not least <= (value := float(text)) <= largest:
-        expected += f" and at most {largest:.0e}"
-        remedy = f"If that point ran out of memory, write {OUT_OF_MEMORY}." if name == "fps" else "Mend the cell."
-    elif whole and not value.is_integer():
-        remedy = "Round it, or mend the column."
-    else:
+    if least <= value <= largest and not (whole and value % 1):
         return value
-    raise UserError(f"{where}: column {name!r} is {said}; expected {expected}, {column.description}. {remedy}")
+    raise UserError(
+        f"{where}: column {name!r} is {repr(text) if text else 'empty'}; expected a {'whole ' * whole}number from {least:g} to"
+        f" {largest:g}, {column.description}. Write it in digits, with a point before decimals and without units or separators of"
+        f" thousands{', or leave the cell empty if it was not measured' if may_be_empty and name != 'fps' else ''}."
+    )
 
 
 def _refuse_contradictions(row: TableRow, where: str) -> None:

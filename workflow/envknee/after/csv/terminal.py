@@ -1,7 +1,5 @@
 """The verdict over a user's own table, for a terminal."""
 
-from collections.abc import Mapping, Sequence
-
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -9,10 +7,9 @@ from rich.table import Table
 from envknee.after.csv.verdict import SeriesVerdict, TableVerdict
 from envknee.show.terminal import print_lines
 from envknee.show.words import sizes_between, threshold_interval
-from envknee.verdict.estimate import Estimate
-from envknee.verdict.schema.limit import Gain
+from envknee.verdict.estimate import Estimate, Step
 from envknee.verdict.schema.memory import MemoryLimit
-from envknee.verdict.schema.throughput import Law, ThroughputLimit, ThroughputPoint
+from envknee.verdict.schema.throughput import Law
 from envknee.verdict.words.numbers import counted, percent, span
 
 UNITS: dict[str, str] = {
@@ -31,8 +28,7 @@ def print_table_verdict(verdict: TableVerdict, console: Console) -> None:
         print_lines(_answer(series, verdict), console)
     for series in verdict.series:
         console.print(f"\n{series.label}" if series.label else "", soft_wrap=True)
-        estimate, confidence = series.estimate, verdict.confidence
-        console.print(_steps(series, estimate, confidence) if estimate else _points(series, confidence))
+        console.print(_points(series, verdict.confidence))
         print_lines(_limits(series), console)
     read = f"{verdict.source}: {counted(verdict.rows, 'row')}"
     settings = f"a doubling stops paying below {verdict.delta:.0%}, confidence {verdict.confidence:.0%}"
@@ -51,60 +47,31 @@ def _answer(series: SeriesVerdict, verdict: TableVerdict) -> list[tuple[str, str
     return lines if series.measure_next is None else [*lines, ("next", series.measure_next)]
 
 
-def _table(rows: Mapping[int, Sequence[str]], *columns: str) -> Table:
-    """Return a table of rows by num_envs. A shorter row has its cells in the last columns."""
+def _points(series: SeriesVerdict, confidence: float) -> Table:
+    """Return a table of every size, with what a doubling from there gains; an estimate's steps may go to another size."""
+    limit, estimate = series.throughput, series.estimate
+    steps = {step.num_envs: step for step in (estimate.steps if estimate else limit.gains)}
+    rows = {point.num_envs: ["", str(point.oom), "", "", "out of memory"] for point in limit.infeasible}
+    for point in limit.points:
+        size, step, gains, marks = point.num_envs, steps.get(point.num_envs), ["", ""], []
+        if size in (limit.threshold_num_envs, estimate and estimate.num_envs):
+            marks.append("estimate" if estimate else "threshold")
+        if size in limit.resumes_at:
+            marks.append("pays again")
+        if step is not None:
+            gains = [_signed(step.gain), span(step.gain_lower, step.gain_upper, _signed)]
+            marks += [f"to {step.to_num_envs:,}"] if isinstance(step, Step) and step.to_num_envs != 2 * size else []
+            marks += ["FPS fall"] if (step.gain if step.gain_upper is None else step.gain_upper) < 0.0 else []
+        if point.failed:
+            marks.append(f"{point.failed} more out of memory")
+        rows[size] = [_fps(point.fps), str(len(point.fps_repeats)), *gains, ", ".join(marks)]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("envs", "FPS", *columns):
+    for column in ("envs", "FPS", "repeats", "a doubling gains", f"{confidence:.0%} interval"):
         table.add_column(column, justify="right")
     table.add_column("", overflow="fold")
     for size, cells in sorted(rows.items()):
-        table.add_row(f"{size:,}", *[""] * (len(columns) + 2 - len(cells)), *cells)
+        table.add_row(f"{size:,}", *cells)
     return table
-
-
-def _steps(series: SeriesVerdict, estimate: Estimate, confidence: float) -> Table:
-    """Return a table of the points and doublings of an estimate, with the assumed noise."""
-    repeated = any(len(point.fps_repeats) > 1 for point in series.throughput.points)
-    steps = {step.num_envs: step for step in estimate.steps}
-    rows: dict[int, list[str]] = {point.num_envs: ["out of memory"] for point in series.throughput.infeasible}
-    for point in series.throughput.points:
-        size, step = point.num_envs, steps.get(point.num_envs)
-        cells = ["", ""]
-        if step is not None:
-            cells = [_signed(step.gain), span(step.gain_lower, step.gain_upper, _signed)]
-        marks = [
-            "estimate" if size == estimate.num_envs else "",
-            f"to {step.to_num_envs:,}" if step is not None and step.to_num_envs != 2 * size else "",
-            "FPS dip" if size in estimate.dips else "",
-            "jump" if size in estimate.jumps else "",
-            "FPS fall" if step is not None and step.gain_upper < 0.0 else "",
-        ]
-        repeats = [str(len(point.fps_repeats))] * repeated
-        rows[size] = [_fps(point.fps), *repeats, *cells, ", ".join(filter(None, marks))]
-    return _table(rows, *["repeats"] * repeated, "a doubling gains", f"{confidence:.0%} interval")
-
-
-def _points(series: SeriesVerdict, confidence: float) -> Table:
-    limit = series.throughput
-    gains = {gain.num_envs: gain for gain in limit.gains}
-    rows = {point.num_envs: [f"{point.oom}", "", "", "out of memory"] for point in limit.infeasible}
-    rows |= {point.num_envs: _point(point, gains.get(point.num_envs), limit) for point in limit.points}
-    return _table(rows, f"{confidence:.0%} interval", "repeats", "2N gains", "at most")
-
-
-def _point(point: ThroughputPoint, gain: Gain | None, limit: ThroughputLimit) -> list[str]:
-    cells = [_fps(point.fps), span(point.fps_lower, point.fps_upper, _fps), str(len(point.fps_repeats))]
-    failed = f"{point.failed} more out of memory" if point.failed else ""
-    if gain is None:
-        return [*cells, "", "", failed]
-    bound = "" if gain.gain_upper_one_sided is None else _signed(gain.gain_upper_one_sided)
-    marks = [
-        "threshold" if point.num_envs == limit.threshold_num_envs else "",
-        "pays again" if point.num_envs in limit.resumes_at else "",
-        "FPS fall" if gain.gain < 0.0 else "",
-        failed,
-    ]
-    return [*cells, _signed(gain.gain), bound, ", ".join(filter(None, marks))]
 
 
 def _limits(series: SeriesVerdict) -> list[tuple[str, str]]:
@@ -165,7 +132,7 @@ def _memory(limit: MemoryLimit | None) -> str:
         return limit.statement
     model = " + ".join(_scaled(term.gb, "GB", "MB", "kB") + UNITS[term.name] for term in limit.terms if term.gb > 0.0)
     error = f"{model} (largest error {limit.largest_error_gb:.2g} GB)"
-    for wall in limit.walls:
+    for wall in limit.walls if limit.device_memory_gb is not None or limit.infeasible else []:
         if wall.largest_fitted is not None and (wall.largest_num_envs_lower or 0) < wall.largest_fitted:
             failed = "" if wall.smallest_failed is None else f", {wall.smallest_failed:,} did not"
             return f"{wall.largest_fitted:,} environments fit as measured{failed}; no line through the peaks tells what lies beyond"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
@@ -35,12 +34,13 @@ def draw_batch(evidence: Evidence) -> Figure:
                 unit = point.batch_size if per_step else 1
                 canvas.cost_mark(axes, point.batch_size * dodge, point.frames_to_target, look, unit)
             _curve(axes, law, look, dashes_at(place), (left, right), per_step)
-            _noise(axes, law, look, (left, right), 0.04 + 0.05 * (place % 6))
+            _noise(axes, law, look, right, 0.04 + 0.05 * (place % 6))
     for axes in (upper, lower):
         axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
         axes.set_xlim(left, right)
-        _numbers(axes)
+        canvas.costs_axis(axes)
+        low, high = axes.get_ylim()
+        axes.set_ylim(low / (high / low) ** 0.22)  # the bars of B_noise are below all points
     canvas.size_ticks(lower, sizes, math.log2(right / left) / 11)
     lower.set_xlabel("Transitions in one optimizer step (batch size), all ranks together")
     upper.set_ylabel("Optimizer steps to target,\nin one epoch of each rollout")
@@ -86,31 +86,16 @@ def _curve(axes: Axes, law: BatchLaw, look: Look, dashes: Dashes, ends: tuple[fl
     axes.plot(dense, values, color=look.colour, linewidth=1.5, linestyle=dashes, alpha=alpha, zorder=2)
 
 
-def _noise(axes: Axes, law: BatchLaw, look: Look, ends: tuple[float, float], height: float) -> None:
-    """Draw B_noise as a line, and its interval as a bar near the axis, cut off at the panel's edge."""
+def _noise(axes: Axes, law: BatchLaw, look: Look, right: float, height: float) -> None:
+    """Draw B_noise as a line, and its interval as a bar near the axis; an open interval ends at the panel's edge, `right`."""
     if law.b_noise is None or not law.used:
         return
-    if ends[0] < law.b_noise < ends[1]:
-        axes.axvline(law.b_noise, color=look.colour, linewidth=1.0, linestyle=DASHED, zorder=1)
+    axes.axvline(law.b_noise, color=look.colour, linewidth=1.0, linestyle=DASHED, zorder=1)
     if law.b_noise_lower is not None:
-        lower, upper = max(law.b_noise_lower, ends[0]), min(law.b_noise_upper or ends[1], ends[1])
-        if lower < upper:
-            axes.plot(
-                [lower, upper], [height] * 2, color=look.colour, linewidth=4.0, alpha=0.6, solid_capstyle="butt",
-                transform=axes.get_xaxis_transform(), zorder=3,
-            )  # fmt: skip
-
-
-def _numbers(axes: Axes) -> None:
-    """Number a logarithmic axis: several numbers on a short one, not too many on a long one. The bars of B_noise are below all points."""
-    low, high = axes.get_ylim()
-    low, high = axes.set_ylim(low / (high / low) ** 0.22, high * (high / low) ** 0.06)
-    if high < 3.0 * low:
-        axes.yaxis.set_major_locator(MaxNLocator(5))
-    else:
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 60.0 * low else (1.0,)))
-    axes.yaxis.set_major_formatter(canvas.thousands)
-    axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.plot(
+            [law.b_noise_lower, law.b_noise_upper or right], [height] * 2, color=look.colour, linewidth=4.0, alpha=0.6,
+            solid_capstyle="butt", transform=axes.get_xaxis_transform(), zorder=3,
+        )  # fmt: skip
 
 
 def _explained(laws: Sequence[BatchLaw], verdict: Verdict) -> list[Line2D]:

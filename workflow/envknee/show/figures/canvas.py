@@ -195,21 +195,14 @@ def key(label: str, marker: str = "o", colour: str = GREY, hollow: bool = False,
 
 
 def line_key(label: str, colour: str = GREY, width: float = 1.0, **style: Any) -> Line2D:
-    """Return a line for a legend."""
+    """Return a line for a legend; with `linestyle="none"` its label is a note without a mark."""
     return Line2D([], [], color=colour, linewidth=width, label=label, **style)
 
 
-def note(text: str) -> Line2D:
-    """Return a line of text for a legend, without a mark."""
-    return Line2D([], [], linestyle="none", label=text)
-
-
-def interval_bar(
-    axes: Axes, x: float, lower: float | None, upper: float | None, colour: str, alpha: float = 0.9
-) -> None:
+def interval_bar(axes: Axes, x: float, lower: float | None, upper: float | None, colour: str) -> None:
     """Draw an interval, if there is one."""
     if lower is not None and upper is not None:
-        axes.plot([x, x], [lower, upper], color=colour, linewidth=1.3, alpha=alpha)
+        axes.plot([x, x], [lower, upper], color=colour, linewidth=1.3, alpha=0.9)
 
 
 def value_mark(

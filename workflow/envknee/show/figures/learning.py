@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -19,46 +18,40 @@ from envknee.verdict.words.numbers import shown_batch
 _point = attrgetter("request.arm", "request.num_envs", "request.horizon", "request.batch_size")
 
 
-class Curve(NamedTuple):
-    """The reward of one learning trial."""
-
-    record: Record
-    rows: list[Row]
-    """Iterations with a reward."""
-    reward: list[float]
-    """Mean over at least `target_episodes` finished episodes, for each of `rows`."""
+Curve = list[tuple[Row, float]]
+"""Iterations of a learning trial, with their mean reward over at least `target_episodes` finished episodes."""
 
 
 def draw_learning(evidence: Evidence) -> Figure:
     """Return the mean episode reward of every learning trial against frames and against wall seconds."""
     verdict = evidence.verdict
-    curves = [_curve(record, evidence.rows(record)) for record in evidence.records if record.request.kind == "learning"]
-    unseen = sum(not curve.reward for curve in curves)
-    curves = [curve for curve in curves if curve.reward]
+    learned = [record for record in evidence.records if record.request.kind == "learning"]
+    curves = [(record, curve) for record in learned if (curve := _curve(record, evidence.rows(record)))]
+    unseen = len(learned) - len(curves)
     if not curves:
         why = f"None of {unseen} learning trials finished enough episodes for a mean."
         return canvas.in_words("Learning", why if unseen else "No learning trial has run yet.", verdict)
-    points = sorted({_point(curve.record) for curve in curves}, key=lambda point: (*point[:3], point[3] or 0))
+    points = sorted({_point(record) for record, _ in curves}, key=lambda point: (*point[:3], point[3] or 0))
     several = len({arm for arm, *_ in points}) > 1
     ranks = {arm.arm: arm.ranks for arm in verdict.arms}
     figure, (by_frames, by_time) = canvas.panels(_learning_title(verdict), verdict, height=5.0, columns=2)
     colours = {point: COLOURS[place % len(COLOURS)] for place, point in enumerate(points)}
     dashes = {point: dashes_at(place) for place, point in enumerate(points)}
-    targets = sorted({c.record.request.target_reward for c in curves if c.record.request.target_reward is not None})
+    targets = sorted({r.request.target_reward for r, _ in curves if r.request.target_reward is not None})
     for axes, quantity in ((by_frames, "frames"), (by_time, "wall_s")):
-        for curve in curves:
-            point = _point(curve.record)
-            x, status = [getattr(row, quantity) for row in curve.rows], curve.record.outcome.status
-            axes.plot(x, curve.reward, color=colours[point], linestyle=dashes[point], linewidth=1.4, alpha=0.85)
+        for record, curve in curves:
+            point, status = _point(record), record.outcome.status
+            x, reward = [getattr(row, quantity) for row, _ in curve], [reward for _, reward in curve]
+            axes.plot(x, reward, color=colours[point], linestyle=dashes[point], linewidth=1.4, alpha=0.85)
             axes.plot(
-                x[-1], curve.reward[-1], STATUS_MARKERS[status], color=colours[point], markersize=6.5,
+                x[-1], reward[-1], STATUS_MARKERS[status], color=colours[point], markersize=6.5,
                 markerfacecolor=colours[point] if status == "target_reached" else "white", clip_on=False, zorder=4,
             )  # fmt: skip
         for target in targets:
             axes.axhline(target, color=INK, linewidth=1.0, linestyle=DASHED)
         axes.set_xlim(left=0)
         axes.xaxis.set_major_formatter(canvas.thousands)
-    episodes = sorted({curve.record.request.target_episodes or 1 for curve in curves})
+    episodes = sorted({record.request.target_episodes or 1 for record, _ in curves})
     by_frames.set_ylabel(f"Mean episode reward\n(over at least {' or '.join(map(str, episodes))} episodes)")
     by_frames.set_xlabel("Frames, all environments together")
     by_time.set_xlabel("Wall seconds of training")
@@ -70,12 +63,12 @@ def draw_learning(evidence: Evidence) -> Figure:
         label = f"{arm}:\n{label}" if several else label
         keys.append(canvas.line_key(label, colours[point], 2, linestyle=dashes[point]))
     keys += [canvas.line_key(f"target {target:g}", INK, linestyle=DASHED) for target in targets]
-    statuses = sorted({curve.record.outcome.status for curve in curves})
+    statuses = sorted({record.outcome.status for record, _ in curves})
     for status in statuses:
         label = f"ends: {STATUS_WORDS[status]}"
         keys.append(canvas.key(label, STATUS_MARKERS[status], hollow=status != "target_reached"))
     if unseen:
-        keys.append(canvas.note(f"not shown: {unseen} that finished\ntoo few episodes"))
+        keys.append(canvas.line_key(f"not shown: {unseen} that finished\ntoo few episodes", linestyle="none"))
     canvas.legend(by_time, keys)
     return figure
 
@@ -83,8 +76,7 @@ def draw_learning(evidence: Evidence) -> Figure:
 def _curve(record: Record, rows: Sequence[Row]) -> Curve:
     """Return the curve of a learning trial, from the iteration on by which enough episodes had ended."""
     averages = reward_averages(rows, record.request.target_episodes or 1)
-    known = [(row, reward) for row, reward in zip(rows, averages, strict=True) if reward is not None]
-    return Curve(record, [row for row, _ in known], [reward for _, reward in known])
+    return [(row, reward) for row, reward in zip(rows, averages, strict=True) if reward is not None]
 
 
 def _learning_title(verdict: Verdict) -> str:

@@ -55,9 +55,9 @@ def draw_pareto(evidence: Evidence) -> Figure:
     figure, (axes,) = canvas.panels(_title(points, front), verdict, height=5.6)
     looks = {arm.arm: look_at(place, arm.arm) for place, arm in enumerate(verdict.arms)}
     _scales(axes, points)
-    steps = _steps(front, axes.get_xlim()[1])
-    if steps:
-        axes.plot(*zip(*steps, strict=True), color=INK, linewidth=1.2, zorder=2)
+    if front:
+        corners = [*front, (axes.get_xlim()[1], front[-1][1])]
+        axes.plot(*zip(*corners, strict=True), color=INK, linewidth=1.2, zorder=2, drawstyle="steps-post")
     reached = (point for point in points if point.place in front and not point.cost.lower_bound)
     on_front = sorted(reached, key=lambda point: point.place)
     for point in points:
@@ -121,31 +121,17 @@ def _scales(axes: Axes, points: Sequence[_Point]) -> None:
         axis.set_major_formatter(canvas.thousands)
 
 
-def _steps(front: Sequence[Place], right: float) -> list[Place]:
-    """Return the corners of the line along the front, up to the right edge."""
-    ends = [*(x for x, _ in front[1:]), right]
-    return [corner for (x, y), end in zip(front, ends, strict=False) for corner in ((x, y), (end, y))]
-
-
 def _mark(axes: Axes, point: _Point, look: Look, on_front: bool) -> None:
     for spent_s in point.spent_s:
         canvas.up_arrow(axes, point.memory_gb, spent_s, look.colour)
     if point.cost.lower_bound:
         return
-    canvas.interval_bar(axes, point.memory_gb, *_interval(axes, point), look.colour, alpha=0.55)
+    cost = point.cost
+    canvas.interval_bar(axes, point.memory_gb, cost.interval_lower, cost.interval_upper, look.colour)
     axes.plot(
         *point.place, look.marker, color=look.colour, markersize=11 if on_front else 7, zorder=5 if on_front else 4, markeredgewidth=1.2,
         markerfacecolor=look.colour if on_front else "white",
     )  # fmt: skip
-
-
-def _interval(axes: Axes, point: _Point) -> tuple[float, float] | tuple[None, None]:
-    """Return the part of a point's interval inside the panel."""
-    lower, upper = point.cost.interval_lower, point.cost.interval_upper
-    if lower is None or upper is None:
-        return None, None
-    low, high = axes.get_ylim()
-    return max(lower, low), min(upper, high)
 
 
 def _keys(
@@ -158,14 +144,16 @@ def _keys(
     keys += [
         canvas.line_key("Pareto front: less of one\ncosts more of the other", INK, 1.2),
         canvas.key("beaten in both", hollow=True),
-        canvas.note("num_envs/horizon/batch\n(lib: the library's own)"),
+        canvas.line_key("num_envs/horizon/batch\n(lib: the library's own)", linestyle="none"),
     ]
     if any(point.cost.interval_lower is not None for point in points):
         keys.append(canvas.line_key(f"{confidence:.0%} interval over seeds", width=1.3))
     if any(point.spent_s for point in points):
         keys.append(canvas.key("target not reached: the time\nto it lies above", "^", hollow=True))
     if any(point.without_memory for point in numbered.values()):
-        keys.append(canvas.note(f"{WITHOUT_MEMORY} some trials there ran out\nof memory or were refused"))
+        keys.append(
+            canvas.line_key(f"{WITHOUT_MEMORY} some trials there ran out\nof memory or were refused", linestyle="none")
+        )
     return keys
 
 

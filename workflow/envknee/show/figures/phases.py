@@ -40,7 +40,9 @@ def draw_phases(evidence: Evidence) -> Figure:
     is_cut = False
     for laws, left, right in zip(shown, grid[::2], grid[1::2], strict=True):
         is_cut |= _per_frame(left, laws)
-        _shares(right, laws)
+        _stack(right, laws, [[point.shares[phase] for phase in PHASES] for point in laws.points])
+        right.set_ylim(0.0, 1.0)
+        right.yaxis.set_major_formatter(canvas.PERCENT)
         name = looks[laws.series].label.replace("\n", " ")
         left.set_title(textwrap.shorten(name, 90, placeholder=" …"), loc="left", fontsize=9.5, color=INK, pad=17)
         left.set_ylabel("Microseconds per frame")
@@ -56,9 +58,9 @@ def draw_phases(evidence: Evidence) -> Figure:
     if any(_floor(laws) is not None for laws in shown):
         keys.append(canvas.line_key("limit of many num_envs:\nsum of all c", INK, 1.2, linestyle=DASHED))
     if is_cut:
-        keys.append(canvas.note("numbers above: bars cut off,\nand how high they are"))
+        keys.append(canvas.line_key("numbers above: bars cut off,\nand how high they are", linestyle="none"))
     if len(series) > len(shown):
-        keys.append(canvas.note(f"not shown: {len(series) - len(shown)} slower series"))
+        keys.append(canvas.line_key(f"not shown: {len(series) - len(shown)} slower series", linestyle="none"))
     canvas.legend(grid[1], keys)
     return figure
 
@@ -96,12 +98,6 @@ def _per_frame(axes: Axes, laws: PhaseLaws) -> bool:
 def _floor(laws: PhaseLaws) -> float | None:
     """Return the lower limit of microseconds per frame for many environments; None if the laws are not used."""
     return 1e6 / laws.asymptote_fps if laws.sets_the_knee is not None and laws.asymptote_fps else None
-
-
-def _shares(axes: Axes, laws: PhaseLaws) -> None:
-    _stack(axes, laws, [[point.shares[phase] for phase in PHASES] for point in laws.points])
-    axes.set_ylim(0.0, 1.0)
-    axes.yaxis.set_major_formatter(canvas.PERCENT)
 
 
 def _stack(axes: Axes, laws: PhaseLaws, heights: list[list[float]]) -> None:
