@@ -108,12 +108,6 @@ class Gpu:
         memory: Any = pynvml.nvmlDeviceGetMemoryInfo(self.handle, version=pynvml.nvmlMemory_v2)
         return memory.used / GB
 
-    def process_gb(self, pid: int) -> float | None:
-        """Return the memory of a process; None if NVML does not know: process numbers are the host's, not a container's."""
-        processes = self._told(pynvml.nvmlDeviceGetComputeRunningProcesses) or []
-        used = [process.usedGpuMemory for process in processes if process.pid == pid]
-        return used[0] / GB if used and used[0] is not None else None
-
     def busy_percent(self) -> float | None:
         """Return the share of the last sampling period in which a kernel ran; None on a MIG instance."""
         rates = self._told(pynvml.nvmlDeviceGetUtilizationRates)

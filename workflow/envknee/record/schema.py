@@ -165,7 +165,7 @@ class MemoryUse(Frozen):
     """Used memory of the GPU, by every process on it. For a foreign command: the peak since the row before, minus the memory used
     before the command started; of several GPUs the largest."""
     process_gb: float | None = None
-    """NVML's count for this process on its GPU; None if NVML cannot tell (another PID namespace)."""
+    """Of earlier versions: NVML's count for this process on its GPU."""
     warp_pool_peak_gb: float | None = None
     """Peak of Warp's memory pool, which simulation and renderer use."""
 
