@@ -242,7 +242,7 @@ class Meter:
 
     def end_rollout(self) -> Collected:
         """Return a collector's figures of its rollout. It replaces `end_iteration` in processes that do not learn."""
-        times = self.timeline.end_iteration()
+        times = self.timeline.end_iteration()()
         self.memory.learning_ended()
         return_sum, length_sum, episodes = self._episodes.take().tolist()
         self._start_iteration()
@@ -293,7 +293,7 @@ class Meter:
             TrialDone: if the timed iterations are done, the target is reached, the budget is spent, or learning broke.
         """
         before_clearing = remedies.after_learning(self.request.memory, self)
-        times = self.timeline.close_iteration()
+        times = self.timeline.end_iteration()
         now = self.timeline.ended_at_s  # both clocks count the rest of this function as the next iteration
         fetched = self._episodes.take() if self._fetched is None else self._fetched
         return_sum, length_sum, episodes, *first_broken = fetched.tolist()
