@@ -305,7 +305,7 @@ class Meter:
         self._end_if_broken("action_std", action_std)
         memory, load = self._used or self._use()
         unix_time_s, memory = time.time(), before_clearing or memory
-        rollout = (self.request.horizon if collected else self._steps) * self.request.num_envs
+        rollout = (self.request.horizon if collected else self._steps) * self.request.num_envs  # transitions on a rank
 
         def write_row() -> None:
             read = times()
@@ -331,14 +331,14 @@ class Meter:
                 gradient_squares=gradient_squares,
                 pipeline=pipeline,
             )
-            if collected:
-                parts = parts_of_collectors(own, collected, read.total_s)
-            elif self.ranks.world_size == 1:
-                parts = [own]  # text and back would take time while the GPU learns
-            else:
-                gathered = self.ranks.gather(own.model_dump_json(), self.device)
-                parts = [Part.model_validate_json(text) for text in gathered]
-            self._write(parts, rollout)
+            parts = parts_of_collectors(own, collected, read.total_s) if collected else self.ranks.gather(own)
+            rank_batch = rollout // (self.num_mini_batches or 1)
+            row = whole_row(parts, len(self.rows), rollout, rank_batch, self.request, self._frames)
+            self._frames = row.frames
+            self.rows.append(row)
+            if self._stream:
+                self._stream.write(row.model_dump_json() + "\n")
+                self._stream.flush()
 
         self._start_iteration()
         self.stage = "rollout"
@@ -378,16 +378,6 @@ class Meter:
         if write is not None:
             write()
         return write is not None
-
-    def _write(self, parts: Sequence[Part], rollout: int) -> None:
-        """Append the row of an iteration from every rank's part; `rollout` is its number of transitions on a rank."""
-        rank_batch = rollout // (self.num_mini_batches or 1)
-        row = whole_row(parts, len(self.rows), rollout, rank_batch, self.request, self._frames)
-        self._frames = row.frames
-        self.rows.append(row)
-        if self._stream:
-            self._stream.write(row.model_dump_json() + "\n")
-            self._stream.flush()
 
     def check_parameters(self, symptom: str) -> None:
         """Check the learner's parameters; `symptom` ends the reason of a failure.
