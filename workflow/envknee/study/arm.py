@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import create_model, model_validator
+from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
 from envknee.study import remedies
 from envknee.study.choices import NameIn
@@ -20,8 +20,10 @@ class Memory(WITH_REMEDIES):
     """How an arm deals with memory."""
 
 
-class Arm(Strict):
-    """One thing under test. Thresholds belong to an arm; a comparison is between two arms."""
+class Setup(BaseModel):
+    """The part of an arm that each of its requests takes over unchanged."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     trainer: Annotated[str, NameIn("trainers")] = "rsl_rl"
     """The training library; 'command': a program of your own."""
@@ -47,14 +49,24 @@ class Arm(Strict):
     one per GPU (or cpu_ranks), and the trial's own process learns."""
     sync_every: Positive = newer(1)
     """With strategy: async2, copy the learned weights to the acting policy after this many updates."""
-    scaling: Scaling | None = newer(None)
-    """Rule and base point by which other settings change with num_envs (docs/learning-rules.md). Without it, none change."""
     staggered: bool | None = newer(None)
     """true: first episodes start at different steps; false: all at step 0. Without it, the library decides: RSL-RL and TorchRL spread them,
     the others do not."""
+    memory: Memory = Memory()
+
+    @property
+    def world_size(self) -> int:
+        """Ranks that train together, each with num_envs environments of its own."""
+        return world_size(self.gpus, self.cpu_ranks, self.nodes, self.strategy)
+
+
+class Arm(Setup, Strict):
+    """One thing under test. Thresholds belong to an arm; a comparison is between two arms."""
+
+    scaling: Scaling | None = newer(None)
+    """Rule and base point by which other settings change with num_envs (docs/learning-rules.md). Without it, none change."""
     overrides: Overrides = {}
     """Like the task's overrides, for this arm only, and with priority."""
-    memory: Memory = Memory()
 
     @model_validator(mode="after")
     def _ranks_have_a_device(self) -> "Arm":
@@ -123,8 +135,3 @@ class Arm(Strict):
                 " from a replay buffer. Take scaling out of this arm"
             )
         return self
-
-    @property
-    def world_size(self) -> int:
-        """Ranks that train together, each with num_envs environments of its own."""
-        return world_size(self.gpus, self.cpu_ranks, self.nodes, self.strategy)
