@@ -17,7 +17,6 @@ from envknee.ask.observations import MEMORY_MARGIN
 from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.model import Arm
-from envknee.study.off_policy import OFF_POLICY
 from envknee.study.space import Point
 from envknee.verdict import memory_sample
 
@@ -66,7 +65,7 @@ class KnownMemory:
             Rollout(record.rollout_gb / space.rollout_size(envs, horizon), envs, horizon, record.rollout_gb)
             for record in known
             for envs, horizon in [(record.request.num_envs, record.request.horizon)]
-            if record.rollout_gb is not None and record.request.trainer not in OFF_POLICY
+            if record.rollout_gb is not None and not record.request.is_off_policy
         ]
         device_gb = max((record.rank_memory_gb for record in known if record.rank_memory_gb), default=None)
         # A point that did not fit a smaller device may fit the largest.

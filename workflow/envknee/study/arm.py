@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, create_model, model_validator
 from envknee.study import remedies
 from envknee.study.choices import NameIn
 from envknee.study.command import OF_A_RULE, Command
-from envknee.study.off_policy import OFF_POLICY
 from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict, newer
 from envknee.study.scaling_rule import Scaling
 from envknee.study.strategies import STRATEGIES, StrategyName, world_size
@@ -18,6 +17,10 @@ WITH_REMEDIES: Any = create_model("WithRemedies", __base__=Strict, **REMEDIES)
 
 class Memory(WITH_REMEDIES):
     """How an arm deals with memory."""
+
+
+OFF_POLICY = frozenset({"skrl_sac"})
+"""Trainers that learn from a replay buffer. Nobody else asks for a trainer's name."""
 
 
 class Setup(BaseModel):
@@ -58,6 +61,11 @@ class Setup(BaseModel):
     def world_size(self) -> int:
         """Ranks that train together, each with num_envs environments of its own."""
         return world_size(self.gpus, self.cpu_ranks, self.nodes, self.strategy)
+
+    @property
+    def is_off_policy(self) -> bool:
+        """Whether batches are drawn from a replay buffer: they need not divide a rollout, and it has one size at all points."""
+        return self.trainer in OFF_POLICY
 
 
 class Arm(Setup, Strict):
@@ -129,7 +137,7 @@ class Arm(Setup, Strict):
                 f"strategy {self.strategy} has one side that simulates and one that learns: gpus: auto, 2, 1 or 0 of one"
                 f" machine, and no ranks (got gpus {self.gpus}, cpu_ranks {self.cpu_ranks}, nodes {self.nodes})"
             )
-        if self.scaling is not None and self.trainer in OFF_POLICY:
+        if self.scaling is not None and self.is_off_policy:
             raise ValueError(
                 f"scaling: rule {self.scaling.rule} says how a rollout is cut into batches, and trainer: {self.trainer} draws its batches"
                 " from a replay buffer. Take scaling out of this arm"

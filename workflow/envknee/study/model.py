@@ -7,7 +7,6 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from envknee.study.arm import Arm, Memory
 from envknee.study.errors import nearest
-from envknee.study.off_policy import OFF_POLICY
 from envknee.study.rules import (
     KINDS,
     STUDY_NAME,
@@ -199,7 +198,7 @@ class Study(Strict):
                 raise ValueError(
                     f"arm {name!r}: nodes {arm.nodes} is for runtime: host or apptainer; a container of Docker's has no network"
                 )
-            if arm.trainer in OFF_POLICY and self.throughput is not None and not self.throughput.warmup_iterations:
+            if arm.is_off_policy and self.throughput is not None and not self.throughput.warmup_iterations:
                 raise ValueError(
                     f"arm {name!r}: the first iteration of trainer: {arm.trainer} fills its replay buffer and learns nothing, and"
                     " throughput.warmup_iterations 0 would time it. Set 1 or more"
@@ -229,7 +228,7 @@ class Study(Strict):
     @property
     def world_sizes(self) -> frozenset[int]:
         """Ranks per trial, over all arms that cut a rollout as listed into batches: a point must be legal for each."""
-        arms = [arm for arm in self.arms.values() if arm.scaling is None and arm.trainer not in OFF_POLICY]
+        arms = [arm for arm in self.arms.values() if arm.scaling is None and not arm.is_off_policy]
         return frozenset(arm.world_size for arm in arms)
 
     def measured_part(self) -> dict[str, Any]:
