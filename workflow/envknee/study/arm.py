@@ -92,18 +92,12 @@ class Arm(Setup, Strict):
             raise ValueError("trainer: command and the section `command:` belong together: one of them is missing")
         if self.command is None:
             return self
-        cannot = {
-            "observations": "it would change the program's own environment",
-            "deterministic": "set the program's own flag in `command.argv`",
-            "memory": "set the program's own flags in `command.argv`, variables in `command.env`",
-            "overrides": "write them into `command.argv`",
-            "strategy": "the program decides how it collects and learns",
-            "cpu_ranks": "the program starts its own processes",
-            "nodes": "a command runs on one machine",
-        }
-        for key, reason in cannot.items():
+        for key in ("observations", "deterministic", "memory", "overrides", "strategy", "cpu_ranks", "nodes"):
             if getattr(self, key) != Arm.model_fields[key].default:
-                raise ValueError(f"{key} is not for trainer: command: {reason}. Take {key} out of this arm")
+                raise ValueError(
+                    f"{key} is not for trainer: command: the program runs unchanged, on one machine. Take {key} out of this arm,"
+                    " and set what the program has of its own in `command.argv` and `command.env`"
+                )
         stated = {name for name in OF_A_RULE if self.scaling is not None and getattr(self.scaling, name) is not None}
         for name in sorted(stated - self.command.of_a_rule):
             raise ValueError(
