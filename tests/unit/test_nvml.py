@@ -5,7 +5,6 @@ import re
 import pynvml
 import pytest
 from envknee.machine import nvml
-from envknee.machine.environment import why_driver_too_old
 from envknee.machine.nvml import why_not_usable
 from envknee.study.errors import UserError
 
@@ -37,14 +36,3 @@ def test_a_missing_library_is_told_with_what_to_install():
 def test_a_gpu_that_takes_no_other_process_is_told(mode, others, words):
     problem = why_not_usable(mode, others)
     assert (problem is None) if words is None else re.search(words, problem or "") is not None
-
-
-@pytest.mark.parametrize(
-    ("built_for", "newest", "too_old"),
-    [("13.0", (12, 8), True), ("13.0", (13, 0), False), ("12.8", (13, 0), False), ("12.9", (12, 2), False), (None, (11, 0), False)],
-)  # fmt: skip
-def test_a_driver_too_old_for_torch_is_told(built_for, newest, too_old):
-    problem = why_driver_too_old(built_for, "570.1", newest)
-    assert (problem is not None) == too_old
-    if problem:
-        assert "driver 570.1 runs CUDA up to 12.8" in problem and "built for CUDA 13.0" in problem
