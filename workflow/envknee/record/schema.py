@@ -182,8 +182,8 @@ class Load(Frozen):
     """Load of all other processes on the machine, beyond cores that were free: 100 is one core."""
 
 
-class RankIteration(Frozen):
-    """One rank's clocks, episodes and memory in an iteration of several ranks."""
+class RankRow(Load):
+    """One rank's load, clocks, episodes and memory in an iteration (with strategy: ray, a collector's)."""
 
     rank: int
     iteration_s: float
@@ -195,10 +195,6 @@ class RankIteration(Frozen):
     phases_s: dict[Phase, float] | None
     episodes: int
     memory: MemoryUse
-
-
-class RankRow(Load, RankIteration):
-    """One rank's part of an iteration (with strategy: ray, a collector's). In the file, the fields of `Load` come last."""
 
 
 class Pipeline(Frozen):
