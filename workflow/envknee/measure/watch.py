@@ -142,7 +142,10 @@ class Watch:
             return None
         indices = (self._broken_at == step).nonzero()[:, 0]
         fine = self._rows[indices].abs() <= self._limits  # False for NaN
-        for name, columns in sorted(self._names().items(), key=lambda item: (_place(item[0]), item[0])):
+        # Of tensors that broke at the same step the first in `ORDER` is the cause.
+        for name, columns in sorted(
+            self._names().items(), key=lambda at: (ORDER.index(at[0].partition("/")[0]), at[0])
+        ):
             broken = ~fine[:, columns].all(dim=1)
             if broken.any():
                 return Broken(name, step, indices[broken])
@@ -236,8 +239,3 @@ def _shape_of(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
     if len(tensors) == 1:
         return tuple(tensors[0].shape[1:])
     return (sum(math.prod(tensor.shape[1:]) for tensor in tensors),)
-
-
-def _place(name: str) -> int:
-    """Return the index of a tensor in `ORDER`: of tensors that broke at the same step the first is the cause."""
-    return ORDER.index(name.partition("/")[0])
