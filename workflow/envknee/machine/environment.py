@@ -14,7 +14,7 @@ from typing import Literal
 import psutil
 
 from envknee.machine import control_group, nvml
-from envknee.machine.gpus import too_few, unseen_gpu
+from envknee.machine.gpus import check_no_gpu, too_few
 from envknee.machine.nvml import Gpu
 from envknee.record.schema import Device, Environment, Image
 from envknee.study.errors import UserError
@@ -43,16 +43,13 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
     import torch  # imported in functions: a machine that measures foreign commands may have no torch
 
     visible = torch.cuda.device_count()
+    built = f"torch {torch.__version__} (its CUDA: {torch.version.cuda or 'none'})"
     if gpus != "auto" and gpus > visible:
-        hidden = nvml.gpu_names()
-        hint = f"; the driver knows {', '.join(hidden)}" if hidden else ""
-        raise too_few(gpus, visible, f", torch {torch.__version__}{hint}", " and a CUDA build of torch")
-    if gpus == "auto" and not visible and (sign := unseen_gpu()):
-        built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
-        raise UserError(
-            f"gpus: auto finds no GPU that torch {torch.__version__} can use (built {built}), and this machine seems"
-            f" to have one: {sign}. Repair the driver until `nvidia-smi -L` lists the GPU (a container is started with --nv or"
-            " --gpus), or set up a CUDA build (`make setup TORCH=cuda`); to measure the CPU, say gpus: 0"
+        raise too_few(gpus, visible, f", {built}", " and a CUDA build of torch")
+    if gpus == "auto" and not visible:
+        check_no_gpu(
+            f"{built} can use",
+            " (a container is started with --nv or --gpus), set up a CUDA build (`make setup TORCH=cuda`)",
         )
     if not visible or gpus == 0:
         return "cpu"
