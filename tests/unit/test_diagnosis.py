@@ -13,8 +13,8 @@ from envknee.measure.hints import GUIDE, hints
 from envknee.measure.meter import Meter, TrialDone
 from envknee.measure.phases import ENV_STEP
 from envknee.measure.watch import EXPLODED_ABOVE, KEPT_BYTES, LOOK_EVERY, ORDER, Watch
-from envknee.study.model import Inject
 from envknee.study.paths import TrialFolder
+from envknee.study.task import Inject
 from records import a_trial, known
 from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -13,7 +13,8 @@ from envknee.record.schema import Record, Request
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
-from envknee.study.model import Adaptive, Study
+from envknee.study.model import Study
+from envknee.study.sweep import Adaptive
 from envknee.verdict.decide import decide
 from envknee.verdict.learning_cost import Seeds
 from programs import run_main

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from envknee.study.arm import Arm, Memory
+from envknee.study.arm import Arm
 from envknee.study.errors import nearest
 from envknee.study.rules import (
     KINDS,
@@ -25,13 +25,8 @@ from envknee.study.rules import (
     study_name,
 )
 from envknee.study.strategies import STRATEGIES
-from envknee.study.sweep import Adaptive, Learning, Sweep, Throughput
-from envknee.study.task import Inject, Task, task_of
-
-__all__ = [
-    "Adaptive", "Arm", "Decide", "Inject", "Learning", "Memory", "Replay", "Strict", "Study", "Sweep", "Task", "Throughput",
-    "Tracking",
-]  # fmt: skip
+from envknee.study.sweep import Learning, Sweep, Throughput
+from envknee.study.task import Task, task_of
 
 
 class Decide(Strict):
