@@ -121,7 +121,7 @@ class Request(Setup, Frozen):
     @property
     def processes(self) -> int:
         """Processes that the launcher starts: one for each rank, or one that starts collectors itself."""
-        return 1 if STRATEGIES[self.strategy].starts_its_own or self.command is not None else self.world_size
+        return 1 if STRATEGIES[self.strategy].cluster or self.command is not None else self.world_size
 
     @property
     def untimed_iterations(self) -> int:

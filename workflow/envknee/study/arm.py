@@ -117,14 +117,14 @@ class Arm(Setup, Strict):
             raise ValueError(
                 f"strategy {self.strategy} is for trainer: {strategy.trainer}, and the trainer is {self.trainer}"
             )
-        if strategy.starts_its_own and self.nodes > 1:
+        if strategy.cluster and self.nodes > 1:
             raise ValueError(
                 f"nodes {self.nodes} is for ranks; with strategy {self.strategy} the cluster that {strategy.cluster} names has the"
                 " machines, and gpus (or cpu_ranks) counts collectors on all of them"
             )
-        if strategy.acts_at_once and self.sync_every != 1:
+        if self.sync_every != 1 and not strategy.is_one_rank:
             raise ValueError(
-                f"sync_every {self.sync_every} is for strategy: async2; {strategy.acts_at_once} each update acts at once"
+                f"sync_every {self.sync_every} is for strategy: async2; with {self.strategy} each update acts at once"
             )
         if strategy.is_one_rank and (self.gpus not in ("auto", 0, 1, 2) or self.cpu_ranks > 1 or self.nodes > 1):
             raise ValueError(

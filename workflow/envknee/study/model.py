@@ -184,10 +184,9 @@ class Study(Strict):
                 raise ValueError(
                     f"arm {name!r}: expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
                 )
-            only_host = STRATEGIES[arm.strategy].needs_host
-            if only_host and self.runtime != "host":
+            if STRATEGIES[arm.strategy].cluster and self.runtime != "host":
                 raise ValueError(
-                    f"arm {name!r}: strategy {arm.strategy} is for runtime: host; {only_host} (got {self.runtime})"
+                    f"arm {name!r}: strategy {arm.strategy} is for runtime: host; images have no Ray (got {self.runtime})"
                 )
             if arm.nodes > 1 and self.runtime == "docker":
                 raise ValueError(
