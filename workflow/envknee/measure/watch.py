@@ -81,8 +81,7 @@ class Watch:
 
     def begin_rollout(self) -> None:
         """Forget the steps of the previous rollout, but keep the last good state."""
-        if self._steps:
-            self._look()
+        self._look()
         self._looked_at = 0
         self._actions = None
         self._in_step = False
@@ -122,17 +121,12 @@ class Watch:
             self._look()
         return copies
 
-    def look(self) -> None:
-        """Check the steps that are not checked yet, an unfinished one included. Does not wait for the device."""
+    def first_step(self) -> torch.Tensor:
+        """Return the step of `first_broken` [], or `NEVER`. Does not wait for the device."""
         if self._actions is not None:  # the step broke before its state was noted
             self._begin_step()["before"] = self._row_of("before", {"actions": [self._actions]})
             self._actions = None
-        if self._steps:
-            self._look()
-
-    def first_step(self) -> torch.Tensor:
-        """Return the step of `first_broken` [], or `NEVER`. Does not wait for the device."""
-        self.look()
+        self._look()
         return self._broken_at.amin()
 
     def first_broken(self) -> Broken | None:
@@ -190,7 +184,9 @@ class Watch:
         return torch.cat(pieces, dim=1).detach()
 
     def _look(self) -> None:
-        """Check the steps since the last check."""
+        """Check the steps since the last check, an unfinished one included."""
+        if not self._steps:
+            return
         steps, self._steps, self._in_step = self._steps, [], False
         count, began = len(steps), self._looked_at
         self._looked_at += count
