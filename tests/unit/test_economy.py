@@ -177,7 +177,7 @@ def test_the_trials_are_limited_and_a_request_is_the_same_bytes_again():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"points": 3}, "points 3: sampler adaptive finds its points itself"),
+        ({"points": 3}, "points 3: sampler adaptive chooses points and repeats itself"),
         ({"repeats": 2}, "repeats 2: sampler adaptive needs at least 3"),
         (
             {"sampler": "grid", "adaptive": {"trials": 3}},
