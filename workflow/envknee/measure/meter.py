@@ -19,6 +19,7 @@ from envknee.machine.processes import age_s
 from envknee.measure import diagnosis
 from envknee.measure.captured import stream_of
 from envknee.measure.episodes import Episodes
+from envknee.measure.hints import hints
 from envknee.measure.load import LoadWatch
 from envknee.measure.memory import MemoryWatch
 from envknee.measure.phases import Timeline
@@ -459,13 +460,14 @@ class Meter:
         return _stored_after(self.rollout_observations, step)
 
     def _end_if_broken(self, name: str, value: float, symptom: str = "") -> None:
-        """End the trial if a loss or a parameter is broken: see `diagnosis.of_value`."""
-        broken = diagnosis.of_value(name, value, self.iterations)
-        if broken is not None:
-            if not name.startswith("parameters/"):
-                self.check_rollout(images=True)  # the rollout may be the cause
-            reason, failure = broken
-            raise self._broke("diverged" if math.isfinite(value) else "nan", reason + symptom, failure)
+        """End the trial if a loss, an action std or a parameter's largest magnitude is NaN or above `DIVERGED_ABOVE`."""
+        if abs(value) <= diagnosis.DIVERGED_ABOVE:
+            return
+        if not name.startswith("parameters/"):
+            self.check_rollout(images=True)  # the rollout may be the cause
+        status, verb = ("diverged", "grew to") if math.isfinite(value) else ("nan", "became")
+        failure = Failure(iteration=self.iterations, tensor=name, hints=hints(name, {}, 0.0))
+        raise self._broke(status, f"{name} {verb} {value:.3g} at iteration {self.iterations}{symptom}", failure)
 
     def _broke(self, status: Status, reason: str, failure: Failure) -> TrialDone:
         """Return the end of a broken trial."""
