@@ -84,7 +84,6 @@ class Watch:
         self._look()
         self._looked_at = 0
         self._actions = None
-        self._in_step = False
         self._broken_at = self._unbroken
 
     def note_actions(self, actions: torch.Tensor, state: Callable[[], State]) -> None:
@@ -101,7 +100,7 @@ class Watch:
         """
         actions = {} if self._actions is None else {"actions": [self._actions]}
         self._actions = None
-        self._begin_step()["before"] = self._row_of("before", actions | dict(state))
+        self._steps.append({"before": self._row_of("before", actions | dict(state))})
         self._states += 1
 
     def end_step(self, seen: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -111,11 +110,10 @@ class Watch:
 
         Reading every image would slow the step down. The trainer stores the images: `broken_image` checks them later.
         """
-        if not self._in_step:
-            self._begin_step()
+        if not self._steps or "after" in self._steps[-1]:  # a task without a state
+            self._steps.append({})
         results = {**self.joints(), **{name: [tensor] for name, tensor in seen.items()}}
         self._steps[-1]["after"] = self._row_of("after", results)
-        self._in_step = False
         kept, copies = len(self._steps), self._steps[-1]["after"]
         if kept >= LOOK_EVERY and kept * sum(row.nbytes for row in self._steps[-1].values()) >= KEPT_BYTES:
             self._look()
@@ -124,7 +122,7 @@ class Watch:
     def first_step(self) -> torch.Tensor:
         """Return the step of `first_broken` [], or `NEVER`. Does not wait for the device."""
         if self._actions is not None:  # the step broke before its state was noted
-            self._begin_step()["before"] = self._row_of("before", {"actions": [self._actions]})
+            self._steps.append({"before": self._row_of("before", {"actions": [self._actions]})})
             self._actions = None
         self._look()
         return self._broken_at.amin()
@@ -157,11 +155,6 @@ class Watch:
             tensors["actions"] = self._rows[indices, columns].view(-1, *self._shapes["before"]["actions"])
         return tensors
 
-    def _begin_step(self) -> dict[str, torch.Tensor]:
-        self._steps.append({})
-        self._in_step = True
-        return self._steps[-1]
-
     def _row_of(self, part: str, named: State) -> torch.Tensor:
         """Return a copy of the named tensors, [num_envs, numbers]."""
         row = self._joined(named)
@@ -187,7 +180,7 @@ class Watch:
         """Check the steps since the last check, an unfinished one included."""
         if not self._steps:
             return
-        steps, self._steps, self._in_step = self._steps, [], False
+        steps, self._steps = self._steps, []
         count, began = len(steps), self._looked_at
         self._looked_at += count
         parts = [
