@@ -124,6 +124,8 @@ def test_each_end_has_the_status_that_other_trials_have(breaks: str, status: str
     record, _ = measured(tmp_path, a_request(arm))
     reason = known(record.outcome.reason)
     assert record.outcome.status == status and words in reason
+    if status == "oom":
+        assert known(record.outcome.failure).requested_gb == pytest.approx(21.47, abs=0.01)
     if status == "invalid":
         assert "PhysX dropped contacts" in reason
 

@@ -124,7 +124,8 @@ def test_the_memory_map_adds_up_and_counts_the_rollout(tmp_path, gpu):
 def test_memory_runs_out_where_it_strikes_and_the_gpu_is_clean_afterwards(tmp_path, gpu, stage, changes):
     record = run(tmp_path / stage, **changes)
     assert record.outcome.status == "oom", record.outcome
-    assert known(record.outcome.failure).tensor == stage and record.outcome.memory_map is not None
+    failure = known(record.outcome.failure)
+    assert failure.tensor == stage and failure.requested_gb is not None and record.outcome.memory_map is not None
 
 
 def test_a_cleared_cache_gives_memory_back_and_hides_no_peak(tmp_path, gpu):

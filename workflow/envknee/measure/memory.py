@@ -153,6 +153,7 @@ class MemoryWatch:
             torch_peak_allocated_gb=self._peak_allocated_gb,
             torch_peak_reserved_gb=self._peak_reserved_gb,
             device_used_gb=self._told_gb,
+            warp_pool_peak_gb=_warp_pool_peak_gb(self.device),
         )
 
     def map(self) -> MemoryMap | None:
@@ -225,6 +226,12 @@ class MemoryWatch:
         stats = torch.cuda.memory_stats_as_nested_dict(self.device)
         kinds = (stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"])
         return Allocator(*(kind[when] / GB for kind in kinds for when in ("current", "peak")))
+
+
+def _warp_pool_peak_gb(device: torch.device) -> float | None:
+    """Return the peak use of Warp's pool on a GPU, or None without a pool."""
+    warp_device = warp.device_from_torch(device)
+    return warp.get_mempool_used_mem_high(warp_device) / GB if warp.is_mempool_enabled(warp_device) else None
 
 
 def reset_peak_rss() -> None:

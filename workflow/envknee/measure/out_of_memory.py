@@ -1,9 +1,10 @@
 """Recognizes that a trial ended for lack of memory: by its exception, Ray's exception, or a kill by the kernel.
 
-Input: an exception, or the end of a process. Output: whether memory ran out.
+Input: an exception, or the end of a process. Output: whether memory ran out, and the size of the failed request.
 The launcher imports this module too, so PyTorch and Ray are imported inside functions that only the trial's process calls.
 """
 
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,12 @@ from envknee.machine import control_group
 TEXTS = ("can't allocate memory", "failed to allocate", "out of memory", "cudaerrormemoryallocation", "alloc_failed")
 """Lower-case parts of a RuntimeError about memory: from PyTorch's CPU allocator, Warp 1.17 ("Failed to allocate N bytes on device"),
 CUDA, cuBLAS and cuDNN (CUBLAS_STATUS_ALLOC_FAILED)."""
+
+REQUESTED = re.compile(r"(?:tried to allocate|failed to allocate)\s+([\d.]+)\s*(bytes|KiB|MiB|GiB)?", re.IGNORECASE)
+"""The failed request in errors of PyTorch 2.11 ("Tried to allocate 20.00 GiB", on a CPU "you tried to allocate 123 bytes") and
+Warp 1.17 ("Failed to allocate 123 bytes")."""
+
+BYTES = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 class CapExceeded(MemoryError):
@@ -30,6 +37,12 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(text in str(error).lower() for text in TEXTS)
+
+
+def requested_gb(message: str) -> float | None:
+    """Return the failed request of an out-of-memory error in GB (1e9 bytes), or None if the message does not name it."""
+    request = REQUESTED.search(message)
+    return float(request[1]) * BYTES[request[2] or "bytes"] / 1e9 if request else None
 
 
 @contextmanager

@@ -149,7 +149,7 @@ class MemoryUse(Frozen):
     process_gb: float | None = None
     """Of earlier versions: NVML's count for this process on its GPU."""
     warp_pool_peak_gb: float | None = None
-    """Of earlier versions: peak of Warp's memory pool."""
+    """Peak of Warp's memory pool, which simulation and renderer use."""
 
 
 class GradientSquares(Frozen):
@@ -276,7 +276,7 @@ class Failure(Frozen):
     dump: str | None = None
     """A file beside the record with the tensors of those environments, and their last good state."""
     requested_gb: float | None = None
-    """Of earlier versions: size of the failed allocation, which `Outcome.reason` quotes."""
+    """For oom: size of the failed allocation, if the error states it."""
     step: int | None = newer(None)
     """Environment step of the rollout at which it broke, from 0 on; None if it broke while learning."""
     hints: list[str] = newer([])

@@ -25,6 +25,7 @@ from envknee.machine import control_group, environment
 from envknee.machine.nvml import Gpu
 from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, die_with_parent, dying_with_parent, end_all
 from envknee.measure import validity
+from envknee.measure.out_of_memory import requested_gb
 from envknee.measure.rows import end_of_learning
 from envknee.record.schema import Failure, Outcome, Request, Row
 from envknee.record.status import TRAINED, Status
@@ -277,7 +278,7 @@ class Follower:
 
     def _out_of_memory(self, line: str) -> End:
         stage = "learning" if self.rows else "environment"
-        failure = Failure(iteration=len(self.rows), tensor=stage)
+        failure = Failure(iteration=len(self.rows), tensor=stage, requested_gb=requested_gb(line))
         return End("oom", f"memory ran out: {line}", failure)
 
     def checked(self, end: End) -> End:
