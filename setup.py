@@ -1,6 +1,6 @@
 """Puts the files beside the package (Snakefile, rules, captions, profiles, lock files) into a wheel, as `envknee/project`.
 
-All else stands in pyproject.toml. In a checkout they stay where they are: see `envknee.study.project`.
+All else stands in pyproject.toml. In a checkout they stay where they are: see `envknee.study.paths`.
 """
 
 import shutil

@@ -30,9 +30,10 @@ from envknee.record.schema import Frozen
 from envknee.study.designs import williams
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
-from envknee.study.model import Adaptive, Decide
+from envknee.study.model import Decide
 from envknee.study.parts import parts_of
 from envknee.study.space import Point
+from envknee.study.sweep import Adaptive
 from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.composed import Composition
 from envknee.verdict.estimate import estimate

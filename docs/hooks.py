@@ -8,6 +8,7 @@ import ast
 import contextlib
 import html
 import importlib
+import inspect
 import io
 import itertools
 import json
@@ -221,12 +222,10 @@ def classes(module: str) -> Iterator[tuple[str, ast.ClassDef]]:
 
 def fields_of(module: str, name: str) -> dict[str, tuple[str, str]]:
     """Return by field its type and the words behind it in the code, those of base classes first."""
-    known = dict(classes(module))
+    model = getattr(importlib.import_module(f"envknee.{module.removesuffix('.py').replace('/', '.')}"), name)
+    ours = [part for part in reversed(model.__mro__) if part.__module__.startswith("envknee.")]
+    body = [node for part in ours for node in ast.parse(inspect.getsource(part)).body[0].body]  # type: ignore[attr-defined]
     found: dict[str, tuple[str, str]] = {}
-    for base in known[name].bases:
-        if isinstance(base, ast.Name) and base.id in known:
-            found |= fields_of(module, base.id)
-    body = known[name].body
     for node, after in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)

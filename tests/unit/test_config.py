@@ -9,11 +9,13 @@ import jsonschema
 import pytest
 import yaml
 from envknee.study import space
+from envknee.study.arm import Arm, Memory
 from envknee.study.choices import names_in
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study, read_study
-from envknee.study.model import Adaptive, Arm, Decide, Memory, Study, Task, Throughput, Tracking
+from envknee.study.model import Decide, Study, Task, Throughput, Tracking
+from envknee.study.sweep import Adaptive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import python

@@ -11,9 +11,10 @@ import torch
 from envknee.measure import diagnosis
 from envknee.measure.hints import GUIDE, hints
 from envknee.measure.meter import Meter, TrialDone
+from envknee.measure.phases import ENV_STEP
 from envknee.measure.watch import EXPLODED_ABOVE, KEPT_BYTES, LOOK_EVERY, ORDER, Watch
-from envknee.study.model import Inject
 from envknee.study.paths import TrialFolder
+from envknee.study.task import Inject
 from records import a_trial, known
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -38,7 +39,7 @@ def a_meter(folder: Path, stored: dict[str, torch.Tensor], **changes: Any) -> Me
 
 
 def step_with_images(meter: Meter) -> None:
-    with meter.timeline.env_step():
+    with meter.timeline.phase(ENV_STEP):
         images = torch.zeros(NUM_ENVS, 3, 4, 4)
     meter.end_step({"policy": images}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))
 
@@ -232,7 +233,7 @@ def test_a_rollout_that_is_checked_after_learning_names_what_broke_first(tmp_pat
     def learn(action: float, after: float) -> None:
         meter.watch.note_actions(torch.full((NUM_ENVS, 1), action), dict)
         meter.watch.note_state({"joint_state/robot": [torch.zeros(NUM_ENVS, 2)]})
-        with meter.timeline.env_step():
+        with meter.timeline.phase(ENV_STEP):
             rewards = torch.zeros(NUM_ENVS)
         meter.end_step({}, rewards, torch.zeros(NUM_ENVS))
         weight.data.fill_(after)

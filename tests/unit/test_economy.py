@@ -13,7 +13,8 @@ from envknee.record.schema import Record, Request
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
-from envknee.study.model import Adaptive, Study
+from envknee.study.model import Study
+from envknee.study.sweep import Adaptive
 from envknee.verdict.decide import decide
 from envknee.verdict.learning_cost import Seeds
 from programs import run_main
@@ -176,7 +177,7 @@ def test_the_trials_are_limited_and_a_request_is_the_same_bytes_again():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"points": 3}, "points 3: sampler adaptive finds its points itself"),
+        ({"points": 3}, "points 3: sampler adaptive chooses points and repeats itself"),
         ({"repeats": 2}, "repeats 2: sampler adaptive needs at least 3"),
         (
             {"sampler": "grid", "adaptive": {"trials": 3}},

@@ -81,8 +81,8 @@ def times(**seconds: float) -> Any:
     ],
 )
 def test_what_others_use_counts_only_where_no_core_is_free(monkeypatch, own, machine, percent):
-    process: Any = SimpleNamespace(cpu_times=iter([times(), times(user=own)]).__next__)
+    process = SimpleNamespace(cpu_times=iter([times(), times(user=own)]).__next__, cpu_percent=lambda: 0.0)
+    monkeypatch.setattr(load.psutil, "Process", lambda: process)
     monkeypatch.setattr(load.time, "monotonic", iter([0.0, 1.0]).__next__)
     monkeypatch.setattr(load.psutil, "cpu_times", iter([times(), machine]).__next__)
-    others = load._OthersCpu(process)
-    assert others.percent() == pytest.approx(percent)
+    assert LoadWatch(None).take().others_cpu_percent == pytest.approx(percent)

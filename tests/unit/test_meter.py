@@ -12,6 +12,7 @@ import pytest
 import torch
 from envknee.measure.episodes import Episodes
 from envknee.measure.meter import Meter, TrialDone
+from envknee.measure.phases import ENV_STEP
 from envknee.measure.rows import Collected, Part, whole_row
 from envknee.record.build import reward_average
 from envknee.record.metric import metrics_of
@@ -38,7 +39,7 @@ def step(
     """Do what a trainer does in a step: infer, let the environment step, tell the meter, store."""
     with meter.timeline.phase("inference"):
         time.sleep(0.002)
-    with meter.timeline.env_step():
+    with meter.timeline.phase(ENV_STEP):
         observations = torch.full((NUM_ENVS, 2, 2), observation)
         time.sleep(0.002)
     slot = meter._steps + 1

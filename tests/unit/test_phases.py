@@ -76,7 +76,7 @@ def test_a_mark_costs_time_so_few_steps_have_many():
         for _ in range(HORIZON):
             with timeline.phase("inference"):
                 pass
-            with timeline.env_step(), timeline.phase("physics"):
+            with timeline.phase(ENV_STEP), timeline.phase("physics"):
                 pass
             with timeline.phase("storage"):
                 pass
@@ -90,7 +90,7 @@ def test_a_mark_costs_time_so_few_steps_have_many():
 def test_each_step_of_a_short_rollout_is_resolved():
     timeline = started(horizon=SAMPLED_STEPS - 1)
     for _ in range(SAMPLED_STEPS - 1):
-        with timeline.env_step(), timeline.phase("physics"):
+        with timeline.phase(ENV_STEP), timeline.phase("physics"):
             pass
     assert [phase for phase, _, _ in timeline._marks].count("physics") == SAMPLED_STEPS - 1
 
@@ -126,9 +126,9 @@ def test_wrapped_calls_are_timed_in_some_steps_of_every_iteration():
     timeline.start()
     for iteration in range(2):
         for step in range(HORIZON):
-            with timeline.env_step():
+            with timeline.phase(ENV_STEP):
                 assert simulation.step(0.002) == iteration * HORIZON + step + 1
-        times = timeline.end_iteration()
+        times = timeline.end_iteration()()
         assert 0.8 * times.env_step_s < known(times.phases_s)["physics"] <= times.env_step_s
 
 
@@ -136,9 +136,9 @@ def test_with_phases_off_no_iteration_is_resolved():
     timeline = started("off")
     for _ in range(2):
         for _ in range(HORIZON):
-            with timeline.env_step(), timeline.phase("physics"):
+            with timeline.phase(ENV_STEP), timeline.phase("physics"):
                 time.sleep(0.0001)
-        times = timeline.end_iteration()
+        times = timeline.end_iteration()()
         assert times.phases_s is None and times.env_step_s > 0
 
 
@@ -148,7 +148,7 @@ def test_an_error_closes_the_phase_it_came_from():
         raise RuntimeError("of the simulation")
     with timeline.phase("storage"):
         time.sleep(0.002)
-    times = timeline.end_iteration()
+    times = timeline.end_iteration()()
     assert times.learn_s < 0.002
     assert times.collect_s == 0.0
 
@@ -157,4 +157,4 @@ def test_outside_environment_steps_nothing_fine_is_marked():
     timeline = started()
     with timeline.phase("render"):  # as when an environment is reset
         time.sleep(0.002)
-    assert timeline.end_iteration().env_step_s == 0.0
+    assert timeline.end_iteration()().env_step_s == 0.0

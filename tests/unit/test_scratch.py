@@ -30,8 +30,8 @@ def test_what_is_told_is_made_where_it_runs_and_becomes_the_temporary_folder(tmp
     ("told", "words"),
     [
         ("$SLURM_TMPDIR/x", r"scratch '\$SLURM_TMPDIR/x': a variable in it is not set"),
-        ("file", r"scratch .*/file cannot be written to on this node: .*`scratch:` of the site"),
-        (".", r"scratch .* has 1 MB free on this node, and at least 100 were expected"),
+        ("file", r"scratch .*/file on this node: File exists.*`scratch:` of the site"),
+        (".", r"scratch .* on this node: 1 MB are free, and at least 100 were expected"),
     ],
 )
 def test_what_is_wrong_names_the_folder_and_what_to_do(tmp_path: Path, monkeypatch, told: str, words: str):

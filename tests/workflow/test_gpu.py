@@ -112,9 +112,6 @@ def test_the_memory_map_adds_up_and_counts_the_rollout(tmp_path, gpu):
     assert parts_gb <= newest.torch_peak_allocated_gb < memory.static_gb + parts_gb + 0.05
     assert memory.other_processes_gb is not None and memory.other_processes_gb < 0.1
     assert newest.device_used_gb is not None and newest.device_used_gb <= memory.device_used_gb + 0.01  # of the peak
-    if newest.process_gb is not None:
-        # Both are of now: PyTorch may have given back since what a convolution's search took once.
-        assert newest.process_gb == pytest.approx(newest.device_used_gb - memory.other_processes_gb, abs=0.05)
 
 
 @pytest.mark.parametrize(

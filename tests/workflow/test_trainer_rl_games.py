@@ -8,8 +8,8 @@ import torch
 from alike import AlikeTests
 from envknee.record.read import read_rows
 from envknee.record.schema import Record
+from envknee.study.arm import Memory
 from envknee.study.errors import UserError
-from envknee.study.model import Memory
 from envknee.study.paths import TrialFolder
 from trained import a_request, refusal
 

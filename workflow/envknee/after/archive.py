@@ -19,15 +19,14 @@ from typing import Any
 from envknee.after.received import METADATA, NAMES, check, hand_over_requests, study_in, unpack
 from envknee.record.schema import Record
 from envknee.show import report
-from envknee.study import project
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
-from envknee.study.paths import StudyFolder
+from envknee.study.paths import PROJECT, StudyFolder
 from envknee.study.reach import reach_of
 from envknee.verdict.hardware import hardware
 from envknee.verdict.read import load_measured
 
-LOCKS = project.ROOT / "containers"
+LOCKS = PROJECT / "containers"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """Time of every member: the earliest that a zip file can hold."""
 

@@ -25,6 +25,7 @@ from envknee.ask.refusals import KnownMemory
 from envknee.record.read import load_record
 from envknee.record.schema import Record, Request, ScaledFrom
 from envknee.study import designs, space
+from envknee.study.arm import Setup
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.load import read_study
@@ -34,14 +35,10 @@ from envknee.study.rules import FIXED_DESIGNS, POINT_SAMPLERS, TRIAL_SAMPLERS
 from envknee.study.space import Point, Slot
 from envknee.verdict.read import load_study
 
-OF_AN_ARM = (
-    "trainer", "gpus", "command", "memory", "cpu_ranks", "nodes", "observations", "frontend", "deterministic", "strategy", "sync_every",
-    "staggered",
-)  # fmt: skip
 OF_A_SECTION = (
     "warmup_iterations", "iterations", "precision", "target_reward", "target_episodes", "budget_s", "limit_s", "sampler",
 )  # fmt: skip
-"""Keys that a request takes over unchanged. Of a key that a kind of trial lacks, a request has None."""
+"""Keys of a section that a request takes over unchanged. Of a key that a kind of trial lacks, a request has None."""
 
 
 def ask(
@@ -94,7 +91,7 @@ def request_for(
     sweep, arm = study.sections[slot.kind], study.arms[slot.arm]
     run = space.as_run(arm, point)
     base = arm.scaling
-    unchanged: dict[str, Any] = {name: getattr(arm, name) for name in OF_AN_ARM}
+    unchanged: dict[str, Any] = {name: getattr(arm, name) for name in Setup.model_fields}
     unchanged |= {name: getattr(sweep, name, None) for name in OF_A_SECTION}
     return Request(
         study=study.study,

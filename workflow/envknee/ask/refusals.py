@@ -17,7 +17,6 @@ from envknee.ask.observations import MEMORY_MARGIN
 from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.model import Arm
-from envknee.study.off_policy import OFF_POLICY
 from envknee.study.space import Point
 from envknee.verdict import memory_sample
 
@@ -53,7 +52,7 @@ class KnownMemory:
     def of(arm: str, records: Iterable[Record], settings: Arm | None = None) -> "KnownMemory":
         """Return what the records of `arm` among `records` tell, in any order."""
         known = [record for record in records if record.request.arm == arm and record.rank_memory_gb is not None]
-        rollouts = [record for record in known if record.rollout_gb and record.request.trainer not in OFF_POLICY]
+        rollouts = [record for record in known if record.rollout_gb and not record.request.is_off_policy]
         device_gb = max((record.rank_memory_gb for record in known if record.rank_memory_gb), default=None)
         # A point that did not fit a smaller device may fit the largest.
         failed = [

@@ -22,8 +22,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from envknee.ask.enough import LOOKS
-from envknee.study.model import Adaptive
 from envknee.study.rules import Kind
+from envknee.study.sweep import Adaptive
 from envknee.verdict import learning, learning_cost, throughput
 from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.rule import affine

@@ -14,7 +14,7 @@ from typing import Literal
 import psutil
 
 from envknee.machine import control_group, nvml
-from envknee.machine.gpus import too_few, unseen_gpu
+from envknee.machine.gpus import check_no_gpu, too_few
 from envknee.machine.nvml import Gpu
 from envknee.record.schema import Device, Environment, Image
 from envknee.study.errors import UserError
@@ -43,24 +43,23 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
     import torch  # imported in functions: a machine that measures foreign commands may have no torch
 
     visible = torch.cuda.device_count()
+    built = f"torch {torch.__version__} (its CUDA: {torch.version.cuda or 'none'})"
     if gpus != "auto" and gpus > visible:
-        hidden = nvml.gpu_names()
-        hint = f"; the driver knows {', '.join(hidden)}" if hidden else ""
-        raise too_few(gpus, visible, f", torch {torch.__version__}{hint}", " and a CUDA build of torch")
-    if gpus == "auto" and not visible and (sign := unseen_gpu()):
-        built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
-        raise UserError(
-            f"gpus: auto finds no GPU that torch {torch.__version__} can use (built {built}), and this machine seems"
-            f" to have one: {sign}. Repair the driver until `nvidia-smi -L` lists the GPU (a container is started with --nv or"
-            " --gpus), or set up a CUDA build (`make setup TORCH=cuda`); to measure the CPU, say gpus: 0"
+        raise too_few(gpus, visible, f", {built}", " and a CUDA build of torch")
+    if gpus == "auto" and not visible:
+        check_no_gpu(
+            f"{built} can use",
+            " (a container is started with --nv or --gpus), set up a CUDA build (`make setup TORCH=cuda`)",
         )
     if not visible or gpus == 0:
         return "cpu"
-    problem = why_driver_too_old(torch.version.cuda, *nvml.driver_version())
-    if problem:
-        raise UserError(problem)
     device = f"cuda:{local_rank}"
-    gpu = gpu_of(device)
+    try:
+        gpu = gpu_of(device)
+    except RuntimeError as error:  # torch names what to update if the driver is too old for its build
+        raise UserError(
+            f"torch {torch.__version__} cannot use {device}: {error}. To run on the CPU, use gpus: 0"
+        ) from error
     assert gpu is not None, "a CUDA device has a GPU"
     gpu.check_usable()
     return device
@@ -76,20 +75,6 @@ def use(device: str) -> None:
     # Every trainer multiplies float32 matrices as TF32, as `isaaclab train` does with RSL-RL
     # (isaaclab_rl/entrypoints/backends/train_rsl_rl.py of Isaac Lab 3.0.0), and PyTorch in convolutions.
     torch.backends.cuda.matmul.allow_tf32 = True
-
-
-def why_driver_too_old(built_for: str | None, driver: str, newest: tuple[int, int]) -> str | None:
-    """Return why a driver cannot run a build of torch, or None. Pure.
-
-    `built_for` is the build's CUDA, such as '13.0'; None for a build without CUDA. `newest` is the newest CUDA that the driver runs
-    (major, minor); it also runs later builds of the same major version.
-    """
-    if built_for is None or int(built_for.partition(".")[0]) <= newest[0]:
-        return None
-    return (
-        f"the NVIDIA driver {driver} runs CUDA up to {newest[0]}.{newest[1]}, and this torch is built for CUDA {built_for}."
-        " Update the driver, or use gpus: 0 to run on the CPU"
-    )
 
 
 def gpu_of(device: str) -> Gpu | None:

@@ -93,6 +93,15 @@ def unseen_gpu(driver: Path = DRIVER) -> str | None:
     return f"`nvidia-smi -L` ends with status {result.returncode} and says: {result.stdout.strip() or 'nothing'}"
 
 
+def check_no_gpu(finder: str, more: str = "") -> None:
+    """Raise a UserError if this machine seems to have a GPU that `gpus: auto` does not find: the CPU would be measured instead."""
+    if sign := unseen_gpu():
+        raise UserError(
+            f"gpus: auto finds no GPU that {finder}, and this machine seems to have one: {sign}. Repair the driver until"
+            f" `nvidia-smi -L` lists the GPU{more}, and run this again; to measure the CPU, say gpus: 0"
+        )
+
+
 def too_few(wanted: int, visible: int, seen: str = "", needed: str = "") -> UserError:
     """Return the error for a machine with too few GPUs. `seen` and `needed` add details."""
     return UserError(
@@ -151,12 +160,8 @@ def reserved_for(asked: Literal["auto"] | int, most: int = 1) -> Iterator[list[s
         UserError: when there are too few. With 'auto', also when CUDA shows none although the machine has one.
     """
     visible = visible_uuids()
-    # The launcher checks this, because it hides all GPUs from a trial on the CPU.
-    if asked == "auto" and not visible and (sign := unseen_gpu()):
-        raise UserError(
-            f"gpus: auto finds no GPU that CUDA shows, and this machine seems to have one: {sign}. Repair the driver until"
-            " `nvidia-smi -L` lists the GPU, and run this again; to measure the CPU, say gpus: 0"
-        )
+    if asked == "auto" and not visible:
+        check_no_gpu("CUDA shows")  # in the launcher, too: it hides all GPUs from a trial on the CPU
     count = min(most, len(visible)) if asked == "auto" else asked
     cores = [] if count or "SLURM_JOB_ID" in os.environ else [cpu_name()]
     with reserved(count or len(cores), visible if count else cores) as taken:

@@ -1,7 +1,7 @@
 """One GPU in NVIDIA's management library (NVML), found by its UUID, because indices change with CUDA_VISIBLE_DEVICES. Imports no torch."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,6 @@ THROTTLING = {
 }
 """Reasons for a reduced clock of a working GPU."""
 
-PROHIBITED, EXCLUSIVE = pynvml.NVML_COMPUTEMODE_PROHIBITED, pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
-
 
 def start() -> None:
     """Load NVML, or raise a UserError that says what to install or mount. Calling it again does nothing."""
@@ -42,16 +40,6 @@ def driver_version() -> tuple[str, tuple[int, int]]:
     start()
     cuda = pynvml.nvmlSystemGetCudaDriverVersion_v2()
     return pynvml.nvmlSystemGetDriverVersion(), (cuda // 1000, cuda % 1000 // 10)
-
-
-def gpu_names() -> list[str]:
-    """Return the names of all GPUs of the host, visible to CUDA or not; none if NVML does not start."""
-    try:
-        start()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        return [pynvml.nvmlDeviceGetName(handle) for handle in handles]
-    except (UserError, pynvml.NVMLError):
-        return []
 
 
 @dataclass(frozen=True)
@@ -108,12 +96,6 @@ class Gpu:
         memory: Any = pynvml.nvmlDeviceGetMemoryInfo(self.handle, version=pynvml.nvmlMemory_v2)
         return memory.used / GB
 
-    def process_gb(self, pid: int) -> float | None:
-        """Return the memory of a process; None if NVML does not know: process numbers are the host's, not a container's."""
-        processes = self._told(pynvml.nvmlDeviceGetComputeRunningProcesses) or []
-        used = [process.usedGpuMemory for process in processes if process.pid == pid]
-        return used[0] / GB if used and used[0] is not None else None
-
     def busy_percent(self) -> float | None:
         """Return the share of the last sampling period in which a kernel ran; None on a MIG instance."""
         rates = self._told(pynvml.nvmlDeviceGetUtilizationRates)
@@ -148,23 +130,15 @@ class Gpu:
 
     def check_usable(self) -> None:
         """Raise a UserError if this GPU's compute mode forbids every process, or another process has it exclusively."""
-        try:
-            mode = pynvml.nvmlDeviceGetComputeMode(self.handle)
-            others = [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(self.handle)]
-        except UNTOLD:
-            return
-        problem = why_not_usable(mode, [pid for pid in others if pid != os.getpid()])
-        if problem:
-            raise UserError(f"GPU {self.uuid} {problem}")
-
-
-def why_not_usable(mode: int, others: Sequence[int]) -> str | None:
-    """Return why CUDA would fail on a GPU in NVML's compute mode `mode` with the processes `others`, or None. Pure."""
-    if mode == PROHIBITED:
-        return "takes no process (compute mode PROHIBITED). Ask its administrator for another mode"
-    if mode == EXCLUSIVE and others:
-        return (
-            f"is in exclusive use by process {others[0]} (compute mode EXCLUSIVE_PROCESS)."
-            " Wait for that process, or choose another GPU with CUDA_VISIBLE_DEVICES"
-        )
-    return None
+        mode = self._told(pynvml.nvmlDeviceGetComputeMode)
+        pids = [process.pid for process in self._told(pynvml.nvmlDeviceGetComputeRunningProcesses) or []]
+        others = [pid for pid in pids if pid != os.getpid()]
+        if mode == pynvml.NVML_COMPUTEMODE_PROHIBITED:
+            raise UserError(
+                f"GPU {self.uuid} takes no process (compute mode PROHIBITED). Ask its administrator for another mode"
+            )
+        if mode == pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS and others:
+            raise UserError(
+                f"GPU {self.uuid} is in exclusive use by process {others[0]} (compute mode EXCLUSIVE_PROCESS)."
+                " Wait for that process, or choose another GPU with CUDA_VISIBLE_DEVICES"
+            )

@@ -35,14 +35,16 @@ def use_told() -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
         free = shutil.disk_usage(folder).free
+        why = (
+            f"{free / 1e6:.0f} MB are free, and at least {ROOM_BYTES / 1e6:.0f} were expected"
+            if free < ROOM_BYTES
+            else ""
+        )
     except OSError as error:
+        why = f"{error.strerror}, and a folder to write to was expected"
+    if why:
         raise UserError(
-            f"scratch {folder} cannot be written to on this node: {error.strerror}. Name another folder in `scratch:` of the site"
-        ) from error
-    if free < ROOM_BYTES:
-        raise UserError(
-            f"scratch {folder} has {free / 1e6:.0f} MB free on this node, and at least {ROOM_BYTES / 1e6:.0f} were expected."
-            " Make room there, or name another folder in `scratch:` of the site"
+            f"scratch {folder} on this node: {why}. Make room there, or name another folder in `scratch:` of the site"
         )
     os.environ["TMPDIR"] = str(folder)
     tempfile.tempdir = str(folder)

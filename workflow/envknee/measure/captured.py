@@ -26,21 +26,11 @@ class Captured:
         self._pool = pool
         self._function = function
         self._name = name
-        self._is_captured = device.type == "cuda"
-        self._is_warm = False
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._run = self._warm_up if device.type == "cuda" else function
 
     def __call__(self) -> None:
         """Run the function; the second call on a GPU captures it."""
-        if not self._is_captured:
-            self._function()
-        elif not self._is_warm:
-            self._is_warm = True
-            self._warm_up()
-        else:
-            if self._graph is None:
-                self._graph = capture(self._function, self._pool)
-            self._graph.replay()
+        self._run()
 
     def _warm_up(self) -> None:
         """Run the function for the first time, and find out whether it waits for the GPU: a failed capture cannot be repaired."""
@@ -48,6 +38,7 @@ class Captured:
         torch.cuda.set_sync_debug_mode("error")
         try:
             self._function()
+            self._run = self._capture
             return
         except RuntimeError as error:
             if "synchronizing" not in str(error):
@@ -55,9 +46,13 @@ class Captured:
             reason = str(error).splitlines()[0]
         finally:
             torch.cuda.set_sync_debug_mode(before)
-        self._is_captured = False
+        self._run = self._function
         print(f"envknee: {self._name} is not captured, and slower: {reason}", file=sys.stderr, flush=True)
         self._function()
+
+    def _capture(self) -> None:
+        self._run = capture(self._function, self._pool).replay
+        self._run()
 
 
 @cache

@@ -1,9 +1,8 @@
-"""Describes the first broken value of a training.
+"""Describes the first broken value of a rollout.
 
-Input: a `Watch`, images in a trainer's storage, losses. Output: a `Failure`, and a file with the last good state.
+Input: a `Watch`, images in a trainer's storage. Output: a `Failure`, and a file with the last good state.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -83,15 +82,3 @@ def of_rollout(
         f" at iteration {iteration}, step {step}{after}",
         failure,
     )
-
-
-def of_value(name: str, value: float, iteration: int) -> tuple[str, Failure] | None:
-    """Return a sentence and a failure if a loss, an action std or a parameter's largest magnitude is NaN or above `DIVERGED_ABOVE`.
-
-    `name` is such as `losses/value`.
-    """
-    if abs(value) <= DIVERGED_ABOVE:
-        return None
-    verb = "grew to" if math.isfinite(value) else "became"
-    failure = Failure(iteration=iteration, tensor=name, hints=hints(name, {}, 0.0))
-    return f"{name} {verb} {value:.3g} at iteration {iteration}", failure

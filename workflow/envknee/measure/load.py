@@ -5,6 +5,7 @@ Input: a GPU from `envknee.machine.nvml`. Output: a `Load` on each request. Know
 
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -24,28 +25,25 @@ class LoadWatch:
     def __init__(self, gpu: Gpu | None, is_alone: bool = True) -> None:
         """Prepare to watch this process, `gpu` if given, and the CPU time of others if this rank `is_alone` on its machine."""
         self._gpu = gpu
+        self._is_alone = is_alone
         self._process = psutil.Process()
-        self._others = _OthersCpu(self._process) if is_alone else None
-        self._samples: list[dict[str, float | None]] = []
+        self._cpu_times = self._now()
+        self._samples: deque[dict[str, float | None]] = deque()  # the thread appends while `take` pops
         """Figures since the last `take`, by their names in `Load`."""
         self._newest: dict[str, float | None] | None = None
-        self._lock = threading.Lock()
         self._asking = threading.Lock()
         self._ended = threading.Event()
 
     def start(self) -> None:
         """Start measuring."""
         self._process.cpu_percent()
-        if self._others is not None:
-            self._others.percent()
+        self._cpu_times = self._now()
         if self._gpu is not None:  # on a CPU an iteration is long, and asking the kernel alone takes no time
             threading.Thread(target=self._watch, name="load", daemon=True).start()
 
     def take(self) -> Load:
         """Return the mean load since the last call. Without a new sample it holds the newest one."""
-        with self._lock:
-            samples, self._samples = self._samples, []
-        samples = samples or [self._newest or self._sample()]
+        samples = [self._samples.popleft() for _ in range(len(self._samples))] or [self._newest or self._sample()]
         return Load.model_validate({name: _mean([sample[name] for sample in samples]) for name in samples[0]})
 
     def close(self) -> None:
@@ -54,36 +52,27 @@ class LoadWatch:
 
     def _watch(self) -> None:
         while not self._ended.wait(PERIOD_S):
-            sample = self._sample()
-            with self._lock:
-                self._newest = sample
-                self._samples.append(sample)
+            self._newest = self._sample()
+            self._samples.append(self._newest)
 
     def _sample(self) -> dict[str, float | None]:
         """Return the load since the last sample by its names in `Load`; None for figures that kernel or driver do not know."""
         with self._asking:
             return {
                 "cpu_percent": self._process.cpu_percent(),
-                "others_cpu_percent": self._others.percent() if self._others is not None else None,
+                "others_cpu_percent": self._others_percent() if self._is_alone else None,
                 "gpu_percent": self._gpu.busy_percent() if self._gpu else None,
                 "gpu_power_w": self._gpu.power_w() if self._gpu else None,
             }
 
+    def _others_percent(self) -> float | None:
+        """Return the CPU time of all other processes since the last sample, 100 being one core; None if no time has passed.
 
-class _OthersCpu:
-    """CPU time of all other processes, beyond cores that were free, with time stolen by other virtual machines (proc_stat(5)).
-
-    On a machine of 32 cores a process next door takes nothing from a trial.
-    """
-
-    def __init__(self, process: psutil.Process) -> None:
-        self._process = process
-        self._before = self._now()
-
-    def percent(self) -> float | None:
-        """Return that load since the last call, 100 being one core; None if no time has passed."""
-        before, self._before = self._before, self._now()
-        wall_s, others_s = (end - begin for end, begin in zip(self._before, before, strict=True))
+        It is the time beyond cores that were free (on a machine of 32 cores a process next door takes nothing from a trial), with time
+        stolen by other virtual machines (proc_stat(5)).
+        """
+        before, self._cpu_times = self._cpu_times, self._now()
+        wall_s, others_s = (end - begin for end, begin in zip(self._cpu_times, before, strict=True))
         return max(0.0, 100 * others_s / wall_s) if wall_s > 0 else None
 
     def _now(self) -> tuple[float, float]:

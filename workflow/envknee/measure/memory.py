@@ -4,11 +4,11 @@ Input: the stages of a trial (environment made, learner made, learning begins an
 Knows torch, Warp and NVML, and nothing of Isaac Lab.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import torch
@@ -21,6 +21,15 @@ from envknee.record.schema import MemoryMap, MemoryUse
 ASKED_EVERY_S = 1.0
 """The driver is asked for the GPU's memory so often, and whenever PyTorch's has changed: it answers in milliseconds, and the GPU may
 wait meanwhile."""
+
+
+class Allocator(NamedTuple):
+    """Memory of PyTorch's allocator on a GPU [GB]. It has no accounts on a CPU, where the resident set stands for both."""
+
+    allocated: float
+    allocated_peak: float
+    reserved: float
+    reserved_peak: float
 
 
 class MemoryWatch:
@@ -36,7 +45,6 @@ class MemoryWatch:
         """
         self._cap_gb = cap_gb
         self.device = device
-        self._gpu = gpu
         self._ballast: warp.array | None = None
         self._ballast_gb = 0.0
         self._process = psutil.Process()
@@ -56,8 +64,8 @@ class MemoryWatch:
         self._peak_reserved_gb = 0.0
         self._peak_outside_gb = 0.0
         self._peak_used_gb = 0.0
-        self._told: tuple[float, float | None] = (0.0, None)
-        """The driver's newest answer: memory in use by all processes, and by this one."""
+        self._told_gb = 0.0
+        """The driver's newest answer: memory in use by all processes."""
         self._told_at: tuple[float, float] | None = None
         """(reserved memory, clock) at that answer."""
 
@@ -89,8 +97,9 @@ class MemoryWatch:
 
     def environment_made(self) -> None:
         """Measure the memory of simulation and renderer."""
-        self._static_allocated_gb = self._allocated_gb()
-        self._static_outside_gb = self._outside_gb(self._device_used_gb(), self._reserved_gb())
+        allocator, self._told_at = self._allocator(), None
+        self._static_allocated_gb = allocator.allocated
+        self._static_outside_gb = self._outside_gb(allocator.reserved)
         # Without the allocator's slack, which later allocations may use.
         self._static_gb = self._static_outside_gb + self._static_allocated_gb
         self.check_cap()
@@ -121,7 +130,7 @@ class MemoryWatch:
             torch.cuda.reset_peak_memory_stats(self.device)
         else:
             reset_peak_rss()
-        self._before_learning_gb = self._allocated_gb()
+        self._before_learning_gb = self._allocator().allocated
 
     def learning_ended(self) -> None:
         """Update the peaks at the end of learning."""
@@ -135,7 +144,7 @@ class MemoryWatch:
     def use(self) -> MemoryUse:
         """Return the memory in use now, and the peaks so far; the driver's figures are at most `ASKED_EVERY_S` old."""
         self._take_peaks()
-        rss_gb = self._process.memory_info().rss / GB
+        rss_gb = self._rss_gb()
         if self.device.type != "cuda":
             return MemoryUse(rss_gb=rss_gb, peak_rss_gb=self._peak_used_gb)
         return MemoryUse(
@@ -143,8 +152,7 @@ class MemoryWatch:
             peak_rss_gb=_peak_rss_gb(),
             torch_peak_allocated_gb=self._peak_allocated_gb,
             torch_peak_reserved_gb=self._peak_reserved_gb,
-            device_used_gb=self._told[0],
-            process_gb=self._told[1],
+            device_used_gb=self._told_gb,
             warp_pool_peak_gb=_warp_pool_peak_gb(self.device),
         )
 
@@ -154,7 +162,6 @@ class MemoryWatch:
             return None
         self._told_at = None
         self._take_peaks()
-        is_cuda = self.device.type == "cuda"
         parts = {
             "static_gb": self._static_gb,
             "rollout_gb": self._rollout_gb,
@@ -164,8 +171,8 @@ class MemoryWatch:
             else self._unknown_gb(self._peak_allocated_gb),
             "model_gb": self._model_gb(),
             "learner_gb": self._learner_gb,
-            "libraries_gb": self._peak_outside_gb - self._static_outside_gb if is_cuda else 0.0,
-            "slack_gb": self._peak_reserved_gb - self._peak_allocated_gb if is_cuda else 0.0,
+            "libraries_gb": self._peak_outside_gb - self._static_outside_gb,
+            "slack_gb": self._peak_reserved_gb - self._peak_allocated_gb,
             "other_processes_gb": self._before_gb,
         }
         unattributed_gb = self._peak_used_gb - sum(parts.values())
@@ -173,31 +180,18 @@ class MemoryWatch:
 
     def _take_peaks(self) -> None:
         """Update the peaks; PyTorch's own are reset at the start of each learning."""
-        if self.device.type == "cuda":
-            stats = torch.cuda.memory_stats_as_nested_dict(self.device)  # only once, because the GPU waits meanwhile
-            allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
-            allocated_gb, reserved_gb = allocated["peak"] / GB, reserved["peak"] / GB
-            outside_gb = self._outside_gb(self._ask_driver(reserved["current"] / GB), reserved["current"] / GB)
-            self._peak_reserved_gb = max(self._peak_reserved_gb, reserved_gb)
-            self._peak_outside_gb = max(self._peak_outside_gb, outside_gb)
-            # PyTorch's peak may have occurred between two measurements of the device.
-            self._peak_used_gb = max(self._peak_used_gb, self._before_gb + outside_gb + reserved_gb)
-        else:
-            allocated_gb = _peak_rss_gb()
-            self._peak_used_gb = max(self._peak_used_gb, allocated_gb)
-        self._peak_allocated_gb = max(self._peak_allocated_gb, allocated_gb)
+        allocator = self._allocator()
+        outside_gb = self._outside_gb(allocator.reserved)
+        self._peak_reserved_gb = max(self._peak_reserved_gb, allocator.reserved_peak)
+        self._peak_outside_gb = max(self._peak_outside_gb, outside_gb)
+        # PyTorch's peak may have occurred between two measurements of the device.
+        self._peak_used_gb = max(self._peak_used_gb, self._before_gb + outside_gb + allocator.reserved_peak)
+        self._peak_allocated_gb = max(self._peak_allocated_gb, allocator.allocated_peak)
         before_gb = self._before_learning_gb
-        if before_gb is not None and allocated_gb > self._learning_peak_gb:
-            self._learning_peak_gb = allocated_gb
-            self._learner_gb = allocated_gb - before_gb
+        if before_gb is not None and allocator.allocated_peak > self._learning_peak_gb:
+            self._learning_peak_gb = allocator.allocated_peak
+            self._learner_gb = allocator.allocated_peak - before_gb
             self._collecting_gb = self._unknown_gb(before_gb)
-
-    def _ask_driver(self, reserved_gb: float) -> float:
-        """Return the memory in use on the GPU [GB], from the driver's newest answer if nothing suggests another one."""
-        now = time.monotonic()
-        if self._told_at is None or self._told_at[0] != reserved_gb or now - self._told_at[1] >= ASKED_EVERY_S:
-            self._told, self._told_at = (self._device_used_gb(), self._process_gb()), (reserved_gb, now)
-        return self._told[0]
 
     def _unknown_gb(self, allocated_gb: float) -> float:
         """Return the part of an allocation that belongs to neither environment nor rollout nor model."""
@@ -206,30 +200,32 @@ class MemoryWatch:
     def _model_gb(self) -> float:
         return sum(tensor.nbytes for tensor in self._model_tensors()) / GB
 
-    def _outside_gb(self, used_gb: float, reserved_gb: float) -> float:
-        """Return this process's memory outside PyTorch's allocator: context, Warp, libraries."""
-        return used_gb - self._before_gb - reserved_gb
+    def _outside_gb(self, reserved_gb: float) -> float:
+        """Return this process's memory outside PyTorch's allocator: context, Warp, libraries. The resident set has none outside.
+
+        It comes from the driver's newest answer if nothing suggests another one.
+        """
+        if self.device.type != "cuda":
+            return 0.0
+        now = time.monotonic()
+        if self._told_at is None or self._told_at[0] != reserved_gb or now - self._told_at[1] >= ASKED_EVERY_S:
+            self._told_gb, self._told_at = self._device_used_gb(), (reserved_gb, now)
+        return self._told_gb - self._before_gb - reserved_gb
 
     def _device_used_gb(self) -> float:
-        if self.device.type != "cuda":
-            return self._process.memory_info().rss / GB
         free_bytes, total_bytes = torch.cuda.mem_get_info(self.device)
         return (total_bytes - free_bytes) / GB - self._ballast_gb
 
-    def _process_gb(self) -> float | None:
-        """Return this process's GPU memory according to the driver, or None if the driver does not know."""
-        driver_gb = self._gpu.process_gb(os.getpid()) if self._gpu else None
-        return None if driver_gb is None else driver_gb - self._ballast_gb
+    def _rss_gb(self) -> float:
+        return self._process.memory_info().rss / GB
 
-    def _allocated_gb(self) -> float:
+    def _allocator(self) -> Allocator:
         if self.device.type != "cuda":
-            return self._process.memory_info().rss / GB
-        # `torch.cuda.memory_allocated` flattens and sorts all statistics first.
+            return Allocator(*2 * (self._rss_gb(), _peak_rss_gb()))
+        # Only once, because the GPU waits meanwhile. `torch.cuda.memory_allocated` would flatten and sort all statistics first.
         stats = torch.cuda.memory_stats_as_nested_dict(self.device)
-        return stats["allocated_bytes"]["all"]["current"] / GB
-
-    def _reserved_gb(self) -> float:
-        return torch.cuda.memory_reserved(self.device) / GB if self.device.type == "cuda" else self._allocated_gb()
+        kinds = (stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"])
+        return Allocator(*(kind[when] / GB for kind in kinds for when in ("current", "peak")))
 
 
 def _warp_pool_peak_gb(device: torch.device) -> float | None:

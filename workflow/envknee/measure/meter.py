@@ -19,6 +19,7 @@ from envknee.machine.processes import age_s
 from envknee.measure import diagnosis
 from envknee.measure.captured import stream_of
 from envknee.measure.episodes import Episodes
+from envknee.measure.hints import hints
 from envknee.measure.load import LoadWatch
 from envknee.measure.memory import MemoryWatch
 from envknee.measure.phases import Timeline
@@ -242,7 +243,7 @@ class Meter:
 
     def end_rollout(self) -> Collected:
         """Return a collector's figures of its rollout. It replaces `end_iteration` in processes that do not learn."""
-        times = self.timeline.end_iteration()
+        times = self.timeline.end_iteration()()
         self.memory.learning_ended()
         return_sum, length_sum, episodes = self._episodes.take().tolist()
         self._start_iteration()
@@ -293,7 +294,7 @@ class Meter:
             TrialDone: if the timed iterations are done, the target is reached, the budget is spent, or learning broke.
         """
         before_clearing = remedies.after_learning(self.request.memory, self)
-        times = self.timeline.close_iteration()
+        times = self.timeline.end_iteration()
         now = self.timeline.ended_at_s  # both clocks count the rest of this function as the next iteration
         fetched = self._episodes.take() if self._fetched is None else self._fetched
         return_sum, length_sum, episodes, *first_broken = fetched.tolist()
@@ -305,7 +306,7 @@ class Meter:
         self._end_if_broken("action_std", action_std)
         memory, load = self._used or self._use()
         unix_time_s, memory = time.time(), before_clearing or memory
-        rollout = (self.request.horizon if collected else self._steps) * self.request.num_envs
+        rollout = (self.request.horizon if collected else self._steps) * self.request.num_envs  # transitions on a rank
 
         def write_row() -> None:
             read = times()
@@ -331,14 +332,14 @@ class Meter:
                 gradient_squares=gradient_squares,
                 pipeline=pipeline,
             )
-            if collected:
-                parts = parts_of_collectors(own, collected, read.total_s)
-            elif self.ranks.world_size == 1:
-                parts = [own]  # text and back would take time while the GPU learns
-            else:
-                gathered = self.ranks.gather(own.model_dump_json(), self.device)
-                parts = [Part.model_validate_json(text) for text in gathered]
-            self._write(parts, rollout)
+            parts = parts_of_collectors(own, collected, read.total_s) if collected else self.ranks.gather(own)
+            rank_batch = rollout // (self.num_mini_batches or 1)
+            row = whole_row(parts, len(self.rows), rollout, rank_batch, self.request, self._frames)
+            self._frames = row.frames
+            self.rows.append(row)
+            if self._stream:
+                self._stream.write(row.model_dump_json() + "\n")
+                self._stream.flush()
 
         self._start_iteration()
         self.stage = "rollout"
@@ -378,16 +379,6 @@ class Meter:
         if write is not None:
             write()
         return write is not None
-
-    def _write(self, parts: Sequence[Part], rollout: int) -> None:
-        """Append the row of an iteration from every rank's part; `rollout` is its number of transitions on a rank."""
-        rank_batch = rollout // (self.num_mini_batches or 1)
-        row = whole_row(parts, len(self.rows), rollout, rank_batch, self.request, self._frames)
-        self._frames = row.frames
-        self.rows.append(row)
-        if self._stream:
-            self._stream.write(row.model_dump_json() + "\n")
-            self._stream.flush()
 
     def check_parameters(self, symptom: str) -> None:
         """Check the learner's parameters; `symptom` ends the reason of a failure.
@@ -469,13 +460,14 @@ class Meter:
         return _stored_after(self.rollout_observations, step)
 
     def _end_if_broken(self, name: str, value: float, symptom: str = "") -> None:
-        """End the trial if a loss or a parameter is broken: see `diagnosis.of_value`."""
-        broken = diagnosis.of_value(name, value, self.iterations)
-        if broken is not None:
-            if not name.startswith("parameters/"):
-                self.check_rollout(images=True)  # the rollout may be the cause
-            reason, failure = broken
-            raise self._broke("diverged" if math.isfinite(value) else "nan", reason + symptom, failure)
+        """End the trial if a loss, an action std or a parameter's largest magnitude is NaN or above `DIVERGED_ABOVE`."""
+        if abs(value) <= diagnosis.DIVERGED_ABOVE:
+            return
+        if not name.startswith("parameters/"):
+            self.check_rollout(images=True)  # the rollout may be the cause
+        status, verb = ("diverged", "grew to") if math.isfinite(value) else ("nan", "became")
+        failure = Failure(iteration=self.iterations, tensor=name, hints=hints(name, {}, 0.0))
+        raise self._broke(status, f"{name} {verb} {value:.3g} at iteration {self.iterations}{symptom}", failure)
 
     def _broke(self, status: Status, reason: str, failure: Failure) -> TrialDone:
         """Return the end of a broken trial."""

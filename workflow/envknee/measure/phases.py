@@ -108,7 +108,6 @@ class Timeline:
         """The host's clock (`time.perf_counter`) when all work of the newest whole iteration was done."""
         self._iteration = 0
         self._step = 0
-        self._is_in_step = False
         self._wrapped: list[Callable[[], None]] = []
         """Functions that undo each `wrap`."""
 
@@ -119,24 +118,15 @@ class Timeline:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Assign the time inside to phase `name`, without the time of phases opened inside."""
+        """Assign the time inside to phase `name`, without the time of phases opened inside.
+
+        `ENV_STEP` counts it as an environment step, and resolves it into fine phases if it is sampled.
+        """
         is_marked = self._begin(name)
         try:
             yield
         finally:
             self._end(is_marked)
-
-    @contextmanager
-    def env_step(self) -> Iterator[None]:
-        """Count the time inside as an environment step, and resolve it into fine phases if it is sampled."""
-        self._begin(ENV_STEP)
-        self._is_in_step = True
-        try:
-            yield
-        finally:
-            self._is_in_step = False
-            self._step += 1
-            self._end(True)
 
     def wrap(self, owner: Any, method: str, phase: Phase) -> None:
         """Make each call of `owner.method` a phase, by replacing the method (as isaaclab.benchmark does with `env.step`)."""
@@ -160,11 +150,7 @@ class Timeline:
             undo()
         self._wrapped.clear()
 
-    def end_iteration(self) -> IterationTimes:
-        """Wait for the device, begin the next iteration, and return the seconds of the one that ended."""
-        return self.close_iteration()()
-
-    def close_iteration(self) -> Callable[[], IterationTimes]:
+    def end_iteration(self) -> Callable[[], IterationTimes]:
         """Wait for the device, begin the next iteration, and return what reads the seconds of the one that ended.
 
         Reading some 200 CUDA events takes a millisecond or two, in which the GPU need not wait.
@@ -184,7 +170,7 @@ class Timeline:
 
     def _begin(self, name: str) -> bool:
         """Begin a phase; return whether it is measured."""
-        if name in FINE_PHASES and not (self._is_in_step and self._is_sampled):
+        if name in FINE_PHASES and not (ENV_STEP in self._open and self._is_sampled):
             return False
         if name in PHASES_BETWEEN and self._step and not self._is_sampled:
             return False
@@ -195,7 +181,8 @@ class Timeline:
     def _end(self, is_marked: bool) -> None:
         """End the innermost phase, if it is measured."""
         if is_marked:
-            self._open.pop()
+            if self._open.pop() == ENV_STEP:
+                self._step += 1
             self._mark()
 
     @property

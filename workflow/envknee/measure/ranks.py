@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from envknee.machine.processes import dying_with_parent
 from envknee.record.schema import Outcome, RankResult
@@ -18,8 +18,7 @@ from envknee.record.status import CRASHED
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
 
-GATHER_BYTES = 8192
-"""Room for one rank's figures of an iteration: about 1 kB of JSON."""
+Figures = TypeVar("Figures")
 
 MEETING = "ENVKNEE_RANKS_FOLDER"
 """Environment variable: the folder of the ranks' heartbeat files, on the machine's own disk."""
@@ -69,24 +68,15 @@ class Ranks:
         backend = "nccl" if device.startswith("cuda") else "gloo"
         torch.distributed.init_process_group(backend, store=store, rank=self.rank, world_size=self.world_size)
 
-    def gather(self, text: str, device: Any) -> list[str]:
-        """Return every rank's text, by rank. All ranks must call it.
-
-        Raises:
-            ValueError: if the text has more than `GATHER_BYTES` bytes of UTF-8.
-        """
+    def gather(self, own: Figures) -> list[Figures]:
+        """Return every rank's object, by rank. All ranks must call it."""
         if self.world_size == 1:
-            return [text]
+            return [own]
         import torch
 
-        data = text.encode()
-        padded = data.ljust(GATHER_BYTES, b" ")
-        if len(padded) > GATHER_BYTES:
-            raise ValueError(f"{len(data)} bytes to gather, and at most {GATHER_BYTES} were expected")
-        own = torch.frombuffer(bytearray(padded), dtype=torch.uint8).to(device)
-        all_ranks = [torch.empty_like(own) for _ in range(self.world_size)]
-        torch.distributed.all_gather(all_ranks, own)
-        return [bytes(tensor.tolist()).decode().rstrip(" ") for tensor in all_ranks]
+        all_ranks: list[Any] = [None] * self.world_size
+        torch.distributed.all_gather_object(all_ranks, own)
+        return all_ranks
 
 
 ALONE = Ranks()

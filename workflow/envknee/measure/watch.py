@@ -81,11 +81,9 @@ class Watch:
 
     def begin_rollout(self) -> None:
         """Forget the steps of the previous rollout, but keep the last good state."""
-        if self._steps:
-            self._look()
+        self._look()
         self._looked_at = 0
         self._actions = None
-        self._in_step = False
         self._broken_at = self._unbroken
 
     def note_actions(self, actions: torch.Tensor, state: Callable[[], State]) -> None:
@@ -102,7 +100,7 @@ class Watch:
         """
         actions = {} if self._actions is None else {"actions": [self._actions]}
         self._actions = None
-        self._begin_step()["before"] = self._row_of("before", actions | dict(state))
+        self._steps.append({"before": self._row_of("before", actions | dict(state))})
         self._states += 1
 
     def end_step(self, seen: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -112,27 +110,21 @@ class Watch:
 
         Reading every image would slow the step down. The trainer stores the images: `broken_image` checks them later.
         """
-        if not self._in_step:
-            self._begin_step()
+        if not self._steps or "after" in self._steps[-1]:  # a task without a state
+            self._steps.append({})
         results = {**self.joints(), **{name: [tensor] for name, tensor in seen.items()}}
         self._steps[-1]["after"] = self._row_of("after", results)
-        self._in_step = False
         kept, copies = len(self._steps), self._steps[-1]["after"]
         if kept >= LOOK_EVERY and kept * sum(row.nbytes for row in self._steps[-1].values()) >= KEPT_BYTES:
             self._look()
         return copies
 
-    def look(self) -> None:
-        """Check the steps that are not checked yet, an unfinished one included. Does not wait for the device."""
-        if self._actions is not None:  # the step broke before its state was noted
-            self._begin_step()["before"] = self._row_of("before", {"actions": [self._actions]})
-            self._actions = None
-        if self._steps:
-            self._look()
-
     def first_step(self) -> torch.Tensor:
         """Return the step of `first_broken` [], or `NEVER`. Does not wait for the device."""
-        self.look()
+        if self._actions is not None:  # the step broke before its state was noted
+            self._steps.append({"before": self._row_of("before", {"actions": [self._actions]})})
+            self._actions = None
+        self._look()
         return self._broken_at.amin()
 
     def first_broken(self) -> Broken | None:
@@ -142,7 +134,10 @@ class Watch:
             return None
         indices = (self._broken_at == step).nonzero()[:, 0]
         fine = self._rows[indices].abs() <= self._limits  # False for NaN
-        for name, columns in sorted(self._names().items(), key=lambda item: (_place(item[0]), item[0])):
+        # Of tensors that broke at the same step the first in `ORDER` is the cause.
+        for name, columns in sorted(
+            self._names().items(), key=lambda at: (ORDER.index(at[0].partition("/")[0]), at[0])
+        ):
             broken = ~fine[:, columns].all(dim=1)
             if broken.any():
                 return Broken(name, step, indices[broken])
@@ -159,11 +154,6 @@ class Watch:
         if self._rows is not None and columns is not None:
             tensors["actions"] = self._rows[indices, columns].view(-1, *self._shapes["before"]["actions"])
         return tensors
-
-    def _begin_step(self) -> dict[str, torch.Tensor]:
-        self._steps.append({})
-        self._in_step = True
-        return self._steps[-1]
 
     def _row_of(self, part: str, named: State) -> torch.Tensor:
         """Return a copy of the named tensors, [num_envs, numbers]."""
@@ -187,8 +177,10 @@ class Watch:
         return torch.cat(pieces, dim=1).detach()
 
     def _look(self) -> None:
-        """Check the steps since the last check."""
-        steps, self._steps, self._in_step = self._steps, [], False
+        """Check the steps since the last check, an unfinished one included."""
+        if not self._steps:
+            return
+        steps, self._steps = self._steps, []
         count, began = len(steps), self._looked_at
         self._looked_at += count
         parts = [
@@ -236,8 +228,3 @@ def _shape_of(tensors: Sequence[torch.Tensor]) -> tuple[int, ...]:
     if len(tensors) == 1:
         return tuple(tensors[0].shape[1:])
     return (sum(math.prod(tensor.shape[1:]) for tensor in tensors),)
-
-
-def _place(name: str) -> int:
-    """Return the index of a tensor in `ORDER`: of tensors that broke at the same step the first is the cause."""
-    return ORDER.index(name.partition("/")[0])

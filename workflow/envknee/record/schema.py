@@ -6,11 +6,11 @@ from pydantic import BaseModel, ConfigDict
 
 from envknee.record.metric import Metric
 from envknee.record.status import Status
-from envknee.study.command import Command
-from envknee.study.model import Inject, Memory
-from envknee.study.rules import Frontend, Kind, Observations, Overrides, PhaseSwitch, Runtime, newer
+from envknee.study.arm import Memory, Setup
+from envknee.study.rules import Kind, Overrides, PhaseSwitch, Positive, Runtime, newer
 from envknee.study.scaling_rule import RuleName
-from envknee.study.strategies import STRATEGIES, StrategyName, world_size
+from envknee.study.strategies import STRATEGIES
+from envknee.study.task import Inject
 
 SCHEMA_VERSION = 1
 
@@ -49,7 +49,7 @@ class ScaledFrom(Frozen):
         return f"{self.rule} from {self.num_envs:,} environments"
 
 
-class Request(Frozen):
+class Request(Setup, Frozen):
     """What one trial runs: everything that its process needs."""
 
     schema_version: int = SCHEMA_VERSION
@@ -67,8 +67,6 @@ class Request(Frozen):
     task_id: str
     asset: str
     overrides: Overrides
-    trainer: str
-    gpus: Literal["auto"] | int
     warmup_iterations: int
     iterations: int | None
     """Timed iterations of a throughput trial; None for a learning trial."""
@@ -81,22 +79,16 @@ class Request(Frozen):
     """Why the trial must not be run (its memory cannot fit), or None."""
     phases: PhaseSwitch = newer("sampled")
     memory: Memory = newer(Memory())
-    cpu_ranks: int = newer(1)
+    cpu_ranks: Positive = newer(1)
     skip: str | None = newer(None)
     """Why the trial need not be run (it would change nothing), or None."""
     runtime: Runtime = newer("host")
     asset_root: str | None = newer(None)
     """The folder of the task's files, instead of NVIDIA's asset server."""
-    nodes: int = newer(1)
-    observations: Observations = newer("stock")
-    frontend: Frontend = newer("torch")
-    deterministic: bool = newer(False)
     confirms: bool = newer(False)
     """Whether the trial is a fresh repeat at an end of the doubling found. Only fresh repeats give its gain."""
     inject: Inject | None = newer(None)
     """In a drill, what breaks the simulation on purpose."""
-    strategy: StrategyName = newer("in_turns")
-    sync_every: int = newer(1)
     precision: float | None = newer(None)
     """A throughput trial may end early once the standard error of its median FPS is below this share."""
     block: int | None = newer(None)
@@ -113,8 +105,6 @@ class Request(Frozen):
     """None: the task's own."""
     epochs: int | None = newer(None)
     """Passes over each rollout; None: the task's own."""
-    staggered: bool | None = newer(None)
-    """Whether the first episodes start spread over their length, or together; None: the library's way."""
     scaled_from: ScaledFrom | None = newer(None)
     """The scaling rule that gave horizon, batch_size, learning_rate and epochs, with its base; None without a rule."""
 
@@ -128,18 +118,10 @@ class Request(Frozen):
         """The batch size in the study (with a scaling rule, at its base), which stays the same while num_envs doubles."""
         return self.scaled_from.batch_size if self.scaled_from else self.batch_size
 
-    command: Command | None = newer(None)
-    """With trainer: command, the program and how its log is read."""
-
-    @property
-    def world_size(self) -> int:
-        """Ranks that train together, each with its own num_envs environments."""
-        return world_size(self.gpus, self.cpu_ranks, self.nodes, self.strategy)
-
     @property
     def processes(self) -> int:
         """Processes that the launcher starts: one for each rank, or one that starts collectors itself."""
-        return 1 if STRATEGIES[self.strategy].starts_its_own or self.command is not None else self.world_size
+        return 1 if STRATEGIES[self.strategy].cluster or self.command is not None else self.world_size
 
     @property
     def untimed_iterations(self) -> int:
@@ -165,7 +147,7 @@ class MemoryUse(Frozen):
     """Used memory of the GPU, by every process on it. For a foreign command: the peak since the row before, minus the memory used
     before the command started; of several GPUs the largest."""
     process_gb: float | None = None
-    """NVML's count for this process on its GPU; None if NVML cannot tell (another PID namespace)."""
+    """Of earlier versions: NVML's count for this process on its GPU."""
     warp_pool_peak_gb: float | None = None
     """Peak of Warp's memory pool, which simulation and renderer use."""
 
@@ -200,8 +182,8 @@ class Load(Frozen):
     """Load of all other processes on the machine, beyond cores that were free: 100 is one core."""
 
 
-class RankIteration(Frozen):
-    """One rank's clocks, episodes and memory in an iteration of several ranks."""
+class RankRow(Load):
+    """One rank's load, clocks, episodes and memory in an iteration (with strategy: ray, a collector's)."""
 
     rank: int
     iteration_s: float
@@ -213,10 +195,6 @@ class RankIteration(Frozen):
     phases_s: dict[Phase, float] | None
     episodes: int
     memory: MemoryUse
-
-
-class RankRow(Load, RankIteration):
-    """One rank's part of an iteration (with strategy: ray, a collector's). In the file, the fields of `Load` come last."""
 
 
 class Pipeline(Frozen):

@@ -20,10 +20,11 @@ import yaml
 
 from envknee.machine.gpus import visible_uuids
 from envknee.machine.processes import own_python_first
-from envknee.study import presets, project
+from envknee.study import presets
 from envknee.study.errors import UserError
 from envknee.study.files import write_atomically
 from envknee.study.load import parse_study
+from envknee.study.paths import PROJECT
 from envknee.study.rules import STUDY_NAME
 from envknee.trainers.command import program
 
@@ -91,8 +92,8 @@ def snakemake_command(config: Path, slots: int) -> list[str]:
     own = Path(sys.executable).with_name("snakemake")
     return [
         str(own) if own.exists() else shutil.which("snakemake") or "snakemake",
-        "--snakefile", str(project.ROOT / "Snakefile"), "--directory", str(Path.cwd()),
-        "--workflow-profile", str(project.ROOT / "workflow/profiles/default"),
+        "--snakefile", str(PROJECT / "Snakefile"), "--directory", str(Path.cwd()),
+        "--workflow-profile", str(PROJECT / "workflow/profiles/default"),
         "--configfile", str(config.resolve()), "--resources", f"device={slots}",
     ]  # fmt: skip
 

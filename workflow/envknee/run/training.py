@@ -146,7 +146,7 @@ def _apart(meter: Meter) -> str | None:
     parameters = {name: value for name, value in meter.learned().items() if isinstance(value, torch.nn.Parameter)}
     if meter.ranks.world_size == 1 or not parameters:
         return None
-    return validity.apart(meter.ranks.gather(determinism.digest(parameters), meter.device))
+    return validity.apart(meter.ranks.gather(determinism.digest(parameters)))
 
 
 def measure_one(trial: TrialFolder) -> NoReturn:
@@ -167,10 +167,10 @@ def measure_block(meeting: Path) -> NoReturn:
         turns.write_to(trial.log)
         os.environ[attempts.TOLD] = str(turn.attempt)
         outcome, meter = _run_and_keep(trial, this, shared)
-        request, device = meter.request, meter.device
+        request = meter.request
         meter.release()
         del meter
-        why = next(filter(None, this.gather(shared.end(request, outcome) or "", device)), None)
+        why = next(filter(None, this.gather(shared.end(request, outcome))), None)
         if this.rank == 0:
             turns.end(meeting, turn, why)
         if why is not None:

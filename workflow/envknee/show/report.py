@@ -28,12 +28,11 @@ from envknee.show.figures import registry
 from envknee.show.trials import COLUMNS, Link, trial_rows
 from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
-from envknee.study.paths import StudyFolder
-from envknee.study.project import ROOT
+from envknee.study.paths import PROJECT, StudyFolder
 from envknee.verdict.read import load_study
 from envknee.verdict.schema.study import Verdict
 
-TEMPLATES = ROOT / "workflow/report"
+TEMPLATES = PROJECT / "workflow/report"
 
 LOCAL_UI = "http://127.0.0.1:5000"
 """Address of `make ui` for a store that is a file or a database."""

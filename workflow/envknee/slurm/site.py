@@ -13,8 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from envknee.machine import scratch
 from envknee.study.errors import UserError
 from envknee.study.load import OneOfEach, explain
-from envknee.study.model import Strict
-from envknee.study.rules import NotNegative, Positive
+from envknee.study.rules import NotNegative, Positive, Strict
 
 OPTION = re.compile(r"--[a-z][a-z-]*(=[A-Za-z0-9_.,:@%/+-]+)?")
 

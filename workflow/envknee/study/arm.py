@@ -2,12 +2,11 @@
 
 from typing import Annotated, Any
 
-from pydantic import create_model, model_validator
+from pydantic import BaseModel, ConfigDict, create_model, model_validator
 
 from envknee.study import remedies
 from envknee.study.choices import NameIn
 from envknee.study.command import OF_A_RULE, Command
-from envknee.study.off_policy import OFF_POLICY
 from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict, newer
 from envknee.study.scaling_rule import Scaling
 from envknee.study.strategies import STRATEGIES, StrategyName, world_size
@@ -20,8 +19,14 @@ class Memory(WITH_REMEDIES):
     """How an arm deals with memory."""
 
 
-class Arm(Strict):
-    """One thing under test. Thresholds belong to an arm; a comparison is between two arms."""
+OFF_POLICY = frozenset({"skrl_sac"})
+"""Trainers that learn from a replay buffer. Nobody else asks for a trainer's name."""
+
+
+class Setup(BaseModel):
+    """The part of an arm that each of its requests takes over unchanged."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     trainer: Annotated[str, NameIn("trainers")] = "rsl_rl"
     """The training library; 'command': a program of your own."""
@@ -47,14 +52,29 @@ class Arm(Strict):
     one per GPU (or cpu_ranks), and the trial's own process learns."""
     sync_every: Positive = newer(1)
     """With strategy: async2, copy the learned weights to the acting policy after this many updates."""
-    scaling: Scaling | None = newer(None)
-    """Rule and base point by which other settings change with num_envs (docs/learning-rules.md). Without it, none change."""
     staggered: bool | None = newer(None)
     """true: first episodes start at different steps; false: all at step 0. Without it, the library decides: RSL-RL and TorchRL spread them,
     the others do not."""
+    memory: Memory = Memory()
+
+    @property
+    def world_size(self) -> int:
+        """Ranks that train together, each with num_envs environments of its own."""
+        return world_size(self.gpus, self.cpu_ranks, self.nodes, self.strategy)
+
+    @property
+    def is_off_policy(self) -> bool:
+        """Whether batches are drawn from a replay buffer: they need not divide a rollout, and it has one size at all points."""
+        return self.trainer in OFF_POLICY
+
+
+class Arm(Setup, Strict):
+    """One thing under test. Thresholds belong to an arm; a comparison is between two arms."""
+
+    scaling: Scaling | None = newer(None)
+    """Rule and base point by which other settings change with num_envs (docs/learning-rules.md). Without it, none change."""
     overrides: Overrides = {}
     """Like the task's overrides, for this arm only, and with priority."""
-    memory: Memory = Memory()
 
     @model_validator(mode="after")
     def _ranks_have_a_device(self) -> "Arm":
@@ -72,18 +92,12 @@ class Arm(Strict):
             raise ValueError("trainer: command and the section `command:` belong together: one of them is missing")
         if self.command is None:
             return self
-        cannot = {
-            "observations": "it would change the program's own environment",
-            "deterministic": "set the program's own flag in `command.argv`",
-            "memory": "set the program's own flags in `command.argv`, variables in `command.env`",
-            "overrides": "write them into `command.argv`",
-            "strategy": "the program decides how it collects and learns",
-            "cpu_ranks": "the program starts its own processes",
-            "nodes": "a command runs on one machine",
-        }
-        for key, reason in cannot.items():
+        for key in ("observations", "deterministic", "memory", "overrides", "strategy", "cpu_ranks", "nodes"):
             if getattr(self, key) != Arm.model_fields[key].default:
-                raise ValueError(f"{key} is not for trainer: command: {reason}. Take {key} out of this arm")
+                raise ValueError(
+                    f"{key} is not for trainer: command: the program runs unchanged, on one machine. Take {key} out of this arm,"
+                    " and set what the program has of its own in `command.argv` and `command.env`"
+                )
         stated = {name for name in OF_A_RULE if self.scaling is not None and getattr(self.scaling, name) is not None}
         for name in sorted(stated - self.command.of_a_rule):
             raise ValueError(
@@ -103,28 +117,23 @@ class Arm(Strict):
             raise ValueError(
                 f"strategy {self.strategy} is for trainer: {strategy.trainer}, and the trainer is {self.trainer}"
             )
-        if strategy.starts_its_own and self.nodes > 1:
+        if strategy.cluster and self.nodes > 1:
             raise ValueError(
                 f"nodes {self.nodes} is for ranks; with strategy {self.strategy} the cluster that {strategy.cluster} names has the"
                 " machines, and gpus (or cpu_ranks) counts collectors on all of them"
             )
-        if strategy.acts_at_once and self.sync_every != 1:
+        if self.sync_every != 1 and not strategy.is_one_rank:
             raise ValueError(
-                f"sync_every {self.sync_every} is for strategy: async2; {strategy.acts_at_once} each update acts at once"
+                f"sync_every {self.sync_every} is for strategy: async2; with {self.strategy} each update acts at once"
             )
         if strategy.is_one_rank and (self.gpus not in ("auto", 0, 1, 2) or self.cpu_ranks > 1 or self.nodes > 1):
             raise ValueError(
                 f"strategy {self.strategy} has one side that simulates and one that learns: gpus: auto, 2, 1 or 0 of one"
                 f" machine, and no ranks (got gpus {self.gpus}, cpu_ranks {self.cpu_ranks}, nodes {self.nodes})"
             )
-        if self.scaling is not None and self.trainer in OFF_POLICY:
+        if self.scaling is not None and self.is_off_policy:
             raise ValueError(
                 f"scaling: rule {self.scaling.rule} says how a rollout is cut into batches, and trainer: {self.trainer} draws its batches"
                 " from a replay buffer. Take scaling out of this arm"
             )
         return self
-
-    @property
-    def world_size(self) -> int:
-        """Ranks that train together, each with num_envs environments of its own."""
-        return world_size(self.gpus, self.cpu_ranks, self.nodes, self.strategy)

@@ -12,16 +12,8 @@ POLL_S = 0.5
 
 
 @contextmanager
-def locked(path: Path, waits: str | None = None) -> Iterator[IO[str]]:
-    """Hold the lock of a file. While another process holds it, print `waits` once and wait."""
-    with try_locked(path, lambda: False, waits) as stream:
-        assert stream is not None, "nobody gives up"
-        yield stream
-
-
-@contextmanager
-def try_locked(path: Path, given_up: Callable[[], bool], waits: str | None = None) -> Iterator[IO[str] | None]:
-    """Like `locked`, but yield None when `given_up` returns True before the lock is free."""
+def locked(path: Path, waits: str | None = None, meanwhile: Callable[[], None] = lambda: None) -> Iterator[IO[str]]:
+    """Hold the lock of a file. While another process holds it, print `waits` once, and wait; `meanwhile` may raise to give up."""
     waits = waits or f"Another process holds {path}; waiting for it"
     with path.open("a+", encoding="utf-8") as stream:
         while True:
@@ -31,9 +23,7 @@ def try_locked(path: Path, given_up: Callable[[], bool], waits: str | None = Non
                 if waits:
                     print(waits, file=sys.stderr, flush=True)
                     waits = ""
-                if given_up():
-                    yield None
-                    return
+                meanwhile()
                 time.sleep(POLL_S)
             else:
                 yield stream

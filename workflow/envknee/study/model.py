@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from envknee.study.arm import Arm, Memory
+from envknee.study.arm import Arm
 from envknee.study.errors import nearest
-from envknee.study.off_policy import OFF_POLICY
 from envknee.study.rules import (
     KINDS,
     STUDY_NAME,
@@ -26,13 +25,8 @@ from envknee.study.rules import (
     study_name,
 )
 from envknee.study.strategies import STRATEGIES
-from envknee.study.sweep import Adaptive, Learning, Sweep, Throughput
-from envknee.study.task import Inject, Task, task_of
-
-__all__ = [
-    "Adaptive", "Arm", "Decide", "Inject", "Learning", "Memory", "Replay", "Strict", "Study", "Sweep", "Task", "Throughput",
-    "Tracking",
-]  # fmt: skip
+from envknee.study.sweep import Learning, Sweep, Throughput
+from envknee.study.task import Task, task_of
 
 
 class Decide(Strict):
@@ -190,16 +184,15 @@ class Study(Strict):
                 raise ValueError(
                     f"arm {name!r}: expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
                 )
-            only_host = STRATEGIES[arm.strategy].needs_host
-            if only_host and self.runtime != "host":
+            if STRATEGIES[arm.strategy].cluster and self.runtime != "host":
                 raise ValueError(
-                    f"arm {name!r}: strategy {arm.strategy} is for runtime: host; {only_host} (got {self.runtime})"
+                    f"arm {name!r}: strategy {arm.strategy} is for runtime: host; images have no Ray (got {self.runtime})"
                 )
             if arm.nodes > 1 and self.runtime == "docker":
                 raise ValueError(
                     f"arm {name!r}: nodes {arm.nodes} is for runtime: host or apptainer; a container of Docker's has no network"
                 )
-            if arm.trainer in OFF_POLICY and self.throughput is not None and not self.throughput.warmup_iterations:
+            if arm.is_off_policy and self.throughput is not None and not self.throughput.warmup_iterations:
                 raise ValueError(
                     f"arm {name!r}: the first iteration of trainer: {arm.trainer} fills its replay buffer and learns nothing, and"
                     " throughput.warmup_iterations 0 would time it. Set 1 or more"
@@ -229,7 +222,7 @@ class Study(Strict):
     @property
     def world_sizes(self) -> frozenset[int]:
         """Ranks per trial, over all arms that cut a rollout as listed into batches: a point must be legal for each."""
-        arms = [arm for arm in self.arms.values() if arm.scaling is None and arm.trainer not in OFF_POLICY]
+        arms = [arm for arm in self.arms.values() if arm.scaling is None and not arm.is_off_policy]
         return frozenset(arm.world_size for arm in arms)
 
     def measured_part(self) -> dict[str, Any]:

@@ -1,7 +1,12 @@
-"""Paths of a study's files. No other module names them."""
+"""Paths of a study's files, which no other module names, and of the project's."""
 
 from dataclasses import dataclass
 from pathlib import Path
+
+_PACKAGE = Path(__file__).parents[1]
+
+PROJECT = _PACKAGE.parents[1] if (_PACKAGE.parents[1] / "Snakefile").is_file() else _PACKAGE / "project"
+"""The folder with the Snakefile, `workflow/rules`, `workflow/report` and `workflow/profiles`: the checkout, or a part of the wheel."""
 
 
 @dataclass(frozen=True)

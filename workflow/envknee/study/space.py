@@ -7,7 +7,6 @@ from typing import Literal
 
 from envknee.study.errors import UserError
 from envknee.study.model import Arm, Raise, Study, Sweep
-from envknee.study.off_policy import OFF_POLICY
 from envknee.study.rules import Kind
 from envknee.study.scaling_rule import Scaled, divides, scaled
 
@@ -145,7 +144,7 @@ def _check_arms(study: Study) -> None:
     """Make sure that every scaling rule gives legal values at every point, and that `compose_horizons` is for each arm."""
     for name, arm in study.arms.items():
         composes = study.throughput is not None and study.throughput.compose_horizons
-        if composes and (arm.scaling or arm.trainer in OFF_POLICY or not can_share(arm)):
+        if composes and (arm.scaling or arm.is_off_policy or not can_share(arm)):
             raise UserError(
                 f"arms.{name}: compose_horizons is for arms that collect and then learn, in one process per rank of one machine:"
                 " no off-policy trainer, scaling, command, or several nodes. Take compose_horizons out, or put the arm into another study"

@@ -5,7 +5,7 @@
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -33,33 +33,19 @@ class Strategy:
     """The only trainer with this strategy; None: all have it."""
     is_one_rank: bool = False
     """Whether all its GPUs are one rank, with the environments on the first."""
-    starts_its_own: bool = False
-    """Whether the launcher starts one process, which then starts the others."""
     untimed_iterations: int = 0
     """Iterations left out of FPS besides the warm-up: a pipeline's first iteration does not learn."""
     gpus_of_auto: int = 1
     """Most GPUs that `gpus: auto` takes."""
     cluster: str | None = None
-    """Environment variable that names an existing cluster; None: the strategy uses no cluster."""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of a trial that starts its own cluster."""
-    needs_host: str | None = None
-    """Why the strategy needs `runtime: host`; None: it does not."""
-    acts_at_once: str | None = None
-    """Why the strategy refuses `sync_every`; None: it does not."""
+    """Environment variable that names an existing cluster, which images lack; without it a trial starts its own. Either way the launcher
+    starts one process, which then starts the others. None: the strategy uses no cluster."""
 
 
 STRATEGIES: Mapping[StrategyName, Strategy] = {
-    "in_turns": Strategy(acts_at_once="in turns"),
+    "in_turns": Strategy(),
     "async2": Strategy(trainer="torchrl", is_one_rank=True, untimed_iterations=1, gpus_of_auto=2),
-    "ray": Strategy(
-        trainer="torchrl",
-        starts_its_own=True,
-        cluster=RAY_ADDRESS,
-        variables=LOOPBACK_RAY,
-        needs_host="images have no Ray",
-        acts_at_once="with ray",
-    ),
+    "ray": Strategy(trainer="torchrl", cluster=RAY_ADDRESS),
 }
 
 
@@ -77,4 +63,4 @@ def own_cluster(name: StrategyName, folder: Path) -> dict[str, str]:
     """Return the environment variables of a trial that starts its own cluster, with files in `folder`; mostly none."""
     if STRATEGIES[name].cluster is None:
         return {}
-    return {**STRATEGIES[name].variables, "RAY_TMPDIR": str(folder), "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    return {**LOOPBACK_RAY, "RAY_TMPDIR": str(folder), "RAY_AUTH_TOKEN": secrets.token_hex(32)}

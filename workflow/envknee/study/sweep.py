@@ -122,13 +122,12 @@ class Sweep(Strict):
         if not self.chooses_trials and self.adaptive != Adaptive():
             choosing = " or ".join(CHOOSING_TRIALS)
             raise ValueError(f"'adaptive' is for sampler: {choosing}, and the sampler is {self.sampler}")
-        if self.chooses_trials and self.points is not None:
-            raise ValueError(
-                f"points {self.points}: sampler {self.sampler} finds its points itself; adaptive.trials limits how many trials"
-                " it takes"
-            )
-        if self.chooses_trials and self.more_repeats:
-            raise ValueError(f"more_repeats: sampler {self.sampler} stops by itself, after adaptive.trials at most")
+        for key in ("points", "more_repeats") if self.chooses_trials else ():
+            if getattr(self, key):
+                raise ValueError(
+                    f"{key} {getattr(self, key)}: sampler {self.sampler} chooses points and repeats itself, and stops after"
+                    f" adaptive.trials at most. Take {key} out"
+                )
         if self.chooses_trials and self.repeats < 3:
             raise ValueError(
                 f"repeats {self.repeats}: sampler {self.sampler} needs at least 3 of a point to decide anything"

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import torch
 
-from envknee.study.model import Inject
+from envknee.study.task import Inject
 from envknee.tasks import frontends
 
 HUGE = 1e12

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from envknee.study.errors import UserError
-from envknee.study.lock import try_locked
+from envknee.study.lock import locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.tracking.store import locate_store
@@ -82,9 +82,11 @@ def follow(study: Study, folder: StudyFolder, parent: int | None) -> None:
     def is_over() -> bool:
         return stopped.is_set() or (parent is not None and os.getppid() != parent)
 
-    with try_locked(folder.root / ".mlflow-live", is_over) as stream:
-        if stream is None:
-            return
+    def end_if_over() -> None:
+        if is_over():
+            sys.exit()
+
+    with locked(folder.root / ".mlflow-live", meanwhile=end_if_over):
         _say(f"live curves of {folder.root} go to {store.shown}")
         publisher = LivePublisher(store, study, folder, _say)
         fails = False

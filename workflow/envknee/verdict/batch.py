@@ -28,7 +28,6 @@ import numpy as np
 
 from envknee.record.schema import Record
 from envknee.study.model import Decide
-from envknee.study.off_policy import OFF_POLICY
 from envknee.verdict import learning_cost
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint
@@ -43,7 +42,7 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[BatchLaw]:
     for record in sorted(learning_cost.that_ran(records), key=lambda record: record.request.number):
         request = record.request
         # Off-policy, frames / B are no optimizer steps.
-        if request.kind == "learning" and request.trainer not in OFF_POLICY and batch_size_of(record):
+        if request.kind == "learning" and not request.is_off_policy and batch_size_of(record):
             groups.setdefault((request.num_envs, request.horizon), []).append(record)
     enough = {place: group for place, group in sorted(groups.items()) if len(_whole(group)) >= affine.LEAST_SIZES}
     if enough or len(groups) < 2:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT, Status
-from envknee.study.off_policy import OFF_POLICY
 from envknee.verdict.series import Series, series_of
 
 
@@ -69,7 +68,7 @@ def sample_of(record: Record) -> Sample:
         status=record.outcome.status,
         peak_gb=counted_peak_gb(record),
         in_parts=bool(record.outcome.micro_batches),
-        off_policy=request.trainer in OFF_POLICY,
+        off_policy=request.is_off_policy,
     )
 
 

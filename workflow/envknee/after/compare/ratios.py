@@ -23,8 +23,8 @@ from envknee.after.compare.pairing import (
 from envknee.after.compare.sides import Side
 from envknee.record.schema import PHASES, Frozen, Phase, Record
 from envknee.show.words import recommended, threshold_interval
+from envknee.study.arm import Memory
 from envknee.study.errors import UserError
-from envknee.study.model import Memory
 from envknee.study.rules import Kind
 from envknee.verdict.hardware import hardware
 from envknee.verdict.memory_sample import counted_peak_gb

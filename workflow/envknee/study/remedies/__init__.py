@@ -19,13 +19,13 @@ from envknee.study.rules import OverrideValue
 
 @dataclass(frozen=True)
 class Remedy:
-    """One key of `memory:`. None: the remedy has no effect there."""
+    """One key of `memory:`. What is left out has no effect."""
 
     type: Any
     """Type of the key's values."""
     field: Any
     """Default and description (pydantic's `Field`). A new key needs `study.rules.newer`."""
-    environment: Callable[[Any], Mapping[str, str]] | None = None
+    environment: Callable[[Any], Mapping[str, str]] = lambda _: {}
     """Returns environment variables of a trial's processes, from the key's value."""
     agent: Mapping[str, Mapping[str, OverrideValue]] | None = None
     """Fields of the agent's configuration to set, by trainer. Any other trainer refuses the key."""
@@ -33,9 +33,9 @@ class Remedy:
     """Reasons of trainers that refuse the key; the default reason is that envknee does not know how."""
     refusals_on_cpu: Mapping[str, str] | None = None
     """Reasons of trainers that refuse the key on a CPU."""
-    prepare: Callable[[Any, Any, Callable[[BaseException], bool]], None] | None = None
+    prepare: Callable[[Any, Any, Callable[[BaseException], bool]], None] = lambda *_: None
     """Called with the new learner, the meter, and a function that recognises out-of-memory errors."""
-    after_learning: Callable[[Any, Any], Any] | None = None
+    after_learning: Callable[[Any, Any], Any] = lambda *_: None
     """Called with the key's value and the meter after each iteration. If it frees memory, it returns the memory in use before."""
 
 
@@ -56,8 +56,7 @@ def asked(memory: BaseModel) -> Iterator[tuple[str, Any, Remedy]]:
 
 def environment(memory: BaseModel) -> dict[str, str]:
     """Return the environment variables that a trial's processes need."""
-    pairs = [remedy.environment(value) for _, value, remedy in asked(memory) if remedy.environment]
-    return {name: value for variables in pairs for name, value in variables.items()}
+    return {name: text for _, value, remedy in asked(memory) for name, text in remedy.environment(value).items()}
 
 
 def agent_fields(memory: BaseModel, trainer: str) -> dict[str, OverrideValue]:
@@ -79,11 +78,10 @@ def refusals(memory: BaseModel, trainer: str, on_cpu: bool) -> Iterator[tuple[st
 def prepare(memory: BaseModel, learner: Any, meter: Any, is_out_of_memory: Callable[[BaseException], bool]) -> None:
     """Call each remedy's `prepare`."""
     for _, _, remedy in asked(memory):
-        if remedy.prepare:
-            remedy.prepare(learner, meter, is_out_of_memory)
+        remedy.prepare(learner, meter, is_out_of_memory)
 
 
 def after_learning(memory: BaseModel, meter: Any) -> Any:
     """Call each remedy's `after_learning`. If one freed memory, return the memory in use before."""
-    given_back = [remedy.after_learning(value, meter) for _, value, remedy in asked(memory) if remedy.after_learning]
+    given_back = [remedy.after_learning(value, meter) for _, value, remedy in asked(memory)]
     return next(filter(None, given_back), None)

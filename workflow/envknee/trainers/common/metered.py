@@ -12,6 +12,7 @@ import torch
 
 from envknee import tasks
 from envknee.measure.meter import Meter
+from envknee.measure.phases import ENV_STEP
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import determinism
 
@@ -49,7 +50,7 @@ class MeteredEnv(gymnasium.Wrapper):
         """Step all environments; `action` is [num_envs, num_actions]."""
         if self._staggered is not None:
             self._start_episodes()
-        with self.meter.timeline.env_step():
+        with self.meter.timeline.phase(ENV_STEP):
             observations, rewards, terminated, truncated, extras = self._simulation.step(action)
         groups = {group: tensor for group, tensor in observations.items() if isinstance(tensor, torch.Tensor)}
         # Of Warp's frontend both are copies: they are joined once a rollout, because each small kernel makes a short step longer.
