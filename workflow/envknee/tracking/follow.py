@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from envknee.machine.processes import dying_with_parent
 from envknee.study.errors import UserError
 from envknee.study.lock import try_locked
 from envknee.study.model import Study
@@ -40,13 +41,13 @@ class LiveProcess:
         """Start the publisher. It waits for the publisher of an earlier sweep, but this method does not."""
         if not (study.tracking.uri or os.environ.get("MLFLOW_TRACKING_URI")):
             return
-        options = ["--config", str(folder.study), "--follow", "--parent", str(os.getpid())]
+        program = [*dying_with_parent("TERM"), sys.executable, "-m", "envknee.tracking", str(folder.root)]
         log = folder.root / "logs" / "live.log"
         log.parent.mkdir(exist_ok=True)
         with log.open("ab") as stream:
             # In its own session, because Ctrl-C at a terminal ends the trials, whose last rows are delivered after that.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "envknee.tracking", str(folder.root), *options],
+                [*program, "--config", str(folder.study), "--follow"],
                 stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 
@@ -61,8 +62,8 @@ class LiveProcess:
             warn("envknee: the tracking store does not answer; trials that did not end may lack their last rows there")
 
 
-def follow(study: Study, folder: StudyFolder, parent: int | None) -> None:
-    """Publish curves until SIGTERM or SIGINT, or until the `parent` process has ended.
+def follow(study: Study, folder: StudyFolder) -> None:
+    """Publish curves until SIGTERM or SIGINT.
 
     A second publisher of the same study waits for the end of the first one.
 
@@ -79,17 +80,14 @@ def follow(study: Study, folder: StudyFolder, parent: int | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
 
-    def is_over() -> bool:
-        return stopped.is_set() or (parent is not None and os.getppid() != parent)
-
-    with try_locked(folder.root / ".mlflow-live", is_over) as stream:
+    with try_locked(folder.root / ".mlflow-live", stopped.is_set) as stream:
         if stream is None:
             return
         _say(f"live curves of {folder.root} go to {store.shown}")
         publisher = LivePublisher(store, study, folder, _say)
         fails = False
         while True:
-            last = is_over()
+            last = stopped.is_set()
             fails = _try(publisher.look, fails)
             if last:
                 break
