@@ -18,7 +18,7 @@ from envknee.tracking.arms import describe_study
 from envknee.tracking.client import explaining, writer_of
 from envknee.tracking.run import Run
 from envknee.tracking.store import Store, locate_store
-from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_LIVE, Writer
+from envknee.tracking.writing import TAG_KEY, Writer
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,13 @@ def _publish_runs(writer: Writer, runs: Sequence[tuple[Run, list[Run]]]) -> tupl
         parent_id = None
         for run in (parent, *children):
             digests[run.key] = run.content_sha256()
-            run_id, is_new = writer.ensure(run, parent_id, stored)
+            own = [known for known in stored if known.data.tags[TAG_KEY] == run.key]
+            run_id, is_new = writer.ensure(run, parent_id, own)
             created += is_new
             kept.add(run_id)
             parent_id = parent_id or run_id
     # Search again: a retry of MLflow's client may have made a second run.
     for known in writer.found():
-        tags = known.data.tags
-        is_half = TAG_CONTENT not in tags and TAG_LIVE not in tags  # a live run belongs to a running trial
-        if known.info.run_id not in kept and (tags.get(TAG_KEY) in digests or is_half):
+        if known.info.run_id not in kept and known.data.tags[TAG_KEY] in digests:
             writer.client.delete_run(known.info.run_id)
     return digests, created

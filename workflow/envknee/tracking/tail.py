@@ -20,6 +20,10 @@ class Tail:
         self.path = path
         self.attempt: str | None = None
         self.rows: list[Row] = []
+        self.run_id: str | None = None
+        """The attempt's live run; None if the store was not asked for it yet."""
+        self.delivered = 0
+        """Number of rows that the store has, once it was asked."""
 
     def read(self) -> None:
         """Read the new lines.
@@ -31,7 +35,7 @@ class Tail:
         with suppress(FileNotFoundError):
             text = self.path.read_bytes()
         if (attempt := attempt_of(text)) != self.attempt:
-            self.attempt, self.rows = attempt, []
+            self.attempt, self.rows, self.run_id, self.delivered = attempt, [], None, 0
         *whole, _ = text.split(b"\n")  # the last line may be half written
         for line in whole[len(self.rows) :]:
             try:
