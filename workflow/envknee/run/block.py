@@ -86,7 +86,7 @@ class Worker:
         supervised.wait(running.process, alive, POLL_S, lambda: turns.ended(running.meeting, turn) is not None)
         progress.clear()
         returncode, ended = running.process.poll(), turns.ended(running.meeting, turn)
-        if ended is None or ended.last_because is not None or request.fresh:
+        if ended != "" or request.fresh:
             self._end()
         supervised.conclude(returncode)
 
