@@ -681,16 +681,15 @@ def test_ui_listens_on_loopback_only_and_asks_who_is_there(
     assert (stat.S_IMODE(kept.stat().st_mode), stat.S_IMODE(kept.parent.stat().st_mode)) == (0o600, 0o700)
 
 
-def test_taken_port_is_told_and_the_default_goes_on_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+def test_port_is_the_users_else_the_first_free_one(
+    published: StudyFolder, monkeypatch: pytest.MonkeyPatch, started: list[tuple[Server, str]]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(UserError, match=f"--port {port}"):
-            ui.choose_port(port)
         monkeypatch.setattr(ui, "DEFAULT_PORT", port)
-        assert port < ui.choose_port(None) < port + ui.PORTS_TRIED
-    assert ui.choose_port(port) == port
+        ui.open_ui(a_study(), published, None)
+        ui.open_ui(a_study(), published, port)  # which the server refuses
+    assert port < started[0][0].port < port + ui.PORTS_TRIED and started[1][0].port == port
 
 
 def test_help_does_not_import_mlflow() -> None:
