@@ -43,12 +43,14 @@ class LivePublisher:
         Raises:
             UserError: when the store cannot be used now. The next look asks it which rows it has.
         """
+        news = self._news()
+        if not news and self._writer is not None:
+            return
         try:
             with locked(self.folder.root / ".mlflow") as identity, explaining(self.store, self.folder):
                 writer = self._writer = self._writer or self._connected(identity)
-                for path in self.folder.trial_files("request.json"):
-                    if path.parent.name not in self._done:
-                        self._update(writer, TrialFolder(path.parent))
+                for trial, tail in news:
+                    self._update(writer, trial, tail)
         except UserError:
             self._writer = None
             raise
@@ -65,10 +67,23 @@ class LivePublisher:
                     if run.info.status == "RUNNING" and run.data.tags[TAG_KEY].startswith("trials/"):
                         self._writer.client.set_terminated(run.info.run_id, "KILLED")
 
+    def _news(self) -> list[tuple[TrialFolder, Tail]]:
+        """Return the trials with new rows or a record, oldest first."""
+        news = []
+        for path in self.folder.trial_files("request.json"):
+            trial = TrialFolder(path.parent)
+            if trial.root.name not in self._done:
+                tail = self._tails.setdefault(trial.root.name, Tail(trial.metrics))
+                tail.read()
+                if trial.record.exists() or tail.error or len(tail.rows) > tail.delivered:
+                    news.append((trial, tail))
+        return news
+
     def _connected(self, identity: IO[str]) -> Writer:
         """Return a new writer, and ask the store which arms and finished trials it has. Live runs are asked for one by one."""
         writer = writer_of(self.store, self.study, identity)
-        self._tails.clear()
+        for tail in self._tails.values():
+            tail.run_id = None
         self._arms.clear()
         for run in writer.found():
             kind, _, name = run.data.tags[TAG_KEY].partition("/")
@@ -78,27 +93,26 @@ class LivePublisher:
                 self._done.add(name)
         return writer
 
-    def _update(self, writer: Writer, trial: TrialFolder) -> None:
+    def _update(self, writer: Writer, trial: TrialFolder, tail: Tail) -> None:
         """Deliver what is new of a trial. One that cannot be read or taken is left to the publication at the end, which reports why."""
         from mlflow.exceptions import MlflowException
 
-        name = trial.root.name
-        tail = self._tails.setdefault(name, Tail(trial.metrics))
         try:
-            tail.read()
+            if tail.error:
+                raise tail.error
             if trial.record.exists():
                 self._finish(writer, trial)
-                self._done.add(name)
-            elif len(tail.rows) > tail.delivered:
+                self._done.add(trial.root.name)
+            else:
                 self._send_rows(writer, trial, tail)
         except MlflowException as error:
             if error.error_code != "INVALID_PARAMETER_VALUE":
                 raise
             self.say(f"{trial.root}: {self.store.shown} does not take this trial's run: {error}")
-            self._done.add(name)
+            self._done.add(trial.root.name)
         except UserError as error:
             self.say(str(error))
-            self._done.add(name)
+            self._done.add(trial.root.name)
 
     def _send_rows(self, writer: Writer, trial: TrialFolder, tail: Tail) -> None:
         """Send the new rows of a trial to its live run, which replaces the run of an earlier attempt."""
