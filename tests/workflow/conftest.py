@@ -25,7 +25,7 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.tracking.client import connect
+from envknee.tracking.database import prepare_database
 from envknee.tracking.store import locate_store
 from programs import ran, succeeded
 from records import known
@@ -254,9 +254,8 @@ def by_hand(**sections: Any) -> Study:
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a new SQLite store, made once: that takes a second."""
-    folder = a_folder(tmp_path_factory.mktemp("store") / "demo", a_study())
-    store = locate_store(a_study(), folder)
-    connect(store)
+    store = locate_store(a_study(), a_folder(tmp_path_factory.mktemp("store") / "demo", a_study()))
+    prepare_database(store, str(store.artifacts))
     return known(store.database)
 
 
