@@ -25,6 +25,7 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.tracking.client import explaining
 from envknee.tracking.database import prepare_database
 from envknee.tracking.store import locate_store
 from programs import ran, succeeded
@@ -254,8 +255,10 @@ def by_hand(**sections: Any) -> Study:
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a new SQLite store, made once: that takes a second."""
-    store = locate_store(a_study(), a_folder(tmp_path_factory.mktemp("store") / "demo", a_study()))
-    prepare_database(store, str(store.artifacts))
+    folder = a_folder(tmp_path_factory.mktemp("store") / "demo", a_study())
+    store = locate_store(a_study(), folder)
+    with explaining(store, folder):
+        prepare_database(store, str(store.artifacts))
     return known(store.database)
 
 

@@ -15,7 +15,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.tracking.follow import LiveProcess
+from envknee.tracking.follow import start as start_publisher
 from envknee.tracking.live import LivePublisher
 from envknee.tracking.publish import publish
 from envknee.tracking.store import locate_store
@@ -280,15 +280,15 @@ def test_second_publisher_waits_for_the_end_of_the_first(folder: StudyFolder, ca
 def test_publisher_ends_with_the_sweep_that_started_it_and_is_not_there_without_a_store(
     folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    LiveProcess().start(a_study(), folder)
-    assert not (folder.root / "logs").exists()
+    assert start_publisher(a_study(), folder) is None
     study = a_study(uri=f"sqlite:///{folder.root.parent}/mlflow.db")
     folder.study.write_text(canonical_json(study))
     write(folder, lines(1)[0])
 
     def sweep() -> None:
-        LiveProcess().start(study, folder)
-        time.sleep(60)
+        publisher = start_publisher(study, folder)
+        assert publisher is not None
+        publisher.wait(60)
 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     killed = FORK.Process(target=sweep, daemon=True)

@@ -31,35 +31,31 @@ LAST_ROWS_S = 15.0
 """How long the end of a sweep waits for the last rows. A slower publisher goes on by itself."""
 
 
-class LiveProcess:
-    """A live publisher, if the study or its user names a store. It ends with the process that starts it."""
+def start(study: Study, folder: StudyFolder) -> "subprocess.Popen[bytes] | None":
+    """Start a live publisher, if the study or its user names a store. It ends with this process.
 
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+    It waits for the publisher of an earlier sweep, but this function does not.
+    """
+    if not (study.tracking.uri or os.environ.get("MLFLOW_TRACKING_URI")):
+        return None
+    program = [*dying_with_parent("TERM"), sys.executable, "-m", "envknee.tracking", str(folder.root)]
+    log = folder.root / "logs" / "live.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("ab") as stream:
+        # In its own session, because Ctrl-C at a terminal ends the trials, whose last rows are delivered after that.
+        return subprocess.Popen(
+            [*program, "--config", str(folder.study), "--follow"],
+            stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
 
-    def start(self, study: Study, folder: StudyFolder) -> None:
-        """Start the publisher. It waits for the publisher of an earlier sweep, but this method does not."""
-        if not (study.tracking.uri or os.environ.get("MLFLOW_TRACKING_URI")):
-            return
-        program = [*dying_with_parent("TERM"), sys.executable, "-m", "envknee.tracking", str(folder.root)]
-        log = folder.root / "logs" / "live.log"
-        log.parent.mkdir(exist_ok=True)
-        with log.open("ab") as stream:
-            # In its own session, because Ctrl-C at a terminal ends the trials, whose last rows are delivered after that.
-            self._process = subprocess.Popen(
-                [*program, "--config", str(folder.study), "--follow"],
-                stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
 
-    def stop(self, warn: Callable[[str], None]) -> None:
-        """Let the publisher deliver the last rows and end. If the store does not answer, print a line with `warn`."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=LAST_ROWS_S)
-        except subprocess.TimeoutExpired:
-            warn("envknee: the tracking store does not answer; trials that did not end may lack their last rows there")
+def stop(publisher: "subprocess.Popen[bytes]", warn: Callable[[str], None]) -> None:
+    """Let a publisher deliver the last rows and end. If the store does not answer, print a line with `warn`."""
+    publisher.terminate()
+    try:
+        publisher.wait(timeout=LAST_ROWS_S)
+    except subprocess.TimeoutExpired:
+        warn("envknee: the tracking store does not answer; trials that did not end may lack their last rows there")
 
 
 def follow(study: Study, folder: StudyFolder) -> None:
