@@ -44,7 +44,6 @@ class Worker:
     def __init__(self, trials: Sequence[TrialFolder]) -> None:
         self._trials = trials
         self._reserved: list[str] | None = None
-        self._job = cost.Shared()
         self._stack = ExitStack()
         self._own = ExitStack()
         """Resources of the running process."""
@@ -63,6 +62,7 @@ class Worker:
         """
         if self._reserved is None:
             self._reserved = self._stack.enter_context(gpus.reserved_for(gpus_here(request)))
+            self._job = cost.Shared()
         with attempts.counted(trial) as (lost, alive):
             spent = cost.start(self._reserved, self._job)
             try:
