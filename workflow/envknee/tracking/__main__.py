@@ -40,10 +40,9 @@ def main() -> None:
         follow(study, folder)
         return
     publication = publish(study, folder)
-    runs = len(publication.content_sha256)
     print(
-        f"{runs} runs in the experiment {study.study!r} of {publication.store.shown}:"
-        f" {publication.created} logged now, {runs - publication.created} unchanged"
+        f"{publication.runs} runs in the experiment {study.study!r} of {publication.store.shown}:"
+        f" {publication.created} logged now, {publication.runs - publication.created} unchanged"
     )
 
 

@@ -67,8 +67,8 @@ class Writer:
 
         return get_results_from_paginated_fn(page, RUNS_PER_PAGE)
 
-    def ensure(self, run: Run, parent_id: str | None, stored: Sequence["StoredRun"]) -> tuple[str, bool]:
-        """Make sure that a run is complete in the store; return its ID, and whether anything was written.
+    def ensure(self, run: Run, parent_id: str | None, stored: Sequence["StoredRun"]) -> tuple[str, str, bool]:
+        """Make sure that a run is complete in the store; return its ID, its content's sha256, and whether anything was written.
 
         `stored` are the runs of its key in the store.
         """
@@ -87,7 +87,7 @@ class Writer:
                     self.client.log_artifact(run_id, str(content), artifact_path=path.rpartition("/")[0] or None)
             self.client.set_terminated(run_id, run.status, end_time=run.ended_ms)
             self.client.set_tag(run_id, TAG_CONTENT, digest)
-        return run_id, complete is None
+        return run_id, digest, complete is None
 
     def begin(self, run: Run, parent_id: str | None, stored: Sequence["StoredRun"]) -> "StoredRun":
         """Return this attempt's unfinished run as it was, or a new one, and send its name, parameters and tags.
