@@ -44,11 +44,9 @@ def test_trials_of_a_blocks_job_share_what_it_waited_and_took(monkeypatch: pytes
     block = JOB.replace("rule_trial_wildcards_0007", "rule_block_0007")
     assert parse_job("7", block) == parse_job("7", JOB)
     now, steps = parse_job("7", block).started_unix_s or 0.0, iter((1000, 1600, None, 2500))
-    monkeypatch.setattr(time, "time", lambda: now + 20)
     monkeypatch.setattr(cost, "slurm_job", lambda: parse_job("7", block, f"7.batch|{next(steps)}"))
-    shared = cost.Shared()
+    shared = cost.Shared(now + 20)
     cost.start([], shared)  # breaks without a result
-    monkeypatch.setattr(time, "time", lambda: now + 300)
     first, *others = [cost.start([], shared)() for _ in range(4)]
     assert first.slurm is not None and first.slurm.submitted_unix_s == now - 90
     assert first.held_s == pytest.approx(20, abs=1)  # from the job's start to the block's

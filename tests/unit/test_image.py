@@ -35,12 +35,12 @@ SIF = {"APPTAINER_CONTAINER": "/x.sif"}
         ("apptainer", SIF, False, None),
         ("apptainer", SIF, True, None),
         ("docker", TOLD, True, None),
-        ("apptainer", {}, False, "runs on the host"),
-        ("apptainer", TOLD, True, "runs on the host"),
+        ("apptainer", {}, False, "outside of any container"),
+        ("apptainer", TOLD, True, "in a container of Docker or Podman"),
         ("host", SIF, False, "runtime: host .* runs inside the image /x.sif"),
         ("docker", SIF | TOLD, True, "runtime: docker .* runs inside the image /x.sif"),
         ("docker", TOLD, False, "outside of any container"),
-        ("docker", {}, True, "a container of somebody else's"),
+        ("docker", {}, True, "in a container of Docker or Podman .ENVKNEE_IMAGE is not set."),
     ],
 )
 def test_a_trial_runs_where_it_was_told_to(

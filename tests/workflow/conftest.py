@@ -25,7 +25,8 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.tracking.client import connect
+from envknee.tracking.client import explaining
+from envknee.tracking.database import prepare_database
 from envknee.tracking.store import locate_store
 from programs import ran, succeeded
 from records import known
@@ -256,7 +257,8 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a new SQLite store, made once: that takes a second."""
     folder = a_folder(tmp_path_factory.mktemp("store") / "demo", a_study())
     store = locate_store(a_study(), folder)
-    connect(store)
+    with explaining(store, folder):
+        prepare_database(store, str(store.artifacts))
     return known(store.database)
 
 

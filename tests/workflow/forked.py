@@ -39,7 +39,7 @@ def follow_in_child(folder: StudyFolder, killed_after: str | None = None, study:
         if killed_after is not None:
             method, _, count = killed_after.partition(":")
             kill_after_call(method, int(count))
-        follow(study or a_study(), folder, os.getppid())
+        follow(study or a_study(), folder)
 
     child = FORK.Process(target=run, daemon=True)
     child.start()

@@ -11,17 +11,19 @@ from typing import Any
 
 import pytest
 from conftest import wait_for
+from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.tracking.follow import LiveProcess
+from envknee.tracking.follow import start as start_publisher
 from envknee.tracking.live import LivePublisher
 from envknee.tracking.publish import publish
 from envknee.tracking.store import locate_store
-from envknee.tracking.writing import TAG_CONTENT, TAG_LIVE, TAG_PARENT
+from envknee.tracking.writing import TAG_CONTENT, TAG_PARENT
 from forked import FORK, follow_in_child
 from records import CURVE
 from tracked import (
+    a_live_run,
     a_running_study,
     a_study,
     client_of,
@@ -92,7 +94,7 @@ def test_live_run_becomes_the_finished_one_with_the_content_that_publishing_alon
     publisher.look()
     finished = stored_trial(folder, "0000")
     assert (finished.info.run_id, finished.info.status) == (running.info.run_id, "FINISHED")
-    assert TAG_CONTENT in finished.data.tags and TAG_LIVE not in finished.data.tags
+    assert TAG_CONTENT in finished.data.tags
     assert publish(a_study(), folder).created == 1  # the arm, of which no one knew that it had ended
     assert stored_parent(folder, "stock").info.run_id == arm.info.run_id
     assert publish(a_study(), folder).created == 0
@@ -194,7 +196,7 @@ def test_publisher_killed_while_it_starts_a_run_loses_and_doubles_nothing(
     assert without_start(contents(folder)) == without_start(reference(tmp_path, empty_store))
 
 
-@pytest.mark.parametrize("call", ["set_tag:1", "log_batch:1", "log_artifact:2", "set_terminated:1", "delete_tag:1"])
+@pytest.mark.parametrize("call", ["log_batch:1", "log_batch:2", "log_artifact:2", "set_tag:1", "set_terminated:1"])
 def test_publisher_killed_while_it_completes_a_run_loses_and_doubles_nothing(
     folder: StudyFolder, tmp_path: Path, empty_store: Path, call: str
 ) -> None:
@@ -205,6 +207,27 @@ def test_publisher_killed_while_it_completes_a_run_loses_and_doubles_nothing(
     live(folder).look()
     assert publish(a_study(), folder).created == 1
     assert without_start(contents(folder)) == without_start(reference(tmp_path, empty_store))
+
+
+def test_delivery_that_breaks_off_within_a_row_goes_on_with_that_row(folder: StudyFolder, monkeypatch) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    calls, log_batch, losses = [], SqlAlchemyStore.log_batch, {f"part{number}": 0.5 for number in range(600)}
+
+    def breaking(*arguments: Any, **keywords: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == 4:  # after the arm, the trial, and a call that ends within the second row
+            raise OSError("the store is away")
+        log_batch(*arguments, **keywords)
+
+    monkeypatch.setattr(SqlAlchemyStore, "log_batch", breaking)
+    rows = [row.model_copy(update={"losses": losses}) for row in a_live_run().rows[:3]]
+    write(folder, "".join(row.model_dump_json() + "\n" for row in rows))
+    with pytest.raises(UserError, match="the store is away"):
+        live(folder).look()
+    assert (steps(folder, "iteration"), steps(folder, "losses/part0")) == ([0], [0, 1])
+    live(folder).look()
+    assert steps(folder, "iteration") == steps(folder, "losses/part599") == [0, 1, 2]
 
 
 def assert_killed(child: Any) -> None:
@@ -257,15 +280,15 @@ def test_second_publisher_waits_for_the_end_of_the_first(folder: StudyFolder, ca
 def test_publisher_ends_with_the_sweep_that_started_it_and_is_not_there_without_a_store(
     folder: StudyFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    LiveProcess().start(a_study(), folder)
-    assert not (folder.root / "logs").exists()
+    assert start_publisher(a_study(), folder) is None
     study = a_study(uri=f"sqlite:///{folder.root.parent}/mlflow.db")
     folder.study.write_text(canonical_json(study))
     write(folder, lines(1)[0])
 
     def sweep() -> None:
-        LiveProcess().start(study, folder)
-        time.sleep(60)
+        publisher = start_publisher(study, folder)
+        assert publisher is not None
+        publisher.wait(60)
 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     killed = FORK.Process(target=sweep, daemon=True)

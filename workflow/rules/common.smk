@@ -21,7 +21,7 @@ from envknee.study import claim, space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
-from envknee.tracking.follow import LiveProcess
+from envknee.tracking import follow
 from envknee.tracking.store import locate_store, trust_address
 
 # Rules call `python -m envknee.<module>`, also where no environment is activated.
@@ -95,7 +95,7 @@ logger.addFilter(is_told)
 
 
 # Curves in the tracking store while trials run. Only what the user's own file names gets the user's credentials.
-LIVE = LiveProcess()
+LIVE = None
 trust_address(STUDY, workflow.config_settings.configfiles or ())
 
 
@@ -126,7 +126,7 @@ def devices_of(wildcards):
 
 
 onstart:
-    global sweep_lock
+    global sweep_lock, LIVE
     try:
         check_cluster()
         locate_store(STUDY, FOLDER)  # a wrong address is told before anything is measured
@@ -138,7 +138,7 @@ onstart:
         raise WorkflowError(str(error))
     tell_plan(logger.warning)
     follow_jobs()
-    LIVE.start(STUDY, FOLDER)
+    LIVE = follow.start(STUDY, FOLDER)
 
 
 def run_on_study(command):
@@ -148,7 +148,8 @@ def run_on_study(command):
 
 def finish():
     """End what ran beside the sweep, and print the verdict of a whole study: also when only its publication failed."""
-    LIVE.stop(logger.warning)
+    if LIVE:
+        follow.stop(LIVE, logger.warning)
     if FOLLOWER:
         FOLLOWER.look()
     if all(path.exists() for path in (*RECORDS, *FIGURES, FOLDER.verdict, FOLDER.report)):

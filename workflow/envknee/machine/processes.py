@@ -77,14 +77,14 @@ def own_python_first() -> None:
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
-def dying_with_parent() -> list[str]:
-    """Return the words before a command that must be killed when its parent ends, from its first moment on.
+def dying_with_parent(how: Literal["KILL", "TERM"] = "KILL") -> list[str]:
+    """Return the words before a command that must be killed (or asked to end) when its parent ends, from its first moment on.
 
     `die_with_parent` alone is too late: a trial's imports take seconds, in which a killed launcher would leave it behind. Empty if
     util-linux's setpriv is missing.
     """
     program = shutil.which("setpriv")
-    return [] if program is None else [program, "--pdeathsig", "KILL"]
+    return [] if program is None else [program, "--pdeathsig", how]
 
 
 def age_s() -> float:

@@ -44,7 +44,6 @@ class Worker:
     def __init__(self, trials: Sequence[TrialFolder]) -> None:
         self._trials = trials
         self._reserved: list[str] | None = None
-        self._job = cost.Shared()
         self._stack = ExitStack()
         self._own = ExitStack()
         """Resources of the running process."""
@@ -63,6 +62,7 @@ class Worker:
         """
         if self._reserved is None:
             self._reserved = self._stack.enter_context(gpus.reserved_for(gpus_here(request)))
+            self._job = cost.Shared()
         with attempts.counted(trial) as (lost, alive):
             spent = cost.start(self._reserved, self._job)
             try:
@@ -86,7 +86,7 @@ class Worker:
         supervised.wait(running.process, alive, POLL_S, lambda: turns.ended(running.meeting, turn) is not None)
         progress.clear()
         returncode, ended = running.process.poll(), turns.ended(running.meeting, turn)
-        if ended is None or ended.last_because is not None or request.fresh:
+        if ended != "" or request.fresh:
             self._end()
         supervised.conclude(returncode)
 

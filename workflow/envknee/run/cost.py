@@ -4,7 +4,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from envknee.machine.nvml import Gpu
 from envknee.record.schema import Cost, SlurmJob
@@ -26,8 +26,8 @@ NO_VALUE = 2**63
 class Shared:
     """A job of several trials, and the costs that its earlier trials have."""
 
-    began_unix_s: float | None = None
-    """When its first trial began."""
+    began_unix_s: float = field(default_factory=time.time)
+    """When its first trial began: make it then."""
     charged: int = 0
     """Number of trials with a cost."""
     energy_j: float = 0.0
@@ -46,11 +46,8 @@ def start(gpu_uuids: Sequence[str], shared: Shared | None = None) -> Callable[[]
 
     `shared` holds the costs of earlier trials in the same job; None for a job of one trial.
     """
-    began, began_unix_s = time.monotonic(), time.time()
+    began = time.monotonic()
     shared = shared or Shared()
-    if shared.began_unix_s is None:
-        shared.began_unix_s = began_unix_s
-    first_unix_s = shared.began_unix_s
     known = [Gpu.named(uuid) for uuid in gpu_uuids]
     before = [gpu.energy_j() if gpu else None for gpu in known]
 
@@ -60,7 +57,7 @@ def start(gpu_uuids: Sequence[str], shared: Shared | None = None) -> Callable[[]
         job = slurm_job()
         job = job and shared.share(job)
         if job and job.started_unix_s:
-            held_s += max(0.0, first_unix_s - job.started_unix_s)
+            held_s += max(0.0, shared.began_unix_s - job.started_unix_s)
         return Cost(gpus=len(gpu_uuids), held_s=held_s, energy_j=spent_j(before, after), slurm=job)
 
     return end

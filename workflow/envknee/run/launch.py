@@ -216,15 +216,13 @@ def _say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
 def main() -> int:
     """Run one trial, or a block of them, in a fresh process group and write their records."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("trials", type=Path, nargs="+", metavar="TRIAL", help="a folder that holds request.json")
     parser.add_argument(
-        "--image", type=Path, help="the image to run in: a SIF file, or the file that pins one of Docker's"
-    )
+        "trials", type=Path, nargs="+", metavar="TRIAL",
+        help="a folder that holds request.json; behind them the image, if any: a SIF file, or the file that pins one of Docker's",
+    )  # fmt: skip
     parser.add_argument("--log", type=Path, help="where to keep a link to the log of the trial that runs")
     arguments = parser.parse_args()
-    *others, last = arguments.trials
-    if arguments.image is None and last.is_file():  # the image may stand behind the trial
-        arguments.trials, arguments.image = others, last
+    image = arguments.trials.pop() if arguments.trials[-1].is_file() else None
     trials = [TrialFolder(path) for path in arguments.trials]
     folder = StudyFolder(trials[0].root.parent.parent)
     scratch.use_told()
@@ -238,7 +236,7 @@ def main() -> int:
             if arguments.log is not None:
                 _link(arguments.log, trial.log)
             try:
-                record = launch(trial, arguments.image, worker.measure if len(trials) > 1 else None)
+                record = launch(trial, image, worker.measure if len(trials) > 1 else None)
             except Interrupted as interrupted:
                 name = signal.Signals(interrupted.args[0]).name
                 print(f"{trial.root}: stopped by {name}; run the sweep again to go on", file=sys.stderr)

@@ -170,10 +170,10 @@ def measure_block(meeting: Path) -> NoReturn:
         request = meter.request
         meter.release()
         del meter
-        why = next(filter(None, this.gather(shared.end(request, outcome))), None)
+        why = next(filter(None, this.gather(shared.end(request, outcome))), "")
         if this.rank == 0:
             turns.end(meeting, turn, why)
-        if why is not None:
+        if why:
             break
     _leave(0)
 

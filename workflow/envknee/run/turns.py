@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 
 from envknee.record.schema import Frozen
-from envknee.study.errors import UserError
 from envknee.study.files import read_model, write_atomically
 
 POLL_S = 0.02
@@ -25,13 +24,6 @@ class Turn(Frozen):
     """Number of the turn in this process: 0, 1, ..."""
     trial: Path
     attempt: int
-
-
-class Ended(Frozen):
-    """The end of a turn; the device is free again."""
-
-    last_because: str | None
-    """Why the process ends now; None if it can measure another trial."""
 
 
 def name(meeting: Path, turn: Turn) -> None:
@@ -48,17 +40,15 @@ def named(meeting: Path) -> Iterator[Turn]:
         yield read_model(path, Turn, "")
 
 
-def end(meeting: Path, turn: Turn, last_because: str | None) -> None:
-    """Write that a turn is over."""
-    write_atomically(meeting / f"ended-{turn.number}", Ended(last_because=last_because).model_dump_json())
+def end(meeting: Path, turn: Turn, last_because: str) -> None:
+    """Write that a turn is over, the device is free again, and why the process ends now ("": it can measure another trial)."""
+    write_atomically(meeting / f"ended-{turn.number}", last_because)
 
 
-def ended(meeting: Path, turn: Turn) -> Ended | None:
-    """Return how a turn ended, or None while it lasts."""
-    try:
-        return read_model(meeting / f"ended-{turn.number}", Ended, "")
-    except UserError:
-        return None
+def ended(meeting: Path, turn: Turn) -> str | None:
+    """Return why the process ends with a turn that is over ("": it does not), or None while the turn lasts."""
+    path = meeting / f"ended-{turn.number}"
+    return path.read_text(encoding="utf-8") if path.exists() else None
 
 
 def write_to(log: Path) -> None:

@@ -25,9 +25,6 @@ def main() -> None:
         "--port", type=port_number, metavar="N", help="port of the UI; without it the first free one from 5000 on"
     )
     parser.add_argument("--follow", action="store_true", help="publish curves of running trials until stopped")
-    parser.add_argument(
-        "--parent", type=int, metavar="PID", help="with --follow: end when this process, the parent, does"
-    )
     arguments = parser.parse_args()
     study = read_study(arguments.config)
     folder = StudyFolder(arguments.results or Path("results") / study.study)
@@ -40,13 +37,12 @@ def main() -> None:
         )
     check_credentials(study, arguments.config)
     if arguments.follow:
-        follow(study, folder, arguments.parent)
+        follow(study, folder)
         return
     publication = publish(study, folder)
-    runs = len(publication.content_sha256)
     print(
-        f"{runs} runs in the experiment {study.study!r} of {publication.store.shown}:"
-        f" {publication.created} logged now, {runs - publication.created} unchanged"
+        f"{publication.runs} runs in the experiment {study.study!r} of {publication.store.shown}:"
+        f" {publication.created} logged now, {publication.runs - publication.created} unchanged"
     )
 
 

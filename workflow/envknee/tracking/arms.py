@@ -132,9 +132,8 @@ def _description(
     parts = [form.format(headline[name]) for name, form in said.items() if headline.get(name)]
     parts.append(f"{finished} of {planned} trials have finished: {how}.")
     if best:
-        parts.append(
-            f"Best single trial: {best.request.number:04d}, {run_name(best)}, {_achieved(best)} (artifacts: best)."
-        )
+        name = run_name(best.request, best.outcome.environment, best.devices)
+        parts.append(f"Best single trial: {best.request.number:04d}, {name}, {_achieved(best)} (artifacts: best).")
     return "\n\n".join(parts)
 
 

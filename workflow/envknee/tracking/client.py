@@ -39,27 +39,15 @@ MLFLOW_DEFAULTS = {
 """Environment variables for MLflow, unless the user has set them."""
 
 
-def connect(store: Store) -> "MlflowClient":
-    """Return a client of a store that exists. A server may still not answer."""
-    _set_up_mlflow()
-    from mlflow import MlflowClient
+@contextmanager
+def explaining(store: Store, folder: StudyFolder) -> Iterator[None]:
+    """Turn errors of MLflow, its database or its server into a `UserError` with the next step.
 
-    if store.artifacts is not None:
-        prepare_database(store, str(store.artifacts))
-    return MlflowClient(tracking_uri=store.uri)
-
-
-def _set_up_mlflow() -> None:
-    """Make MLflow fail fast, print nothing, and send no telemetry. The user's own settings stay."""
+    Inside, MLflow fails fast, prints nothing and sends no telemetry, unless the user's own settings differ.
+    """
     for name, value in MLFLOW_DEFAULTS.items():
         os.environ.setdefault(name, value)
     logging.getLogger("urllib3").setLevel(logging.ERROR)
-
-
-@contextmanager
-def explaining(store: Store, folder: StudyFolder) -> Iterator[None]:
-    """Turn errors of MLflow, its database or its server into a `UserError` with the next step."""
-    _set_up_mlflow()
     from mlflow.exceptions import MlflowException
     from requests import RequestException
     from sqlalchemy.exc import SQLAlchemyError
@@ -91,8 +79,15 @@ def _hint(said: str) -> str:
 
 
 def writer_of(store: Store, study: Study, identity: IO[str]) -> Writer:
-    """Return a writer of a study's runs. Its experiment is created if missing. `identity` is the file of `results_id`."""
-    client = connect(store)
+    """Return a writer of a study's runs, for use inside `explaining`. A missing database or experiment is created.
+
+    `identity` is the file of `results_id`.
+    """
+    from mlflow import MlflowClient
+
+    if store.artifacts is not None:
+        prepare_database(store, str(store.artifacts))
+    client = MlflowClient(tracking_uri=store.uri)
     experiment = _experiment(client, study.study, store)
     view.show(client, experiment, study)
     return Writer(client, experiment.experiment_id, results_id(identity))

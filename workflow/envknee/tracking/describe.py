@@ -9,6 +9,7 @@ where the limits are. It is FAILED if training broke (`nan`, `diverged`, `invali
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,35 +42,50 @@ def describe_trial(
     """Return the run of a trial: its point as parameters, its iterations as curves over frames, and figures of its record."""
     request, outcome = record.request, record.outcome
     tags = {
-        **_trial_tags(request, outcome.status),
+        "status": outcome.status,
         "batch": "library" if request.batch_size is None else "set",
         "reason": outcome.reason or request.refusal,
         "mlflow.note.content": outcome.reason,
-        **where_tags(outcome.environment),
     }
     counts = {"batch_size": batch_size_of(record) or "library"} | {name: getattr(record, name) for name in COUNTS}
     if outcome.failure is not None:
         tags |= {f"failure.{name}": value for name, value in outcome.failure.model_dump(mode="json").items()}
-    return Run(
-        key=f"trials/{request.number:04d}",
-        name=run_name(record),
-        started_ms=milliseconds(outcome.started_unix_s),
+    begun = describe_running(request, outcome.environment, outcome.started_unix_s, attempt, record.devices)
+    return replace(
+        begun,
         ended_ms=ended_ms(record),
         status="FAILED" if outcome.status in BROKE else "FINISHED",
-        params=texts_of(_request_params(request) | counts),
-        tags=texts_of(tags),
+        params=begun.params | texts_of(counts),
+        tags=begun.tags | texts_of(tags),
         metrics=curves(rows, request, outcome.environment) + _summary(record),
         artifacts=artifacts,
+    )
+
+
+def describe_running(
+    request: Request, environment: Environment | None, started_unix_s: float, attempt: str | None, devices: int
+) -> Run:
+    """Return the run of a trial that has not ended, without curves. It started at `started_unix_s` as far as its files tell."""
+    params = request.model_dump(
+        mode="json", exclude={"schema_version", "study", "number", "arm", "refusal", "overrides"}
+    )
+    if request.batch_size is None:
+        del params["batch_size"]  # the library's own is known only at the end, and a parameter must not change
+    params |= {key: "null" if value is None else value for key, value in request.overrides.items()}
+    tags = {"status": "running", "kind": request.kind, "arm": request.arm, "trial": f"{request.number:04d}"}
+    return Run(
+        key=f"trials/{request.number:04d}",
+        name=run_name(request, environment, devices),
+        started_ms=milliseconds(started_unix_s),
+        status="RUNNING",
+        params=texts_of(params),
+        tags=texts_of(tags | where_tags(environment)),
         attempt=attempt,
     )
 
 
-def run_name(record: Record) -> str:
+def run_name(request: Request, environment: Environment | None, devices: int) -> str:
     """Return a run's name, such as `H100 · 2048 envs · T32 · B4096 · repeat 1`."""
-    return _name(record.request, record.outcome.environment, record.devices)
-
-
-def _name(request: Request, environment: Environment | None, devices: int) -> str:
     batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
     kind = (["learning"] if request.kind == "learning" else []) + (["DRILL"] if request.inject else [])
     point = [f"{request.num_envs} envs{Ranks.of(request).each}", f"T{request.horizon}", batch]
@@ -110,31 +126,6 @@ def attempt_of(metrics: bytes) -> str | None:
     """Return an ID of an attempt at a trial: the sha256 of the first line of metrics.jsonl; None without a line."""
     first, end, _ = metrics.partition(b"\n")
     return hashlib.sha256(first).hexdigest() if end else None
-
-
-def describe_running(request: Request, environment: Environment | None, started_unix_s: float, attempt: str) -> Run:
-    """Return the run of a trial that has not ended, without curves. It started at `started_unix_s` as far as its files tell."""
-    return Run(
-        key=f"trials/{request.number:04d}",
-        name=_name(request, environment, request.world_size),
-        started_ms=milliseconds(started_unix_s),
-        status="RUNNING",
-        params=texts_of(_request_params(request)),
-        tags=texts_of(_trial_tags(request, "running") | where_tags(environment)),
-        attempt=attempt,
-    )
-
-
-def _trial_tags(request: Request, status: str) -> dict[str, Any]:
-    return {"status": status, "kind": request.kind, "arm": request.arm, "trial": f"{request.number:04d}"}
-
-
-def _request_params(request: Request) -> dict[str, Any]:
-    left_out = {"schema_version", "study", "number", "arm", "refusal", "overrides"}
-    params = request.model_dump(mode="json", exclude=left_out | {"batch_size"})
-    # The library's own batch size is known only at the end, and a parameter must not change.
-    params |= {} if request.batch_size is None else {"batch_size": request.batch_size}
-    return params | {key: "null" if value is None else value for key, value in request.overrides.items()}
 
 
 def curves(rows: Sequence[Row], request: Request, environment: Environment | None, start: int = 0) -> list[Metric]:

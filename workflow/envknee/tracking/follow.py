@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from envknee.machine.processes import dying_with_parent
 from envknee.study.errors import UserError
 from envknee.study.lock import locked
 from envknee.study.model import Study
@@ -30,39 +31,35 @@ LAST_ROWS_S = 15.0
 """How long the end of a sweep waits for the last rows. A slower publisher goes on by itself."""
 
 
-class LiveProcess:
-    """A live publisher, if the study or its user names a store. It ends with the process that starts it."""
+def start(study: Study, folder: StudyFolder) -> "subprocess.Popen[bytes] | None":
+    """Start a live publisher, if the study or its user names a store. It ends with this process.
 
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self, study: Study, folder: StudyFolder) -> None:
-        """Start the publisher. It waits for the publisher of an earlier sweep, but this method does not."""
-        if not (study.tracking.uri or os.environ.get("MLFLOW_TRACKING_URI")):
-            return
-        options = ["--config", str(folder.study), "--follow", "--parent", str(os.getpid())]
-        log = folder.root / "logs" / "live.log"
-        log.parent.mkdir(exist_ok=True)
-        with log.open("ab") as stream:
-            # In its own session, because Ctrl-C at a terminal ends the trials, whose last rows are delivered after that.
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "envknee.tracking", str(folder.root), *options],
-                stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
-
-    def stop(self, warn: Callable[[str], None]) -> None:
-        """Let the publisher deliver the last rows and end. If the store does not answer, print a line with `warn`."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=LAST_ROWS_S)
-        except subprocess.TimeoutExpired:
-            warn("envknee: the tracking store does not answer; trials that did not end may lack their last rows there")
+    It waits for the publisher of an earlier sweep, but this function does not.
+    """
+    if not (study.tracking.uri or os.environ.get("MLFLOW_TRACKING_URI")):
+        return None
+    program = [*dying_with_parent("TERM"), sys.executable, "-m", "envknee.tracking", str(folder.root)]
+    log = folder.root / "logs" / "live.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("ab") as stream:
+        # In its own session, because Ctrl-C at a terminal ends the trials, whose last rows are delivered after that.
+        return subprocess.Popen(
+            [*program, "--config", str(folder.study), "--follow"],
+            stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
 
 
-def follow(study: Study, folder: StudyFolder, parent: int | None) -> None:
-    """Publish curves until SIGTERM or SIGINT, or until the `parent` process has ended.
+def stop(publisher: "subprocess.Popen[bytes]", warn: Callable[[str], None]) -> None:
+    """Let a publisher deliver the last rows and end. If the store does not answer, print a line with `warn`."""
+    publisher.terminate()
+    try:
+        publisher.wait(timeout=LAST_ROWS_S)
+    except subprocess.TimeoutExpired:
+        warn("envknee: the tracking store does not answer; trials that did not end may lack their last rows there")
+
+
+def follow(study: Study, folder: StudyFolder) -> None:
+    """Publish curves until SIGTERM or SIGINT.
 
     A second publisher of the same study waits for the end of the first one.
 
@@ -79,19 +76,16 @@ def follow(study: Study, folder: StudyFolder, parent: int | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
 
-    def is_over() -> bool:
-        return stopped.is_set() or (parent is not None and os.getppid() != parent)
-
-    def end_if_over() -> None:
-        if is_over():
+    def end_if_stopped() -> None:
+        if stopped.is_set():
             sys.exit()
 
-    with locked(folder.root / ".mlflow-live", meanwhile=end_if_over):
+    with locked(folder.root / ".mlflow-live", meanwhile=end_if_stopped):
         _say(f"live curves of {folder.root} go to {store.shown}")
         publisher = LivePublisher(store, study, folder, _say)
         fails = False
         while True:
-            last = is_over()
+            last = stopped.is_set()
             fails = _try(publisher.look, fails)
             if last:
                 break

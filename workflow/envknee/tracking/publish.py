@@ -6,7 +6,6 @@ results/<study>/published.json.
 Publishing again changes nothing (see `writing`).
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from envknee.study.files import canonical_json, write_atomically
@@ -16,9 +15,8 @@ from envknee.study.paths import StudyFolder
 from envknee.tracking import view
 from envknee.tracking.arms import describe_study
 from envknee.tracking.client import explaining, writer_of
-from envknee.tracking.run import Run
 from envknee.tracking.store import Store, locate_store
-from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_LIVE, Writer
+from envknee.tracking.writing import TAG_KEY
 
 
 @dataclass(frozen=True)
@@ -26,9 +24,9 @@ class Publication:
     """The result of publishing."""
 
     store: Store
-    content_sha256: Mapping[str, str]
-    """Hashes of run contents by run key, as in published.json."""
+    runs: int
     created: int
+    """Number of runs that were not there as the files have them."""
 
 
 def publish(study: Study, folder: StudyFolder) -> Publication:
@@ -39,9 +37,24 @@ def publish(study: Study, folder: StudyFolder) -> Publication:
     """
     store = locate_store(study, folder)
     runs = describe_study(study, folder)
+    kept: set[str] = set()
+    digests: dict[str, str] = {}
+    created = 0
     with locked(folder.root / ".mlflow") as identity, explaining(store, folder):
         writer = writer_of(store, study, identity)
-        digests, created = _publish_runs(writer, runs)
+        stored = writer.found()
+        for parent, children in runs:
+            parent_id = None
+            for run in (parent, *children):
+                own = [known for known in stored if known.data.tags[TAG_KEY] == run.key]
+                run_id, digests[run.key], is_new = writer.ensure(run, parent_id, own)
+                created += is_new
+                kept.add(run_id)
+                parent_id = parent_id or run_id
+        # Search again: a retry of MLflow's client may have made a second run.
+        for known in writer.found():
+            if known.info.run_id not in kept and known.data.tags[TAG_KEY] in digests:
+                writer.client.delete_run(known.info.run_id)
         # The same for the same results in the same store.
         published = {
             "schema_version": 1,
@@ -53,27 +66,4 @@ def publish(study: Study, folder: StudyFolder) -> Publication:
             "view": view.KEY,
         }
         write_atomically(folder.published, canonical_json(published))
-    return Publication(store, digests, created)
-
-
-def _publish_runs(writer: Writer, runs: Sequence[tuple[Run, list[Run]]]) -> tuple[dict[str, str], int]:
-    """Make the runs of one results folder match its files; return their hashes by key, and how many were logged."""
-    stored = writer.found()
-    kept: set[str] = set()
-    digests: dict[str, str] = {}
-    created = 0
-    for parent, children in runs:
-        parent_id = None
-        for run in (parent, *children):
-            digests[run.key] = run.content_sha256()
-            run_id, is_new = writer.ensure(run, parent_id, stored)
-            created += is_new
-            kept.add(run_id)
-            parent_id = parent_id or run_id
-    # Search again: a retry of MLflow's client may have made a second run.
-    for known in writer.found():
-        tags = known.data.tags
-        is_half = TAG_CONTENT not in tags and TAG_LIVE not in tags  # a live run belongs to a running trial
-        if known.info.run_id not in kept and (tags.get(TAG_KEY) in digests or is_half):
-            writer.client.delete_run(known.info.run_id)
-    return digests, created
+    return Publication(store, len(digests), created)

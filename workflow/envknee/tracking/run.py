@@ -31,8 +31,8 @@ class Run:
     name: str
     started_ms: int
     status: Literal["RUNNING", "FINISHED", "FAILED"]
-    params: Mapping[str, str]
-    tags: Mapping[str, str]
+    params: dict[str, str]
+    tags: dict[str, str]
     ended_ms: int = 0
     metrics: Sequence[Metric] = ()
     artifacts: Mapping[str, Path | str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Run:
         """Return the sha256 of everything that is logged, including the bytes of the artifacts."""
         content = {
             "name": self.name, "started_ms": self.started_ms, "ended_ms": self.ended_ms, "status": self.status,
-            "params": dict(self.params), "tags": dict(self.tags), "metrics": [tuple(metric) for metric in self.metrics],
+            "params": self.params, "tags": self.tags, "metrics": [tuple(metric) for metric in self.metrics],
             "artifacts": {path: _sha256(content) for path, content in self.artifacts.items()},
         }  # fmt: skip
         text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)

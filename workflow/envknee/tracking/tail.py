@@ -20,24 +20,27 @@ class Tail:
         self.path = path
         self.attempt: str | None = None
         self.rows: list[Row] = []
+        self.run_id: str | None = None
+        """The attempt's live run; None if the store was not asked for it yet."""
+        self.delivered = 0
+        """Number of rows that the store has, once it was asked."""
+        self.error: UserError | None = None
+        """Why rows cannot be read, for example those of a newer version."""
 
     def read(self) -> None:
-        """Read the new lines.
-
-        Raises:
-            UserError: when a whole line is no row, for example one of a newer version.
-        """
+        """Read the new lines, up to a whole line that is no row."""
         text = b""
         with suppress(FileNotFoundError):
             text = self.path.read_bytes()
         if (attempt := attempt_of(text)) != self.attempt:
-            self.attempt, self.rows = attempt, []
+            self.attempt, self.rows, self.run_id, self.delivered = attempt, [], None, 0
         *whole, _ = text.split(b"\n")  # the last line may be half written
         for line in whole[len(self.rows) :]:
             try:
                 self.rows.append(Row.model_validate_json(line))
             except ValidationError as error:
-                raise UserError(
+                self.error = UserError(
                     f"{self.path}, line {len(self.rows) + 1}, is no row that this version of envknee knows"
                     f" ({error.errors()[0]['msg']}): its trial has no live curves."
-                ) from error
+                )
+                break

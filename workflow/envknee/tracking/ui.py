@@ -17,6 +17,8 @@ PRIVATE = ".mlflow-private"
 def open_ui(study: Study, folder: StudyFolder, port: int | None) -> None:
     """Become the MLflow server of a study's store, on the loopback interface. For a store on a server, print its address.
 
+    `port` is the user's; None: the first free one from 5000 on.
+
     Raises:
         UserError: when nothing was published yet, or the port is in use.
     """
@@ -29,7 +31,8 @@ def open_ui(study: Study, folder: StudyFolder, port: int | None) -> None:
             f"{store.database} does not exist: nothing was published yet. Run `make sweep` or `make publish` first."
         )
     private = store.artifacts.parent / PRIVATE
-    server = Server(store, str(store.artifacts), private, LOOPBACK, choose_port(port), is_quiet=True)
+    port = port or next(filter(is_free, range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED)), DEFAULT_PORT)
+    server = Server(store, str(store.artifacts), private, LOOPBACK, port, is_quiet=True)
     server.become(
         f"MLflow shows {store.shown} (Ctrl-C ends it)\n{server.how_to_sign_in}\n{_page(server.address, store, folder)}"
     )
@@ -45,20 +48,3 @@ def _page(server: str, store: Store, folder: StudyFolder) -> str:
             page += f"/{published.get('experiment_id')}/runs"
             query += f"&{view.ADDRESS}" if published.get("view") == view.KEY else ""
     return f"{server.rstrip('/')}/#/{page}?{query}"
-
-
-def choose_port(port: int | None) -> int:
-    """Return the given port, or the first free one from 5000 on.
-
-    Raises:
-        UserError: when it is in use, or none is free.
-    """
-    candidates = range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED) if port is None else [port]
-    for candidate in candidates:
-        if is_free(candidate):
-            return candidate
-    raise UserError(
-        f"--port {port}: something else listens there already. Name another port, or none to get the next free one"
-        if port is not None
-        else f"No port from {DEFAULT_PORT} to {DEFAULT_PORT + PORTS_TRIED - 1} is free. Name a free one with --port N"
-    )

@@ -119,20 +119,15 @@ def check_runtime(runtime: Runtime, variables: Mapping[str, str], *, in_docker: 
 
     `in_docker` says whether it runs in a container of Docker or Podman, which may also be the host.
     """
-    inside = variables.get("APPTAINER_CONTAINER")
-    remedy = "Start it with `python -m envknee.launch TRIAL IMAGE`, which enters the image"
-    if runtime == "apptainer" and inside is None:
+    inside, named = variables.get("APPTAINER_CONTAINER"), variables.get(IMAGE)
+    fits = {"host": not inside, "apptainer": inside, "docker": in_docker and named and not inside}
+    if not fits[runtime]:
+        where = "outside of any container"
+        if in_docker:
+            where = f"in a container of Docker or Podman ({IMAGE} is {'set' if named else 'not set'})"
         raise UserError(
-            "runtime: apptainer was asked for, and this trial runs on the host (APPTAINER_CONTAINER is not set)."
-            f" {remedy}"
-        )
-    if runtime == "docker" and not (in_docker and variables.get(IMAGE)):
-        where = f"in a container of somebody else's ({IMAGE} is not set)" if in_docker else "outside of any container"
-        raise UserError(f"runtime: docker was asked for, and this trial runs {where}. {remedy}")
-    if runtime != "apptainer" and inside is not None:
-        raise UserError(
-            f"runtime: {runtime} was asked for, and this trial runs inside the image {inside}."
-            " Set runtime: apptainer, and start the sweep outside of it"
+            f"runtime: {runtime} was asked for, and this trial runs {f'inside the image {inside}' if inside else where}."
+            " Start it on the host with `envknee launch TRIAL IMAGE`, which enters the image, or change `runtime:`"
         )
 
 

@@ -27,7 +27,6 @@ from envknee.measure.meter import Meter
 from envknee.measure.out_of_memory import own_errors_of_ray
 from envknee.measure.rows import Collected
 from envknee.record.schema import Pipeline, RankResult, Request
-from envknee.study.arm import Memory
 from envknee.study.errors import UserError
 from envknee.study.space import rollout_size
 from envknee.study.strategies import RAY_ADDRESS
