@@ -233,6 +233,9 @@ def test_steps_that_are_not_for_it_say_so():
             make(LearnerSteps(fused=True))
     with pytest.raises(UserError, match="torch_compile_mode: default is for stock PPO"):
         make(LearnerSteps())[0].compile("default")
+    mirror = {"use_mirror_loss": True, "data_augmentation_func": lambda env, obs, actions: (obs, actions)}
+    with pytest.raises(UserError, match=r"lean does not learn with symmetry \(algorithm.symmetry_cfg\)"):
+        make(LearnerSteps(), symmetry_cfg=mirror)
 
 
 def test_without_a_compiler_convolutions_stay_pytorchs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -111,22 +111,24 @@ class AccumulatingPPO(PPO):
     def _adapts_learning_rate(self) -> bool:
         return self.desired_kl is not None and self.schedule == "adaptive"
 
-    def _unfit_for_parts(self) -> list[str]:
-        """Return the names of the agent's features with which the gradients of parts do not add up to a mini-batch's."""
-        models = (self._raw_actor, self._raw_critic)
-        unfit = {
+    def left_out(self) -> list[str]:
+        """Return the names of the agent's features that an update by places would not learn."""
+        features = {
             "random network distillation (algorithm.rnd_cfg)": self.rnd is not None,
             "symmetry (algorithm.symmetry_cfg)": self.symmetry is not None,
-            "a recurrent model": any(model.is_recurrent for model in models),
-            # It would use the mean and variance of a part.
-            "batch normalization (cnn_cfg.norm)": any(
-                isinstance(module, _BatchNorm) for model in models for module in model.modules()
-            ),
-            f"the distribution {type(self._raw_actor.distribution).__name__}": not isinstance(
-                self._raw_actor.distribution, GaussianDistribution | BetaDistribution
-            ),
+            "a recurrent model": self._raw_actor.is_recurrent or self._raw_critic.is_recurrent,
         }
-        return [name for name, is_there in unfit.items() if is_there]
+        return [name for name, is_there in features.items() if is_there]
+
+    def _unfit_for_parts(self) -> list[str]:
+        """Return the names of the agent's features with which the gradients of parts do not add up to a mini-batch's."""
+        layers = (*self._raw_actor.modules(), *self._raw_critic.modules())
+        distribution, unfit = self._raw_actor.distribution, self.left_out()
+        if any(isinstance(layer, _BatchNorm) for layer in layers):  # it would use the mean and variance of a part
+            unfit.append("batch normalization (cnn_cfg.norm)")
+        if not isinstance(distribution, GaussianDistribution | BetaDistribution):
+            unfit.append(f"the distribution {type(distribution).__name__}")
+        return unfit
 
     def _learn(self, places: torch.Tensor) -> torch.Tensor:
         """Do one optimizer step on the mini-batch of the transitions at `places` of the rollout [mini_batch_size].

@@ -137,12 +137,8 @@ class CapturedActing:
 def can_act(algorithm: Any) -> bool:
     """Return whether an agent can act this way.
 
-    Random network distillation looks at each step, a recurrent model keeps a state of its own, `obs_normalization` makes its deviations
-    anew after each update, and other distributions may draw in another way.
+    `obs_normalization` makes its deviations anew after each update, and other distributions may draw in another way.
     """
     models = (algorithm._raw_actor, algorithm._raw_critic)
-    return (
-        algorithm.rnd is None
-        and not any(model.is_recurrent or getattr(model, "obs_normalization", False) for model in models)
-        and isinstance(models[0].distribution, GaussianDistribution)
-    )
+    is_normalized = any(getattr(model, "obs_normalization", False) for model in models)
+    return isinstance(models[0].distribution, GaussianDistribution) and not is_normalized

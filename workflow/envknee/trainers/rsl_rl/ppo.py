@@ -41,9 +41,13 @@ class LeanPPO(AccumulatingPPO):
         """Create PPO as upstream does, with `fused` as in `LearnerSteps`, or with all `steps` for tests and benchmarks.
 
         Raises:
-            UserError: when `fused` is asked for, but this agent or device cannot use it.
+            UserError: when `fused` is asked for, but this agent or device cannot use it, or the agent has a part that would not be learned.
         """
         super().__init__(*arguments, **settings)
+        if left_out := self.left_out():
+            raise UserError(
+                f"observations: lean does not learn with {', '.join(left_out)}. Take that out of the agent, or leave out `observations`"
+            )
         self.steps = steps or LearnerSteps(fused=fused)
         self._decide_steps()
         for model in self._lean_models:
