@@ -66,11 +66,12 @@ def _points(series: SeriesVerdict, confidence: float) -> Table:
             marks.append(f"{point.failed} more out of memory")
         rows[size] = [_fps(point.fps), str(len(point.fps_repeats)), *gains, ", ".join(marks)]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("envs", "FPS", "repeats", "a doubling gains", f"{confidence:.0%} interval"):
-        table.add_column(column, justify="right")
+    has_repeats = any(len(point.fps_repeats) > 1 or point.failed for point in limit.points)
+    for column in ("envs", "FPS", *["repeats"] * has_repeats, "a doubling gains", f"{confidence:.0%} interval"):
+        table.add_column(column, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
-    for size, cells in sorted(rows.items()):
-        table.add_row(f"{size:,}", *cells)
+    for size, (fps, repeats, *gains_and_marks) in sorted(rows.items()):
+        table.add_row(f"{size:,}", fps, *[repeats] * has_repeats, *gains_and_marks)
     return table
 
 
