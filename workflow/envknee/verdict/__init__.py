@@ -12,5 +12,5 @@ levers, remedies, advice, measure_next  what to do next
 machines, hardware, spending            machines and cost
 headline      one recommendation per arm
 decide        the whole verdict
-schema/       the models of verdict.json;  words/ sentences;  csv, read  the files
+schema/       the models of verdict.json;  words/ every sentence;  csv, read  the files
 """

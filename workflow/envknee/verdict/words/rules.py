@@ -1,0 +1,54 @@
+"""Scaling rules in sentences. Pure."""
+
+from collections.abc import Sequence
+
+from envknee.verdict.schema.rules import RuleLimit, RulePoint
+from envknee.verdict.words.numbers import span
+
+
+def rule_statement(rule: RuleLimit, soonest: RulePoint | None, later: RulePoint | None) -> str:
+    """Return the limit of a rule in a sentence or two; `later` is the next size that ran."""
+    if soonest is None or soonest.seconds_to_target is None:
+        reached = sum(point.reached for point in rule.points)
+        seeds = sum(point.seeds for point in rule.points)
+        return f"{rule.scaled_from}: no size has every seed at the target ({reached} of {seeds} trials reached it)"
+    cost = soonest.seconds_to_target
+    ends = span(cost.interval_lower, cost.interval_upper, lambda seconds: f"{seconds:,.1f}")
+    interval = f" ({ends} s)" if ends else ""
+    start = f"{rule.scaled_from}: soonest at {soonest.num_envs:,} environments in {cost.value:,.1f} s{interval}"
+    if rule.soonest_lowest is not None and rule.soonest_lowest != rule.soonest_highest:
+        start += f"; {rule.soonest_lowest:,} to {rule.soonest_highest:,} are not shown to be slower"
+    if later is None:
+        return f"{start}. No larger size ran: no limit seen"
+    if later.reached < later.seeds:
+        return f"{start}. The rule is the limit: at {later.num_envs:,}, {later.reached} of {later.seeds} trials reached the target"
+    if rule.frames_ratio is None or rule.seconds_per_frame_ratio is None:
+        return start
+    what = {
+        "PPO": "PPO is the limit: frames to the target lose more than seconds per frame",
+        "simulator": "Simulator and learner are the limit: seconds per frame lose more than frames to the target",
+    }.get(rule.limit, "")
+    return (
+        f"{start}. {what}. At {later.num_envs:,}: {rule.frames_ratio:.2f} times the frames (ideal 1.00),"
+        f" {rule.seconds_per_frame_ratio:.2f} times the seconds per frame (ideal {soonest.num_envs / later.num_envs:.2f})"
+    )
+
+
+def rules_statement(rules: Sequence[RuleLimit], has_moved: bool | None) -> str:
+    """Return whether rules move the learning limit, in one sentence or two."""
+    sizes: dict[int, list[str]] = {}
+    for rule in rules:
+        if rule.soonest_num_envs is not None:
+            sizes.setdefault(rule.soonest_num_envs, []).append(rule.arm)
+    where = "; ".join(f"{size:,} environments ({', '.join(arms)})" for size, arms in sorted(sizes.items()))
+    if not sizes:
+        return "No rule has a size where every seed reached the target"
+    if len(rules) == 1:
+        return f"One rule, soonest at {where}: a second one would show whether the limit is the rule's"
+    if has_moved is None:
+        return f"Soonest at {where}. Too few seeds for intervals: whether a rule moves the limit is undecided"
+    if has_moved:
+        return (
+            f"The limit moves with the rule: soonest at {where}. Sizes that are not shown to be slower do not overlap"
+        )
+    return f"No rule is shown to move the limit: soonest at {where}, and sizes that are not shown to be slower overlap"
