@@ -195,8 +195,13 @@ def key(label: str, marker: str = "o", colour: str = GREY, hollow: bool = False,
 
 
 def line_key(label: str, colour: str = GREY, width: float = 1.0, **style: Any) -> Line2D:
-    """Return a line for a legend; with `linestyle="none"` its label is a note without a mark."""
+    """Return a line for a legend."""
     return Line2D([], [], color=colour, linewidth=width, label=label, **style)
+
+
+def note(text: str) -> Line2D:
+    """Return a line of text for a legend, without a mark."""
+    return line_key(text, linestyle="none")
 
 
 def interval_bar(axes: Axes, x: float, lower: float | None, upper: float | None, colour: str) -> None:

@@ -68,7 +68,7 @@ def draw_learning(evidence: Evidence) -> Figure:
         label = f"ends: {STATUS_WORDS[status]}"
         keys.append(canvas.key(label, STATUS_MARKERS[status], hollow=status != "target_reached"))
     if unseen:
-        keys.append(canvas.line_key(f"not shown: {unseen} that finished\ntoo few episodes", linestyle="none"))
+        keys.append(canvas.note(f"not shown: {unseen} that finished\ntoo few episodes"))
     canvas.legend(by_time, keys)
     return figure
 

@@ -144,16 +144,14 @@ def _keys(
     keys += [
         canvas.line_key("Pareto front: less of one\ncosts more of the other", INK, 1.2),
         canvas.key("beaten in both", hollow=True),
-        canvas.line_key("num_envs/horizon/batch\n(lib: the library's own)", linestyle="none"),
+        canvas.note("num_envs/horizon/batch\n(lib: the library's own)"),
     ]
     if any(point.cost.interval_lower is not None for point in points):
         keys.append(canvas.line_key(f"{confidence:.0%} interval over seeds", width=1.3))
     if any(point.spent_s for point in points):
         keys.append(canvas.key("target not reached: the time\nto it lies above", "^", hollow=True))
     if any(point.without_memory for point in numbered.values()):
-        keys.append(
-            canvas.line_key(f"{WITHOUT_MEMORY} some trials there ran out\nof memory or were refused", linestyle="none")
-        )
+        keys.append(canvas.note(f"{WITHOUT_MEMORY} some trials there ran out\nof memory or were refused"))
     return keys
 
 

@@ -58,9 +58,9 @@ def draw_phases(evidence: Evidence) -> Figure:
     if any(_floor(laws) is not None for laws in shown):
         keys.append(canvas.line_key("limit of many num_envs:\nsum of all c", INK, 1.2, linestyle=DASHED))
     if is_cut:
-        keys.append(canvas.line_key("numbers above: bars cut off,\nand how high they are", linestyle="none"))
+        keys.append(canvas.note("numbers above: bars cut off,\nand how high they are"))
     if len(series) > len(shown):
-        keys.append(canvas.line_key(f"not shown: {len(series) - len(shown)} slower series", linestyle="none"))
+        keys.append(canvas.note(f"not shown: {len(series) - len(shown)} slower series"))
     canvas.legend(grid[1], keys)
     return figure
 

@@ -156,7 +156,7 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
         keys.append(canvas.line_key(f"law {ranks}N·T / (t₀ + c·N)", linestyle=(0, (3, 2))))
         unused = [law.largest_relative_error for law in laws if not law.used]
         if unused:
-            keys.append(canvas.line_key(f"(faint: not used,\nmisses by up to {max(unused):.0%})", linestyle="none"))
+            keys.append(canvas.note(f"(faint: not used,\nmisses by up to {max(unused):.0%})"))
     if any(limit.infeasible for limit in limits):
         keys.append(canvas.key("did not fit the memory", STATUS_MARKERS["oom"]))
     return keys
