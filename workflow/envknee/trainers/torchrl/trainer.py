@@ -36,15 +36,15 @@ UNSUPPORTED = {
 
 UNSUPPORTED_STRATEGIES = {
     "async2": {
-        "be deterministic": "two threads share PyTorch's settings",
-        "have memory.memory_cap_gb": "it does not say which of the two GPUs to cap",
+        "deterministic": "two threads share PyTorch's settings",
+        "memory.memory_cap_gb": "it does not say which of the two GPUs to cap",
     },
     "ray": {
-        "be deterministic": "this was never tested",
-        "have memory.": "its memory is spread over several processes",
+        "deterministic": "this was never tested",
+        "memory": "its memory is spread over several processes",
     },
 }
-"""Why a strategy cannot do what begins with these words."""
+"""Why a strategy cannot take an option; `memory` stands for all its keys."""
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
@@ -81,13 +81,14 @@ def refuse_what_it_cannot(request: Request) -> None:
             " strategy: in_turns"
         )
     memory = request.memory.model_dump(exclude_defaults=True)
-    asked = [f"have memory.{name} {value}" for name, value in memory.items()]
-    for option in [*asked, "be deterministic"] if request.deterministic else asked:
-        for beginning, reason in UNSUPPORTED_STRATEGIES.get(request.strategy, {}).items():
-            if option.startswith(beginning):
-                raise UserError(
-                    f"strategy: {request.strategy} cannot {option}: {reason}. Leave it out, or use strategy: in_turns"
-                )
+    asked = {f"memory.{name}": f"have memory.{name} {value}" for name, value in memory.items()}
+    asked |= {"deterministic": "be deterministic"} if request.deterministic else {}
+    reasons = UNSUPPORTED_STRATEGIES.get(request.strategy, {})
+    for option, words in asked.items():
+        if reason := reasons.get(option) or reasons.get(option.partition(".")[0]):
+            raise UserError(
+                f"strategy: {request.strategy} cannot {words}: {reason}. Leave it out, or use strategy: in_turns"
+            )
 
 
 def train(config: TrialConfig, meter: Meter) -> None:
