@@ -117,7 +117,7 @@ def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided
 
     decide = Decide(delta=rule.delta, delta_learning=rule.delta, confidence=rule.confidence)
     analyse = throughput.analyse if question.slot.kind == "throughput" else learning.analyse
-    for look in (look for look in LOOKS if look <= whole):
+    for look in itertools.takewhile(lambda look: look <= whole, LOOKS):
         limits = analyse([record for record in records if record.request.repeat < look], decide)
         if all(limit.state != "undecided" for limit in limits):
             return look

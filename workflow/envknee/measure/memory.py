@@ -221,7 +221,8 @@ class MemoryWatch:
 
     def _allocator(self) -> Allocator:
         if self.device.type != "cuda":
-            return Allocator(*2 * (self._rss_gb(), _peak_rss_gb()))
+            resident = (self._rss_gb(), _peak_rss_gb())
+            return Allocator(*resident, *resident)
         # Only once, because the GPU waits meanwhile. `torch.cuda.memory_allocated` would flatten and sort all statistics first.
         stats = torch.cuda.memory_stats_as_nested_dict(self.device)
         kinds = (stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"])
