@@ -23,7 +23,7 @@ def take(megabytes: int) -> mmap.mmap:
 
 
 def test_the_parts_of_the_map_are_what_was_taken_when():
-    watch = MemoryWatch(CPU, None)
+    watch = MemoryWatch(CPU)
     assert watch.map() is None
     before_gb = watch.use().rss_gb
     environment = take(100)
@@ -50,7 +50,7 @@ def test_the_parts_of_the_map_are_what_was_taken_when():
 
 
 def test_memory_that_ran_out_in_the_middle_of_learning_is_the_learners():
-    watch = MemoryWatch(CPU, None)
+    watch = MemoryWatch(CPU)
     watch.environment_made()
     watch.learning_begins()
     held = take(50)

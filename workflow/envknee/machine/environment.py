@@ -71,7 +71,8 @@ def use(device: str) -> None:
         return
     import torch
 
-    torch.cuda.set_device(device)  # otherwise every rank would also use memory of the first GPU
+    # Before the first tensor: PyTorch would also make a context on the first GPU, which takes 0.55 GB of an H100 (torch 2.11).
+    torch.cuda.set_device(device)
     # Every trainer multiplies float32 matrices as TF32, as `isaaclab train` does with RSL-RL
     # (isaaclab_rl/entrypoints/backends/train_rsl_rl.py of Isaac Lab 3.0.0), and PyTorch in convolutions.
     torch.backends.cuda.matmul.allow_tf32 = True

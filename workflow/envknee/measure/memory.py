@@ -14,7 +14,7 @@ import psutil
 import torch
 import warp
 
-from envknee.machine.nvml import GB, Gpu
+from envknee.machine.nvml import GB
 from envknee.measure.out_of_memory import CapExceeded
 from envknee.record.schema import MemoryMap, MemoryUse
 
@@ -35,20 +35,17 @@ class Allocator(NamedTuple):
 class MemoryWatch:
     """Watches the memory of this process on one device. Create it before the first allocation there. 1 GB is 1e9 bytes."""
 
-    def __init__(
-        self, device: torch.device, gpu: Gpu | None, cap_gb: float | None = None, before_gb: float | None = None
-    ) -> None:
-        """Measure the memory in use by other processes: on a GPU this process has no context yet.
+    def __init__(self, device: torch.device, cap_gb: float | None = None, before_gb: float = 0.0) -> None:
+        """`before_gb` is the GPU memory in use by others, before this process had a context there.
 
-        The process may use `cap_gb` from `environment_begins` on. From its second trial on it needs `before_gb`, the memory in use by
-        others before its first.
+        The process may use `cap_gb` from `environment_begins` on.
         """
         self._cap_gb = cap_gb
         self.device = device
         self._ballast: warp.array | None = None
         self._ballast_gb = 0.0
         self._process = psutil.Process()
-        self._before_gb = before_gb if before_gb is not None else gpu.used_gb() if gpu else 0.0
+        self._before_gb = before_gb
         self._static_gb: float | None = None
         self._static_allocated_gb = 0.0
         self._static_outside_gb = 0.0

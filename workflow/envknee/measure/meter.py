@@ -59,7 +59,7 @@ class Meter:
         ranks: Ranks = ALONE,
         writes: bool = True,
         began_s: float | None = None,
-        before_gb: float | None = None,
+        before_gb: float = 0.0,
     ) -> None:
         """Open metrics.jsonl of `trial` for appending, on rank 0.
 
@@ -72,12 +72,12 @@ class Meter:
             ranks: this rank among several
             writes: False for a collector, whose rows another process writes (`end_rollout`)
             began_s: start of the trial on the monotonic clock; None: the start of this process
-            before_gb: GPU memory in use by others before this process began; None: measured now, in the process's first trial
+            before_gb: GPU memory in use by others, before this process had a context there
         """
         self.request = request
         self.trial = trial
         self.device = torch.device(device)
-        self.memory = MemoryWatch(self.device, gpu, request.memory.memory_cap_gb, before_gb)
+        self.memory = MemoryWatch(self.device, request.memory.memory_cap_gb, before_gb)
         self.timeline = Timeline(self.device, request.phases, request.horizon)
         self.rows: list[Row] = []
         self.iterations = 0

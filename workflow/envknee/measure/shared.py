@@ -43,7 +43,7 @@ class SharedProcess:
         self._name = f"{socket.gethostname()}:{os.getpid()}:{psutil.Process().create_time():.2f}"
         self.measured = 0
         """How many trials it has measured."""
-        self.before_gb: float | None = None
+        self.before_gb = 0.0
         """GPU memory in use by others before this process had a context there."""
         self._previous: Request | None = None
         self._baseline_resident_gb: float | None = None
@@ -54,7 +54,7 @@ class SharedProcess:
         """Measure the memory left by earlier trials, and reset all peaks; before the first trial, the memory of other processes."""
         self._device, self._gpu = torch.device(device), gpu
         if self.measured == 0:
-            self.before_gb = gpu.used_gb() if gpu else None
+            self.before_gb = gpu.used_gb() if gpu else 0.0
         torch_gb = warp_gb = outside_gb = 0.0
         counts = True
         if self._device.type != "cuda":
@@ -119,7 +119,7 @@ class SharedProcess:
         """Return GPU memory in use above the amount before this process, without PyTorch's reserved memory."""
         free_bytes, total_bytes = torch.cuda.mem_get_info(self._device)
         own = total_bytes - free_bytes - torch.cuda.memory_reserved(self._device)
-        return own / GB - (self.before_gb or 0.0)
+        return own / GB - self.before_gb
 
     def _resident_gb(self) -> float:
         return psutil.Process().memory_info().rss / GB

@@ -67,11 +67,11 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
     if this.rank == 0:
         write_atomically(trial.environment, canonical_json(machine))
     kernels = OneCompiles(key_of(kernels_needed(request, machine)))
-    meter = Meter(
-        request, trial, device, gpu, on_first_step=kernels.done, ranks=this,
-        began_s=started, before_gb=shared.before_gb if shared else None,
-    )  # fmt: skip
+    before_gb = shared.before_gb if shared else gpu.used_gb() if gpu else 0.0
     environment.use(device)
+    meter = Meter(
+        request, trial, device, gpu, on_first_step=kernels.done, ranks=this, began_s=started, before_gb=before_gb
+    )
     try:
         meter.begin("configuration")
         trainer = trainers.load(request.trainer)

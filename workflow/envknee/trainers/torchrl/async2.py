@@ -22,9 +22,9 @@ from envknee.trainers.torchrl.rollouts import Rollouts
 
 def device_of_learner(meter: Meter, device: str) -> torch.device:
     """Return the second GPU; without one, return the simulation's device and add a warning to the trial's record."""
-    if device != "cpu" and torch.cuda.device_count() > 1:
+    if device != "cpu" and torch.cuda.device_count() > 1 and (gpu := environment.gpu_of("cuda:1")):
         second = torch.device("cuda:1")
-        meter.learner_memory = MemoryWatch(second, environment.gpu_of(str(second)))
+        meter.learner_memory = MemoryWatch(second, before_gb=gpu.used_gb())
         torch.zeros(1, device=second)
         meter.learner_memory.environment_made()  # this GPU holds only a CUDA context, no simulation
         return second

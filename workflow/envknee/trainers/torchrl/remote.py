@@ -51,11 +51,13 @@ class RemoteCollector(Collector):
         die_with_parent()
         parsed = Request.model_validate_json(request)
         device = "cuda:0" if os.environ.get("CUDA_VISIBLE_DEVICES") and torch.cuda.is_available() else "cpu"
+        gpu = environment.gpu_of(device)
+        before_gb = gpu.used_gb() if gpu else 0.0
         environment.use(device)
         self._number = worker_idx
         ranks = Ranks(worker_idx, parsed.world_size)
         self.meter = Meter(
-            parsed, TrialFolder(Path(trial)), device, environment.gpu_of(device), ranks=ranks, writes=False
+            parsed, TrialFolder(Path(trial)), device, gpu, ranks=ranks, writes=False, before_gb=before_gb
         )
         self.meter.begin("configuration")
         config = load(parsed.trainer).resolve(parsed, device, worker_idx)
