@@ -15,7 +15,7 @@ from envknee.study.model import Decide
 from envknee.study.space import batch_transitions
 from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.estimate import Estimate, estimate
-from envknee.verdict.learning_cost import Seeds, seeds_of
+from envknee.verdict.learning_cost import seeds_of
 from envknee.verdict.measure_next import measure_next
 from envknee.verdict.memory_sample import Room, Sample
 from envknee.verdict.noise import assumed_cv
@@ -132,20 +132,20 @@ def _estimate(limit: ThroughputLimit, settings: Decide, cv: float | None) -> Est
 
 
 def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> LearningLimit | None:
-    learned = [row for row in rows if row.fps is not None and (row.seconds_to_target or row.budget_s)]
+    told = [row for row in rows if row.fps is None or row.seconds_to_target or row.budget_s]
+    learned = [row for row in told if row.fps is not None]
     if not learned:
         return None
     seconds = {
         num_envs: seeds_of((row.seconds_to_target, row.budget_s or 0.0) for row in of_size)
         for num_envs, of_size in groupby(learned, key=lambda row: row.num_envs)
     }
-    failed = Counter(row.num_envs for row in rows if row.fps is None)
-    points = [
-        learning.point_of(num_envs, seconds.get(num_envs, Seeds(())), settings.confidence, failed[num_envs])
-        for num_envs in sorted({*seconds, *failed})
-    ]
+    statuses: dict[int, Counter[str]] = {}
+    for row in told:
+        ended = "oom" if row.fps is None else "target_reached" if row.seconds_to_target else "timeout"
+        statuses.setdefault(row.num_envs, Counter())[ended] += 1
     budgets = {row.budget_s for row in learned}
-    return learning.limit_of(series, points, seconds, settings, budget_s=budgets.pop() if len(budgets) == 1 else None)
+    return learning.limit_of(series, seconds, statuses, settings, budget_s=budgets.pop() if len(budgets) == 1 else None)
 
 
 def _memory(table: Table, source: str, settings: Decide, device_gb: float | None) -> MemoryLimit | None:
