@@ -38,7 +38,7 @@ from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.composed import Composition
 from envknee.verdict.estimate import estimate
 from envknee.verdict.learning_cost import Seeds
-from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.memory_sample import Sample
 from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.contrasts import Process
 from envknee.verdict.rule.union import Decision
@@ -714,7 +714,7 @@ class MemoryScenario(Scenario):
         """Judge the interval of the largest num_envs by the wall that one more trial would meet."""
         samples = list(self.samples(generator, repeats))
         with tally.verdict():
-            limit = memory_limit.limit_of("simulated", samples, Room(DEVICE_GB), SETTINGS)
+            limit = memory_limit.limit_of("simulated", samples, DEVICE_GB, SETTINGS)
         wall = limit.wall(MEMORY_HORIZON, MEMORY_BATCH)
         assert wall is not None
         # One more trial, with noise of its own: it meets the memory where truth and noise together fill it.

@@ -9,7 +9,7 @@ from envknee.ask.refusals import KnownMemory
 from envknee.study.model import Decide
 from envknee.study.space import Point, batch_transitions
 from envknee.verdict import memory_limit, memory_model, memory_sample
-from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.memory_sample import Sample
 from envknee.verdict.schema.memory import TERMS, MemoryLimit, MemoryWall
 from records import CPU, GPU, Trial, a_trial, known, records_of
 
@@ -274,6 +274,6 @@ def test_intervals_span_both_kinds_of_errors_where_few_points_leave_open_which_i
             for n, noise in zip(sizes, 1.0 + 0.02 * generator.standard_normal(5), strict=True)
         ]
         met = (0.95 * room_gb / (1.0 + 0.02 * generator.standard_normal()) - 1.0) / per_env
-        wall = wall_of(memory_limit.limit_of("simulated", samples, Room(room_gb), Decide()), 32, None)
+        wall = wall_of(memory_limit.limit_of("simulated", samples, room_gb, Decide()), 32, None)
         covered += wall.largest_num_envs_lower <= met <= wall.largest_num_envs_upper + 1
     assert covered >= least * studies

@@ -9,7 +9,7 @@ from envknee.show.terminal import sentences
 from envknee.study.model import Decide
 from envknee.verdict import memory_limit, remedies
 from envknee.verdict.decide import decide
-from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.memory_sample import Sample
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.schema.remedies import Remedies, Remedy
 from envknee.verdict.series import Series
@@ -69,7 +69,7 @@ def named(advice: Remedies) -> dict[str, Remedy]:
 def limit_of(tried: Sequence[tuple[int, Status, float | None]]) -> MemoryLimit:
     """Return the memory limit on 8 GB of trials: num_envs, status and peak of each."""
     samples = [Sample("throughput", n, 16, None, 16, status, peak_gb) for n, status, peak_gb in tried]
-    return memory_limit.limit_of("a", samples, Room(8.0), Decide())
+    return memory_limit.limit_of("a", samples, 8.0, Decide())
 
 
 def test_each_remedy_is_judged_by_what_fits_and_by_fps_the_best_first():

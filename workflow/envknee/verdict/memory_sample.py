@@ -45,17 +45,6 @@ class Sample:
         return self.fitted and not self.in_parts
 
 
-@dataclass(frozen=True)
-class Room:
-    """The memory that one rank may use."""
-
-    memory_gb: float | None
-    device: str | None = None
-    on_gpu: bool = True
-    unknown_because: str = "no trial tells the memory of its device"
-    """Why `memory_gb` is None, in words."""
-
-
 def sample_of(record: Record) -> Sample:
     """Return the sample of a record."""
     request = record.request

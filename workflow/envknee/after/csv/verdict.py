@@ -17,7 +17,7 @@ from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.estimate import Estimate, estimate
 from envknee.verdict.learning_cost import seeds_of
 from envknee.verdict.measure_next import measure_next
-from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.memory_sample import Sample
 from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.learning import LearningLimit
@@ -168,8 +168,7 @@ def _memory(table: Table, source: str, settings: Decide, device_gb: float | None
         label = _label(series, table.columns)
         return f" at {label}" if label else ""
 
-    room = Room(device_gb, unknown_because="the GPU's memory is not given (--device-gb)")
-    limit = memory_limit.limit_of(source, samples, room, settings, at=at)
+    limit = memory_limit.limit_of(source, samples, device_gb, settings, at=at)
     # A table without a horizon column needs no note on horizons.
     notes = [note for note in limit.notes if "horizon" in table.columns or not note.startswith("one horizon")]
     return limit.model_copy(update={"notes": [*notes, *_not_linear(samples, limit)]})

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from envknee.study.model import Decide
 from envknee.verdict.memory_fit import Fit
-from envknee.verdict.memory_sample import Room, Sample
-from envknee.verdict.schema.memory import MemoryWall
+from envknee.verdict.memory_sample import Sample
+from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.series import Ranks, Series
 from envknee.verdict.words.numbers import ends, listed, times
 
@@ -38,23 +37,19 @@ def memory_notes(fit: Fit, measured: Sequence[Sample], walls: Sequence[MemoryWal
 
 
 def memory_statement(
-    walls: Sequence[MemoryWall],
-    fit: Fit | None,
-    why_not: str,
-    room: Room,
-    ranks: Ranks,
-    settings: Decide,
-    at: Callable[[Series], str],
+    limit: MemoryLimit, fit: Fit | None, why_not: str, ranks: Ranks, at: Callable[[Series], str]
 ) -> str:
     """Return the memory limit in one sentence."""
-    failed = [wall.smallest_failed for wall in walls if wall.smallest_failed is not None]
+    failed = [wall.smallest_failed for wall in limit.walls if wall.smallest_failed is not None]
     measured = f"; the smallest that did not fit: {min(failed):,}" if failed else ""
-    if fit is None or room.memory_gb is None:
-        return f"not identifiable: {why_not or room.unknown_because}{measured}"
-    alone = ranks.world_size == 1
-    whose = ("the GPU's" if alone else "each GPU's") if room.on_gpu else ("the host's" if alone else "each rank's")
-    share = f"{1.0 - settings.memory_margin:.0%} of {whose} {room.memory_gb:,.1f} GB"
-    known = [wall for wall in walls if wall.largest_num_envs is not None]
+    if fit is None or limit.device_memory_gb is None:
+        # Peaks without the memory of their device are those of a table.
+        why_not = why_not or "the GPU's memory is not given (--device-gb)"
+        return f"not identifiable: {why_not}{measured}"
+    alone, on_gpu = ranks.world_size == 1, limit.quantity == "device memory used"
+    whose = ("the GPU's" if alone else "each GPU's") if on_gpu else ("the host's" if alone else "each rank's")
+    share = f"{1.0 - limit.margin:.0%} of {whose} {limit.device_memory_gb:,.1f} GB"
+    known = [wall for wall in limit.walls if wall.largest_num_envs is not None]
     if not known:
         return f"memory does not grow with num_envs at the points measured ({share} available){measured}"
     tightest = min(known, key=lambda wall: wall.largest_num_envs or 0)
@@ -71,6 +66,6 @@ def memory_statement(
         why = "" if fit.errs_visibly else f" ({fit.no_interval})"
         return f"{verb} {estimate:,} environments{ranks.each} fit {share}{where}{why}{measured}"
     interval = (
-        f"{settings.confidence:.0%} interval {ends(tightest.largest_num_envs_lower, tightest.largest_num_envs_upper)}"
+        f"{limit.confidence:.0%} interval {ends(tightest.largest_num_envs_lower, tightest.largest_num_envs_upper)}"
     )
     return f"{verb} {safe:,} environments{ranks.each} fit {share}{where} (estimate {estimate:,}, {interval}){measured}"
