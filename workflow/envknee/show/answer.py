@@ -8,6 +8,7 @@ from envknee.verdict.learning import best_of
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import Series
+from envknee.verdict.words.learning import soonest_at
 from envknee.verdict.words.states import gain_evidence, what_decides
 
 
@@ -31,7 +32,7 @@ def answer(arm: ArmVerdict) -> Answer:
     """Return the answer for an arm."""
     ran = [limit for limit in arm.learning if limit.state != "no data"]
     best = best_of(ran)
-    soonest = [] if best is None else [f"soonest to the target: {words.soonest(arm, best)}"]
+    soonest = [] if best is None else [f"soonest to the target: {soonest_at(best, arm.ranks)}"]
     headline, limit = arm.headline, words.recommended(arm)
     if headline is not None and limit is not None:
         return Answer(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from envknee.verdict.schema.learning import BestPoint, Cost, LearningLimit
+from envknee.verdict.schema.learning import Cost, LearningLimit
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.rules import Rules
@@ -71,12 +71,6 @@ def reached(limits: Iterable[LearningLimit]) -> str:
     """Return `3 of 5 trials`: how many of those that could reached the target."""
     points = [point for limit in limits for point in limit.points]
     return f"{sum(point.reached for point in points)} of {sum(point.trials for point in points)} trials"
-
-
-def soonest(arm: ArmVerdict, best: BestPoint) -> str:
-    """Return `512 envs per GPU, horizon 16, batch 128 in 12.3 s`."""
-    series = Series(arm.arm, best.horizon, best.batch_size)
-    return f"{best.num_envs:,} envs{arm.ranks.each}, {series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
 
 
 def threshold_interval(limit: SeriesLimit) -> str:

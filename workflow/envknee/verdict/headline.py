@@ -14,7 +14,7 @@ from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import Binds, Headline
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks, Series, by_series
-from envknee.verdict.words.learning import hours_saved
+from envknee.verdict.words.learning import hours_saved, soonest_at
 from envknee.verdict.words.numbers import listed
 
 
@@ -73,7 +73,7 @@ def headline(
             f" {share:.0%} of the best seen"
             + (f"; {peak:.2f} GB" if peak is not None else "")
             + (f", {used:.0%} of the memory{ranks.each}" if used is not None else "")
-            + (f"; soonest to the target: {_soonest(soonest, ranks)}" if soonest else "")
+            + (f"; soonest to the target: {soonest_at(soonest, ranks)}" if soonest else "")
         ),
     )
 
@@ -87,11 +87,6 @@ def _saves(
         points.append((Series(series.arm, soonest.horizon, soonest.batch_size), soonest.num_envs))
     said = (hours_saved(limit, size, ranks) for place, size in points for limit in learned if limit.series == place)
     return next(filter(None, said), None)
-
-
-def _soonest(best: BestPoint, ranks: Ranks) -> str:
-    series = Series("", best.horizon, best.batch_size)
-    return f"{best.num_envs:,} environments{ranks.each}, {series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
 
 
 def _within_memory(
