@@ -31,23 +31,12 @@ class Ranks(NamedTuple):
         """Return ` on 2 GPUs` or ` on 2 ranks`, for use after "FPS"; "" for a single rank."""
         return f" on {self}" if self.world_size > 1 else ""
 
-    @property
-    def alone(self) -> "Ranks":
-        """Return one such rank."""
-        return Ranks(1, self.word)
-
     def __str__(self) -> str:
         """Return `2 GPUs`, `2 ranks`, or `one GPU`."""
         return f"one {self.word}" if self.world_size == 1 else f"{self.world_size} {self.word}s"
 
 
 ONE_GPU = Ranks(1, "GPU")
-
-
-def slowest_and_fastest(fps: Iterable[float]) -> tuple[float, float] | None:
-    """Return the smallest and the largest of the ranks' own FPS, or None without any."""
-    ranks = sorted(fps)
-    return (ranks[0], ranks[-1]) if ranks else None
 
 
 class Series(NamedTuple):
