@@ -42,6 +42,7 @@ from envknee.verdict.memory_sample import Sample
 from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.contrasts import Process
 from envknee.verdict.rule.union import Decision
+from envknee.verdict.series import Series
 from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
@@ -715,7 +716,7 @@ class MemoryScenario(Scenario):
         samples = list(self.samples(generator, repeats))
         with tally.verdict():
             limit = memory_limit.limit_of("simulated", samples, DEVICE_GB, SETTINGS)
-        wall = limit.wall(MEMORY_HORIZON, MEMORY_BATCH)
+        wall = limit.wall(Series("", MEMORY_HORIZON, MEMORY_BATCH))
         assert wall is not None
         # One more trial, with noise of its own: it meets the memory where truth and noise together fill it.
         free_gb = DEVICE_GB * (1.0 - SETTINGS.memory_margin)

@@ -11,6 +11,7 @@ from envknee.study.space import Point, batch_transitions
 from envknee.verdict import memory_limit, memory_model, memory_sample
 from envknee.verdict.memory_sample import Sample
 from envknee.verdict.schema.memory import TERMS, MemoryLimit, MemoryWall
+from envknee.verdict.series import Series
 from records import CPU, GPU, Trial, a_trial, known, records_of
 
 from benchmarks.prove import BASE_GB, PER_BATCH_GB, PER_ENV_GB, PER_TRANSITION_GB, peak_gb
@@ -48,7 +49,7 @@ def terms(limit: MemoryLimit) -> dict[str, float]:
 
 
 def wall_of(limit: MemoryLimit, horizon: int, batch_size: int | None) -> MemoryWall:
-    return known(limit.wall(horizon, batch_size))
+    return known(limit.wall(Series("", horizon, batch_size)))
 
 
 def fits(horizon: int, batch: float = 0.0, batch_per_env: float = 0.0, share: float = 0.95) -> float:

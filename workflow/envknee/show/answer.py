@@ -48,7 +48,7 @@ def answer(arm: ArmVerdict) -> Answer:
         return Answer(
             "nothing ran to its end", "", "", "", "", [], "Look at the log of a trial: trials/0000/trial.log."
         )
-    ran.sort(key=lambda limit: best is None or limit.series[1:] != (best.horizon, best.batch_size))
+    ran.sort(key=lambda limit: best is None or limit.series[1:] != best.series[1:])
     limit = next((own for own in ran if own.threshold_num_envs is not None), ran[0])
     run = f"{best.num_envs:,}{arm.ranks.each}" if best else "no seed arrived"
     gives = f"target in {best.seconds_to_target.value:,.1f} s{best.caveat}" if best else ""
@@ -75,7 +75,7 @@ def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> words.Table:
 def answered_series(verdict: Verdict) -> Series | None:
     """Return horizon and batch size of all recommended points, if they are the same."""
     learned = {limit.series._replace(arm="") for arm in verdict.arms for limit in arm.learning if limit.points}
-    timed = {Series("", arm.headline.horizon, arm.headline.batch_size) for arm in verdict.arms if arm.headline}
+    timed = {arm.headline.series for arm in verdict.arms if arm.headline}
     series = timed or learned
     return series.pop() if len(series) == 1 else None
 

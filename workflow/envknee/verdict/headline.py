@@ -84,7 +84,7 @@ def _saves(
     """Return what the recommended point saves if learning trials ran there, else what the soonest point saves."""
     points = [(series, num_envs)]
     if soonest is not None:
-        points.append((Series(series.arm, soonest.horizon, soonest.batch_size), soonest.num_envs))
+        points.append((soonest.series._replace(arm=series.arm), soonest.num_envs))
     said = (hours_saved(limit, size, ranks) for place, size in points for limit in learned if limit.series == place)
     return next(filter(None, said), None)
 
@@ -127,7 +127,7 @@ def _next_does_not_fit(limit: ThroughputLimit, num_envs: int, memory_limit: Memo
     """Tell whether twice `num_envs` failed, or is predicted to exceed the usable memory."""
     if any(point.num_envs <= 2 * num_envs for point in limit.infeasible):
         return True
-    wall = memory_limit.wall(limit.horizon, limit.batch_size)
+    wall = memory_limit.wall(limit.series)
     return wall is not None and wall.largest_num_envs is not None and wall.largest_num_envs < 2 * num_envs
 
 

@@ -53,12 +53,23 @@ class Series(NamedTuple):
         return f"horizon {self.horizon}, {shown_batch(self.batch_size)}"
 
 
-class OfSeries(Frozen):
-    """A model that belongs to one series."""
+class OfPlace(Frozen):
+    """A model of one horizon and batch size of an arm."""
 
-    arm: str
     horizon: int
     batch_size: int | None
+    """All ranks together; None: the library's own."""
+
+    @property
+    def series(self) -> Series:
+        """The series, of an arm without a name."""
+        return Series("", self.horizon, self.batch_size)
+
+
+class OfSeries(OfPlace):
+    """A model of one series."""
+
+    arm: str
 
     @property
     def series(self) -> Series:

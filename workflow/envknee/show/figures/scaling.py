@@ -51,7 +51,7 @@ def _efficiencies(verdict: Verdict) -> dict[Series, list[ScalingPoint]]:
     lines: dict[Series, list[ScalingPoint]] = {}
     for scaling in verdict.scaling:
         for point in sorted(scaling.points, key=lambda point: point.num_envs):
-            lines.setdefault(Series(scaling.arm, point.horizon, point.batch_size), []).append(point)
+            lines.setdefault(point.series._replace(arm=scaling.arm), []).append(point)
     return lines
 
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 from envknee.record.schema import Frozen
 from envknee.verdict.schema.learning import Cost
+from envknee.verdict.series import OfPlace
 
 
 class BatchPoint(Frozen):
@@ -66,12 +67,10 @@ class NoiseScale(Frozen):
     method: str = "ratio of mean unbiased estimates of tr(Sigma) and |G|^2; interval: Fieller's over samples, Student t, from 3 samples on"
 
 
-class PointNoise(Frozen):
+class PointNoise(OfPlace):
     """The gradient noise scale of the learning trials at one point, over their whole training."""
 
     num_envs: int
     """Per rank."""
-    horizon: int
-    batch_size: int | None
     scale: NoiseScale
     statement: str

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from envknee.record.schema import Frozen, ScaledFrom
 from envknee.verdict.schema.limit import SeriesLimit
+from envknee.verdict.series import OfPlace
 
 
 class Cost(Frozen):
@@ -52,12 +53,10 @@ class LearningPoint(Frozen):
         return self.seeds + self.without_memory
 
 
-class BestPoint(Frozen):
+class BestPoint(OfPlace):
     """The measured point with the fewest seconds to the target."""
 
     num_envs: int
-    horizon: int
-    batch_size: int | None
     seconds_to_target: Cost
     """Cost of the trials that ran."""
     share_reached: float

@@ -4,17 +4,16 @@ from typing import Literal, get_args
 
 from envknee.record.schema import Frozen
 from envknee.study.space import rollout_size
+from envknee.verdict.series import OfPlace, Series
 
 TermName = Literal["base", "per_environment", "per_transition", "per_batch_transition"]
 
 TERMS: tuple[TermName, ...] = get_args(TermName)
 
 
-class Largest(Frozen):
+class Largest(OfPlace):
     """The largest num_envs predicted to fit some memory, with the study's margin kept free, at one horizon and batch size."""
 
-    horizon: int
-    batch_size: int | None
     largest_num_envs: int | None = None
     """0 if not even one fits. None without a model, or if none of its terms grows with num_envs."""
     largest_num_envs_lower: int | None = None
@@ -35,13 +34,11 @@ class MemoryWall(Largest):
     """Whether a trial at or below largest_num_envs did not fit."""
 
 
-class InfeasibleTrial(Frozen):
+class InfeasibleTrial(OfPlace):
     """A point that ran out of memory or was refused."""
 
     kind: str
     num_envs: int
-    horizon: int
-    batch_size: int | None
     status: Literal["oom", "refused"]
     trials: int
 
@@ -104,6 +101,6 @@ class MemoryLimit(Frozen):
         units = dict(zip(TERMS, (1.0, num_envs, rollout_size(1, horizon) * num_envs, batch_transitions), strict=True))
         return sum(term.gb * units[term.name] for term in self.terms)
 
-    def wall(self, horizon: int, batch_size: int | None) -> MemoryWall | None:
-        """Return the wall at a horizon and batch size, or None."""
-        return next((wall for wall in self.walls if (wall.horizon, wall.batch_size) == (horizon, batch_size)), None)
+    def wall(self, series: Series) -> MemoryWall | None:
+        """Return the wall at the horizon and batch size of a series, or None."""
+        return next((wall for wall in self.walls if wall.series[1:] == series[1:]), None)

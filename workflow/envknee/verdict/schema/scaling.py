@@ -1,16 +1,14 @@
 """Scaling efficiency of several ranks, as frozen models."""
 
 from envknee.record.schema import Frozen
+from envknee.verdict.series import OfPlace
 
 
-class ScalingPoint(Frozen):
+class ScalingPoint(OfPlace):
     """One point that was timed on one rank and on several."""
 
     num_envs: int
-    """Per rank."""
-    horizon: int
-    batch_size: int | None
-    """All ranks together; None: the library's, k times as large on k ranks."""
+    """Per rank. The library's own batch is k times as large on k ranks."""
     fps_one_rank: float
     """Geometric mean over the partner's processes, frames per second."""
     fps_all_ranks: float

@@ -6,7 +6,7 @@ from envknee.study.model import Decide
 from envknee.verdict.learning_cost import LEAST_SEEDS
 from envknee.verdict.rule.union import Decision
 from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPoint
-from envknee.verdict.series import Ranks, Series
+from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import counted, listed, percent, span
 from envknee.verdict.words.states import what_would_decide, why_no_doubling
 
@@ -82,8 +82,7 @@ def learning_statement(limit: LearningLimit, ranks: Ranks) -> str:
 
 def soonest_at(best: BestPoint, ranks: Ranks) -> str:
     """Return `512 environments per GPU, horizon 16, batch 128 in 12.3 s`."""
-    series = Series("", best.horizon, best.batch_size)
-    return f"{best.num_envs:,} environments{ranks.each}, {series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
+    return f"{best.num_envs:,} environments{ranks.each}, {best.series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
 
 
 def hours_saved(limit: LearningLimit, num_envs: int, ranks: Ranks) -> str | None:

@@ -53,7 +53,7 @@ def memory_statement(
     if not known:
         return f"memory does not grow with num_envs at the points measured ({share} available){measured}"
     tightest = min(known, key=lambda wall: wall.largest_num_envs or 0)
-    where = at(Series("", tightest.horizon, tightest.batch_size))
+    where = at(tightest.series)
     beyond = tightest.extrapolation or 0.0
     if beyond > FAR_BEYOND:
         largest = f"{times(beyond)} the largest num_envs{ranks.each} measured"
