@@ -85,11 +85,6 @@ def test_gains_are_those_of_the_figures_and_the_law_is_close(name: str, gains: l
     assert known(limit.law).largest_relative_error < law_error
 
 
-def test_growth_asks_for_the_next_doubling():
-    advice = known(only_series("isaac-lab-rtx-4090").measure_next)
-    assert advice.startswith("Measure 1,024 and 2,048 environments, 3 times each")
-
-
 def test_the_h100_table_with_its_memory():
     said = verdict("h100-stock", 85.0)
     assert said.series[0].label == "horizon 32"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from envknee.verdict.rule import censored, union
 from envknee.verdict.rule.contrasts import Blocks, Contrast, Process, independent, of_levels, within_blocks
-from envknee.verdict.rule.doublings import Level, half_width, holm
+from envknee.verdict.rule.doublings import Level, holm
 from records import known
 from scipy import stats
 from scipy.stats import f_oneway, ttest_ind, ttest_rel
@@ -186,11 +186,6 @@ def test_a_gap_in_the_ladder_keeps_the_interval_open_there():
 
 def test_everything_shown_to_gain_leaves_the_largest_as_the_smallest_possible_threshold():
     assert decided(ladder(0.6, 0.6), LIMIT, 0.95, 2).lowest == 64
-
-
-def test_half_width_of_no_noise_is_nothing():
-    assert half_width(0.0, math.inf, 0.025) == 0.0
-    assert half_width(4.0, 2.0, 0.025) == pytest.approx(2 * stats.t.ppf(0.975, 2))
 
 
 def test_without_censored_seeds_spreads_are_pooled():
