@@ -54,7 +54,6 @@ def batch_statement(law: BatchLaw, ranks: Ranks) -> str:
     unused = "" if law.used else "not used: "
     if law.b_noise is None:
         return f"{unused}optimizer steps fall in proportion to the batch up to {largest:,}: B_noise lies beyond it ({evidence})"
-    assert law.s_min is not None and law.e_min_frames is not None
     interval = ends(law.b_noise_lower, law.b_noise_upper, "{:,.0f}".format, "no upper end")
     return (
         f"{unused}B_noise {law.b_noise:,.0f} transitions ({interval}): a larger batch saves ever fewer optimizer steps, a"
