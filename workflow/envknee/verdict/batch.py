@@ -30,6 +30,7 @@ from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.verdict import learning_cost
 from envknee.verdict.rule import affine
+from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint
 from envknee.verdict.series import Ranks, batch_size_of
 from envknee.verdict.words.batch import batch_notes, batch_statement
@@ -120,9 +121,9 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
         if len(line.draws):
             drawn = (line.ratio_draws, line.draws[:, 1], line.draws[:, 0])
             noise, steps, frames = (affine.interval(values, confidence) for values in drawn)
-            if min(map(len, whole.values())) < learning_cost.LEAST_SEEDS:
+            if min(map(len, whole.values())) < LEAST_REPEATS:
                 notes.append(
-                    f"fewer than {learning_cost.LEAST_SEEDS} seeds at some batch size: the interval is somewhat too narrow"
+                    f"fewer than {LEAST_REPEATS} seeds at some batch size: the interval is somewhat too narrow"
                 )
         else:
             notes.append("one seed per batch size: no interval")

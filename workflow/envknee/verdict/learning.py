@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from envknee.record.schema import Record, ScaledFrom
 from envknee.study.model import Decide
-from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost, frames_of, gpu_seconds_of, seconds_of
+from envknee.verdict.learning_cost import Seeds, cost, frames_of, gpu_seconds_of, seconds_of
 from envknee.verdict.rule import censored, doublings, union
 from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
@@ -49,7 +49,7 @@ def decision_of(seeds: Mapping[int, Seeds], delta: float, confidence: float) -> 
     """Decide from the costs of seeds by num_envs, at least one each. Works without records."""
     # A saving of delta is a gain of ln(1 / (1 - delta)).
     contrasts = censored.contrasts({size: (costs.reached, costs.censored) for size, costs in seeds.items()})
-    return union.decide(contrasts, seeds, -math.log1p(-delta), confidence, LEAST_SEEDS)
+    return union.decide(contrasts, seeds, -math.log1p(-delta), confidence)
 
 
 def limit_of(

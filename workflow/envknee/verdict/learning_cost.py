@@ -12,9 +12,6 @@ from envknee.record.status import DID_NOT_FIT
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.learning import Cost
 
-LEAST_SEEDS = 3
-"""With fewer seeds per point, gains are shown, but decide nothing."""
-
 RESAMPLES = 1000
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from envknee.record.schema import Record
 from envknee.study.scaling_rule import RATE_GROWS
-from envknee.verdict import learning_cost
 from envknee.verdict.rule import affine
+from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint, NoiseScale
 from envknee.verdict.series import Ranks, Series
 from envknee.verdict.words.numbers import counted, ends, listed, percent
@@ -79,5 +79,5 @@ def _what_to_measure(known: Sequence[int]) -> str:
     such = f", such as {' and '.join(f'{size:,}' for size in sizes[:more])}" if sizes else ""
     return (
         f"{measured}: for B_noise measure {counted(more, 'more batch size')}{such}, at one num_envs and horizon, with"
-        f" {learning_cost.LEAST_SEEDS} seeds each that reach the target"
+        f" {LEAST_REPEATS} seeds each that reach the target"
     )

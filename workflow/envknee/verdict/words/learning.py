@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from envknee.study.model import Decide
-from envknee.verdict.learning_cost import LEAST_SEEDS
-from envknee.verdict.rule.union import Decision
+from envknee.verdict.rule.union import LEAST_REPEATS, Decision
 from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPoint
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import counted, listed, percent, span
@@ -17,12 +16,12 @@ def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings
     """Return notes on the verdict, a sentence each."""
     notes = []
     ran = [point for point in points if point.seeds]
-    few = [point for point in ran if point.seeds < LEAST_SEEDS]
+    few = [point for point in ran if point.seeds < LEAST_REPEATS]
     if few:
         seeds = " or ".join(sorted({str(point.seeds) for point in few}))
         word = "seed" if seeds == "1" else "seeds"
         notes.append(
-            f"{seeds} {word} at {listed(point.num_envs for point in few)}: too few to decide ({LEAST_SEEDS} at least)"
+            f"{seeds} {word} at {listed(point.num_envs for point in few)}: too few to decide ({LEAST_REPEATS} at least)"
         )
     timeout, failed = sum(point.timeout for point in ran), sum(point.failed for point in ran)
     if timeout or failed:
