@@ -63,7 +63,7 @@ def limit_of(
         notes.append(f"{counted(in_parts, 'trial')} learned in parts, to fit what there was: not in the model")
     walls = [_wall(series, samples, fit, memory_gb, settings) for series in all_series(samples)]
     if fit is not None:
-        notes += memory_notes(fit, measured, walls)
+        notes += memory_notes(fit, walls)
     limit = MemoryLimit(
         arm=arm,
         quantity="device memory used" if on_gpu else "resident set of the process",

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 from envknee.verdict.memory_fit import Fit
-from envknee.verdict.memory_sample import Sample
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.series import Ranks, Series
 from envknee.verdict.words.numbers import ends, listed, times
@@ -12,11 +11,11 @@ FAR_BEYOND = 4.0
 """From this multiple of the largest measured num_envs on, a prediction is called an extrapolation."""
 
 
-def memory_notes(fit: Fit, measured: Sequence[Sample], walls: Sequence[MemoryWall]) -> list[str]:
+def memory_notes(fit: Fit, walls: Sequence[MemoryWall]) -> list[str]:
     """Return notes on the model, a sentence each."""
     notes = []
-    horizons = {sample.horizon for sample in measured}
-    if any(sample.off_policy for sample in measured):
+    horizons = {sample.horizon for sample in fit.samples}
+    if any(sample.off_policy for sample in fit.samples):
         notes.append("the replay buffer is within base: it is as large whatever num_envs and horizon are")
     elif 2 not in fit.columns:
         notes.append(
