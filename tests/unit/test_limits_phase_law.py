@@ -171,12 +171,6 @@ def test_time_that_fps_are_not_counted_with_is_said():
     assert "the phases add up to 200% of the time that FPS are counted with" in analyse(slow).notes[0]
 
 
-def test_series_are_kept_apart():
-    trials = [*of_laws(), *of_laws(horizon=16, first=20), *of_laws(arm="lean", first=40)]
-    fitted = phase_law.analyse(records_of(trials), Decide())
-    assert [(laws.arm, laws.horizon) for laws in fitted] == [("lean", 8), ("stock", 8), ("stock", 16)]
-
-
 def _noisy(laws: Laws, num_envs: int, noise: float, generator: np.random.Generator) -> dict[Phase, float]:
     """Return seconds by phase with a deviation that all phases of a trial share, and one of each its own."""
     shared = generator.standard_normal()

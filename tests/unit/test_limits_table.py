@@ -277,13 +277,6 @@ def test_out_of_memory_is_a_result_and_names_what_is_left_to_measure():
     )  # fmt: skip
 
 
-def test_noise_asks_for_repeats_and_growth_for_more_environments():
-    (noisy,) = verdict(as_lines({16: [100.0, 140.0, 70.0], 32: [101.0, 60.0, 130.0]})).series
-    assert (noisy.measure_next or "").startswith("Measure more repeats (about 75 more): doubling 16")
-    (growing,) = verdict(as_lines({16: [100.0, 101.0, 102.0], 32: [200.0, 201.0, 202.0]})).series
-    assert (growing.measure_next or "").startswith("Measure 64 environments: doubling 16 still gained 99.0%")
-
-
 @pytest.mark.parametrize(
     ("values", "step"),
     [
