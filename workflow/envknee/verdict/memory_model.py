@@ -11,7 +11,7 @@ from envknee.study.model import Decide
 from envknee.study.space import Point, batch_transitions
 from envknee.verdict.memory_fit import Fit, fit_peaks, units_of
 from envknee.verdict.memory_sample import Sample, all_series, usual_mini_batches
-from envknee.verdict.schema.memory import TERMS, CardPrediction, Largest, MemoryTerm
+from envknee.verdict.schema.memory import CardPrediction, Largest
 from envknee.verdict.series import Series
 
 LARGEST_ENVS = 2.0**40
@@ -55,21 +55,6 @@ def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_siz
     largest = largest_fitting(fit, here.series, memory_gb, Decide(memory_margin=0.0)).largest_num_envs
     peak_gb = float(np.array(units_of(here, world_size)) @ fit.values)
     return Prediction(peak_gb, largest, fit)
-
-
-def memory_terms(fit: Fit, confidence: float) -> list[MemoryTerm]:
-    """Return the parts of the fitted model, each with its interval, which is at least 0 and spans both kinds of noise."""
-    terms = []
-    for column in fit.columns:
-        spans = [
-            (float(model.values[column]), model.reach(confidence) * math.sqrt(max(covariance[column, column], 0.0)))
-            for model, covariance in fit.with_noise
-        ]
-        gb = float(fit.values[column])
-        lower = min((max(value - width, 0.0) for value, width in spans), default=None)
-        upper = max((max(value + width, 0.0) for value, width in spans), default=None)
-        terms.append(MemoryTerm(name=TERMS[column], gb=gb, gb_lower=lower, gb_upper=upper))
-    return terms
 
 
 def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide) -> Largest:

@@ -144,7 +144,6 @@ def _point(
     sure = span(lower, upper, lambda share: percent(share, 0)) or "one repeat: no interval"
     return ScalingPoint(
         **asdict(point),
-        fps_one_rank=statistics.geometric_mean(repeats[0]),
         fps_all_ranks=statistics.geometric_mean(repeats[1]),
         speedup=speedup,
         efficiency=share,

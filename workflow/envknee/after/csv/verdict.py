@@ -144,8 +144,7 @@ def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> Lea
     for row in told:
         ended = "oom" if row.fps is None else "target_reached" if row.seconds_to_target else "timeout"
         statuses.setdefault(row.num_envs, Counter())[ended] += 1
-    budgets = {row.budget_s for row in learned}
-    return learning.limit_of(series, seconds, statuses, settings, budget_s=budgets.pop() if len(budgets) == 1 else None)
+    return learning.limit_of(series, seconds, statuses, settings)
 
 
 def _memory(table: Table, source: str, settings: Decide, device_gb: float | None) -> MemoryLimit | None:

@@ -35,12 +35,8 @@ class BatchLaw(Frozen):
     """None: the measurements set no upper end."""
     s_min: float | None
     """Smallest number of optimizer steps in one epoch, for large batches."""
-    s_min_lower: float | None
-    s_min_upper: float | None
     e_min_frames: float | None
     """Smallest number of frames, for small batches."""
-    e_min_frames_lower: float | None
-    e_min_frames_upper: float | None
     largest_relative_error: float | None
     used: bool
     """False if the law misses a point by more than 10% and by more than the point's interval, or contradicts a bound."""

@@ -57,9 +57,6 @@ class MemoryTerm(Frozen):
     name: TermName
     gb: float
     """GB (1e9 bytes) per unit, of one rank: once, per environment, per transition of a rollout, per transition of a mini-batch."""
-    gb_lower: float | None
-    """Two-sided interval; None with too few points."""
-    gb_upper: float | None
 
 
 class MemoryLimit(Frozen):

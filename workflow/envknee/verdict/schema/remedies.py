@@ -41,10 +41,6 @@ class Remedies(OfPlace):
     """The comparisons of all arms with the baseline."""
 
     baseline: str
-    device_memory_gb: float | None
-    quantity: Literal["device memory used", "resident set of the process"]
-    largest_num_envs: int | None
-    """The largest num_envs that fits with the baseline."""
     confidence: float
     remedies: list[Remedy]
     """Sorted by the room that they make, most first."""

@@ -9,9 +9,8 @@ class ScalingPoint(OfPlace):
 
     num_envs: int
     """Per rank. The library's own batch is k times as large on k ranks."""
-    fps_one_rank: float
-    """Geometric mean over the partner's processes, frames per second."""
     fps_all_ranks: float
+    """Geometric mean over processes, frames per second."""
     speedup: float
     """FPS of all ranks over those of one rank on the same machine."""
     efficiency: float
