@@ -715,7 +715,7 @@ class MemoryScenario(Scenario):
         """Judge the interval of the largest num_envs by the wall that one more trial would meet."""
         samples = list(self.samples(generator, repeats))
         with tally.verdict():
-            limit = memory_limit.limit_of("simulated", samples, DEVICE_GB, SETTINGS)
+            limit = memory_limit.limit_of(samples, DEVICE_GB, SETTINGS)
         wall = limit.wall(Series("", MEMORY_HORIZON, MEMORY_BATCH))
         assert wall is not None
         # One more trial, with noise of its own: it meets the memory where truth and noise together fill it.
@@ -732,7 +732,7 @@ class MemoryScenario(Scenario):
             scale = self.noise_gb + self.noise_share * truth
             for peak in truth + scale * generator.standard_normal(repeats):
                 status, peak_or_none = ("ok", float(peak)) if peak <= DEVICE_GB else ("oom", None)
-                yield Sample("throughput", *point, None, status, peak_or_none)
+                yield Sample(*point, None, status, peak_or_none)
 
 
 MEMORY: tuple[MemoryScenario, ...] = (

@@ -68,8 +68,8 @@ def named(advice: Remedies) -> dict[str, Remedy]:
 
 def limit_of(tried: Sequence[tuple[int, Status, float | None]]) -> MemoryLimit:
     """Return the memory limit on 8 GB of trials: num_envs, status and peak of each."""
-    samples = [Sample("throughput", n, 16, None, 16, status, peak_gb) for n, status, peak_gb in tried]
-    return memory_limit.limit_of("a", samples, 8.0, Decide())
+    samples = [Sample(n, 16, None, 16, status, peak_gb) for n, status, peak_gb in tried]
+    return memory_limit.limit_of(samples, 8.0, Decide())
 
 
 def test_each_remedy_is_judged_by_what_fits_and_by_fps_the_best_first():

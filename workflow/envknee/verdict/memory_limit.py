@@ -21,7 +21,6 @@ def analyse(records: Sequence[Record], settings: Decide) -> MemoryLimit | None:
         return None
     request = records[0].request
     devices = [record.outcome.environment.device for record in records if record.outcome.environment is not None]
-    smallest = min(devices, key=lambda device: device.memory_gb, default=None)
     memory_gb = min((r.rank_memory_gb for r in records if r.rank_memory_gb is not None), default=None)
     on_gpu = any(device.type == "cuda" for device in devices)
     ranks = Ranks.of(request)
@@ -31,19 +30,14 @@ def analyse(records: Sequence[Record], settings: Decide) -> MemoryLimit | None:
     if (kinds := len({device.name for device in devices})) > 1:
         notes.append(f"{kinds} kinds of device: the smallest memory is taken")
     samples = [sample_of(record) for record in records]
-    return limit_of(
-        request.arm, samples, memory_gb, settings,
-        device=smallest.name if smallest else None, on_gpu=on_gpu, ranks=ranks, device_notes=notes,
-    )  # fmt: skip
+    return limit_of(samples, memory_gb, settings, on_gpu=on_gpu, ranks=ranks, device_notes=notes)
 
 
 def limit_of(
-    arm: str,
     samples: Sequence[Sample],
     memory_gb: float | None,
     settings: Decide,
     *,
-    device: str | None = None,
     on_gpu: bool = True,
     ranks: Ranks = ONE_GPU,
     device_notes: Sequence[str] = (),
@@ -65,9 +59,7 @@ def limit_of(
     if fit is not None:
         notes += memory_notes(fit, walls)
     limit = MemoryLimit(
-        arm=arm,
         quantity="device memory used" if on_gpu else "resident set of the process",
-        device=device,
         device_memory_gb=memory_gb,
         world_size=ranks.world_size,
         margin=settings.memory_margin,
@@ -104,18 +96,17 @@ def _wall(
 
 def _infeasible(samples: Sequence[Sample]) -> list[InfeasibleTrial]:
     counts = Counter(
-        (sample.kind, sample.horizon, sample.batch_size or 0, sample.num_envs, sample.status)
+        (sample.horizon, sample.batch_size or 0, sample.num_envs, sample.status)
         for sample in samples
         if sample.status in DID_NOT_FIT
     )
     return [
         InfeasibleTrial(
-            kind=kind,
             num_envs=num_envs,
             horizon=horizon,
             batch_size=batch or None,
             status="oom" if status == "oom" else "refused",
             trials=trials,
         )
-        for (kind, horizon, batch, num_envs, status), trials in sorted(counts.items())
+        for (horizon, batch, num_envs, status), trials in sorted(counts.items())
     ]

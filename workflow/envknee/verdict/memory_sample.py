@@ -13,7 +13,6 @@ from envknee.verdict.series import Series, series_of
 class Sample:
     """The part of a record that the memory limit needs."""
 
-    kind: str
     num_envs: int
     """Per rank."""
     horizon: int
@@ -49,7 +48,6 @@ def sample_of(record: Record) -> Sample:
     """Return the sample of a record."""
     request = record.request
     return Sample(
-        kind=request.kind,
         num_envs=request.num_envs,
         horizon=request.horizon,
         batch_size=request.batch_size,

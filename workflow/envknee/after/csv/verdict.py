@@ -87,7 +87,7 @@ def decide(
         confidence=settings.confidence,
         memory_margin=settings.memory_margin,
         series=verdicts,
-        memory=_memory(table, source, settings, device_gb),
+        memory=_memory(table, settings, device_gb),
         notes=_notes(table, any(verdict.throughput.law and verdict.throughput.law.used for verdict in verdicts)),
     )
 
@@ -147,12 +147,11 @@ def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> Lea
     return learning.limit_of(series, seconds, statuses, settings)
 
 
-def _memory(table: Table, source: str, settings: Decide, device_gb: float | None) -> MemoryLimit | None:
+def _memory(table: Table, settings: Decide, device_gb: float | None) -> MemoryLimit | None:
     if all(row.vram_gb is None for row in table.rows):
         return None
     samples = [
         Sample(
-            kind="throughput",
             num_envs=row.num_envs,
             horizon=row.horizon,
             batch_size=row.batch_size,
@@ -167,7 +166,7 @@ def _memory(table: Table, source: str, settings: Decide, device_gb: float | None
         label = _label(series, table.columns)
         return f" at {label}" if label else ""
 
-    limit = memory_limit.limit_of(source, samples, device_gb, settings, at=at)
+    limit = memory_limit.limit_of(samples, device_gb, settings, at=at)
     # A table without a horizon column needs no note on horizons.
     notes = [note for note in limit.notes if "horizon" in table.columns or not note.startswith("one horizon")]
     return limit.model_copy(update={"notes": [*notes, *_not_linear(samples, limit)]})

@@ -37,7 +37,6 @@ class MemoryWall(Largest):
 class InfeasibleTrial(OfPlace):
     """A point that ran out of memory or was refused."""
 
-    kind: str
     num_envs: int
     status: Literal["oom", "refused"]
     trials: int
@@ -62,9 +61,7 @@ class MemoryTerm(Frozen):
 class MemoryLimit(Frozen):
     """The memory limit of one arm."""
 
-    arm: str
     quantity: Literal["device memory used", "resident set of the process"]
-    device: str | None
     device_memory_gb: float | None
     """Memory that one rank may use: its GPU's, or its share of the host's."""
     world_size: int = 1
