@@ -131,7 +131,6 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
         num_envs=place[0] if place else None,
         horizon=place[1] if place else None,
         state="too few batch sizes" if line is None else "fitted",
-        confidence=confidence,
         points=points,
         b_noise=line.fixed / line.slope if line and line.slope > 0.0 else None,
         b_noise_lower=noise[0],

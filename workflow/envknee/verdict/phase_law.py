@@ -100,7 +100,6 @@ def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], timed: i
     return PhaseLaws(
         **series._asdict(),
         world_size=ranks.world_size,
-        confidence=confidence,
         points=points,
         laws=laws,
         sets_the_knee=knee.phase if knee else None,

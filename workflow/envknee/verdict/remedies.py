@@ -70,7 +70,6 @@ def analyse(
         baseline=name,
         horizon=series.horizon,
         batch_size=series.batch_size,
-        confidence=settings.confidence,
         remedies=remedies,
         notes=notes,
         statement=remedies_advice(name, series, limit, wall, remedies),

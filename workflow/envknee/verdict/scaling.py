@@ -112,7 +112,6 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
         arm=arm,
         world_size=ranks.world_size,
         partner=partner,
-        confidence=settings.confidence,
         points=points,
         slowest_rank_share=slowest,
         notes=notes,

@@ -26,7 +26,6 @@ class BatchLaw(Frozen):
     """Per rank; None if several are pooled."""
     horizon: int | None
     state: Literal["fitted", "too few batch sizes"]
-    confidence: float
     points: list[BatchPoint]
     b_noise: float | None
     """Transitions per optimizer step; None if not fitted, or if steps fall in proportion to the batch at all sizes."""
@@ -57,7 +56,6 @@ class NoiseScale(Frozen):
     """Two-sided interval; None with fewer than 3 samples, or if the samples agree that |G|^2 is below 0."""
     upper: float | None
     """Also None (no upper end) if noise may hide the gradient."""
-    confidence: float
     samples: int
     """Trials, or iterations."""
     method: str = "ratio of mean unbiased estimates of tr(Sigma) and |G|^2; interval: Fieller's over samples, Student t, from 3 samples on"

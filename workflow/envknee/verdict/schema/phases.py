@@ -43,7 +43,6 @@ class PhaseLaws(OfSeries):
     """The phase laws of one series, and the phase that limits it."""
 
     world_size: int = 1
-    confidence: float
     points: list[PhasePoint]
     laws: list[PhaseLaw]
     """In the order of `record.Phase`; empty with fewer than three different num_envs."""

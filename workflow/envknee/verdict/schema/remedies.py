@@ -41,7 +41,6 @@ class Remedies(OfPlace):
     """The comparisons of all arms with the baseline."""
 
     baseline: str
-    confidence: float
     remedies: list[Remedy]
     """Sorted by the room that they make, most first."""
     method: str = (

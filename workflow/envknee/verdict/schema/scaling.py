@@ -31,7 +31,6 @@ class Scaling(Frozen):
     world_size: int
     partner: str | None
     """The arm that is the same on one rank; None if the study has none."""
-    confidence: float
     points: list[ScalingPoint]
     slowest_rank_share: float | None
     """FPS of the slowest rank over those of the fastest, both while collecting: median over all throughput trials; None without any."""
