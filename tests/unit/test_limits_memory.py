@@ -44,10 +44,6 @@ def analyse(trials: list[Trial], **settings: Any) -> MemoryLimit:
     return known(memory_limit.analyse(records_of(trials), Decide(**settings)))
 
 
-def terms(limit: MemoryLimit) -> dict[str, float]:
-    return {term.name: term.gb for term in limit.terms}
-
-
 def wall_of(limit: MemoryLimit, horizon: int, batch_size: int | None) -> MemoryWall:
     return known(limit.wall(Series("", horizon, batch_size)))
 
@@ -60,7 +56,7 @@ def fits(horizon: int, batch: float = 0.0, batch_per_env: float = 0.0, share: fl
 
 def test_model_recovers_what_made_the_data():
     limit = analyse(grid())
-    assert terms(limit) == TRUTH
+    assert limit.terms_gb == TRUTH
     assert (limit.quantity, limit.trials) == ("device memory used", 24)
     assert limit.largest_error_gb == pytest.approx(0, abs=1e-9)
     assert limit.peak_gb(512, 16, 256.0) == pytest.approx(peak_gb(512, 16, 256.0))
@@ -77,21 +73,21 @@ def test_largest_num_envs_by_hand():
 def test_batch_of_the_library_follows_num_envs():
     limit = analyse(grid(batches=(None,)))
     # With 16 mini-batches the batch is a sixteenth of the rollout: one term holds both.
-    assert set(terms(limit)) == {"base", "per_environment", "per_transition"}
-    assert terms(limit)["per_transition"] == pytest.approx(PER_TRANSITION_GB + PER_BATCH_GB / 16)
+    assert set(limit.terms_gb) == {"base", "per_environment", "per_transition"}
+    assert limit.terms_gb["per_transition"] == pytest.approx(PER_TRANSITION_GB + PER_BATCH_GB / 16)
     assert batch_transitions(64, 16, None, 16) == 64.0
     assert (batch_transitions(64, 16, 128, 8), batch_transitions(64, 16, None, None)) == (128.0, 0.0)
 
 
 def test_library_and_fixed_batches_together():
     limit = analyse(grid(batches=(128, None)))
-    assert terms(limit)["per_batch_transition"] == pytest.approx(PER_BATCH_GB)
+    assert limit.terms_gb["per_batch_transition"] == pytest.approx(PER_BATCH_GB)
     assert wall_of(limit, 8, None).largest_num_envs == int(fits(8, batch_per_env=8 / 16))
 
 
 def test_one_horizon_cannot_tell_the_rollout_apart_but_still_predicts():
     limit = analyse(grid(horizons=(8,), batches=(128,)))
-    assert terms(limit)["per_environment"] == pytest.approx(PER_ENV_GB + 8 * PER_TRANSITION_GB)
+    assert limit.terms_gb["per_environment"] == pytest.approx(PER_ENV_GB + 8 * PER_TRANSITION_GB)
     assert "one horizon (8): the rollout's part is within per_environment" in limit.notes
     assert wall_of(limit, 8, 128).largest_num_envs == pytest.approx(fits(8, batch=128), abs=1)
 
@@ -104,12 +100,12 @@ def test_a_replay_buffer_is_no_part_of_what_grows():
         for t in (8, 16)
     ]
     limit = analyse(trials)
-    assert set(terms(limit)) == {"base", "per_environment"}
-    assert terms(limit)["base"] == pytest.approx(40.0, abs=0.05)
+    assert set(limit.terms_gb) == {"base", "per_environment"}
+    assert limit.terms_gb["base"] == pytest.approx(40.0, abs=0.05)
     assert "the replay buffer is within base: it is as large whatever num_envs and horizon are" in limit.notes
     assert wall_of(limit, 16, 128).largest_num_envs == pytest.approx((0.95 * 85.0 - 40.0) / 0.01, rel=0.01)
     as_rollouts = [trial.asked(trainer="skrl") for trial in trials]
-    assert "per_transition" in terms(analyse(as_rollouts))
+    assert "per_transition" in analyse(as_rollouts).terms_gb
 
 
 def test_a_replay_buffer_is_not_taken_for_a_rollout_that_would_not_fit():
@@ -122,7 +118,7 @@ def test_a_replay_buffer_is_not_taken_for_a_rollout_that_would_not_fit():
 
 def test_too_few_points_are_not_identifiable():
     limit = analyse(grid(sizes=(64,)))
-    assert (limit.identifiable, limit.terms, limit.largest_error_gb) == (False, [], None)
+    assert (limit.identifiable, limit.terms_gb, limit.largest_error_gb) == (False, {}, None)
     assert limit.notes == ["not identifiable: 1 different num_envs measured, 2 are needed"]
     assert limit.statement.startswith("not identifiable")
     assert limit.walls[0].largest_num_envs is None
@@ -175,7 +171,7 @@ def test_what_learned_in_parts_is_no_evidence_of_what_whole_trials_take():
     large = [a_trial(n, number=50 + n, horizon=8, batch_size=None, memory_gb=84.0, device=GPU) for n in (512, 1024)]
     parts = [trial.ended(micro_batches=4) for trial in large]
     alone, both = analyse(whole), analyse([*whole, *parts])
-    assert (both.terms, both.trials, both.cards) == (alone.terms, alone.trials, alone.cards)
+    assert (both.terms_gb, both.trials, both.cards) == (alone.terms_gb, alone.trials, alone.cards)
     assert "2 trials learned in parts, to fit what there was: not in the model" in both.notes
     assert (alone.walls[0].largest_fitted, both.walls[0].largest_fitted) == (256, 1024)
     samples = [memory_sample.sample_of(trial.record) for trial in parts]
@@ -204,7 +200,7 @@ def test_two_sizes_refuse_nothing_by_themselves_and_what_one_trial_showed():
 def test_nothing_shrinks_with_more_environments():
     peaks = {16: 1.2, 32: 1.1, 64: 1.0, 128: 1.1}
     limit = analyse([a_trial(n, number=n, memory_gb=gb) for n, gb in peaks.items()])
-    assert terms(limit)["per_environment"] == 0.0
+    assert limit.terms_gb["per_environment"] == 0.0
     assert limit.walls[0].largest_num_envs is None
     assert limit.statement.startswith("memory does not grow with num_envs")
 
@@ -215,7 +211,7 @@ def test_out_of_memory_is_listed_and_its_peak_not_fitted():
     cut = Trial(short.request, a_trial(256, memory_gb=3.0, device=GPU).rows[:1], short.outcome)
     refused = a_trial(4096, number=91, horizon=16, status="refused")
     limit = analyse([*grid(batches=(128,)), cut, refused])
-    assert terms(limit)["per_environment"] == pytest.approx(PER_ENV_GB)
+    assert limit.terms_gb["per_environment"] == pytest.approx(PER_ENV_GB)
     assert [(f.num_envs, f.horizon, f.batch_size, f.status, f.trials) for f in limit.infeasible] == [
         (256, 16, 128, "oom", 1), (4096, 16, 128, "refused", 1)
     ]  # fmt: skip
@@ -249,7 +245,7 @@ def test_every_kind_of_trial_counts():
 
 def test_of_several_gpus_each_holds_its_part_of_the_batch():
     limit = analyse(grid(gpus=2, batches=(128, 256, None)))
-    assert terms(limit) == TRUTH
+    assert limit.terms_gb == TRUTH
     assert (limit.world_size, limit.device_memory_gb) == (2, 85.0)
     assert wall_of(limit, 16, 256).largest_num_envs == int(fits(16, batch=128))
     assert wall_of(limit, 8, None).largest_num_envs == int(fits(8, batch_per_env=8 / 16))

@@ -235,7 +235,7 @@ def test_learning_and_memory_are_those_of_the_same_records():
     assert (ours.state, ours.threshold_num_envs, ours.gains) == (learned.state, None, learned.gains)
     assert ours.statement == learned.statement
     assert [point.timeout for point in ours.points] == [1, 0, 0]
-    assert (memory.terms, memory.walls, memory.statement) == (limit.terms, limit.walls, limit.statement)
+    assert (memory.terms_gb, memory.walls, memory.statement) == (limit.terms_gb, limit.walls, limit.statement)
 
 
 def test_one_point_only():

@@ -9,7 +9,7 @@ from envknee.study.model import Decide
 from envknee.verdict.memory_fit import Fit, fit_peaks
 from envknee.verdict.memory_model import largest_fitting, on_cards
 from envknee.verdict.memory_sample import Sample, all_series, sample_of
-from envknee.verdict.schema.memory import TERMS, InfeasibleTrial, Largest, MemoryLimit, MemoryTerm, MemoryWall
+from envknee.verdict.schema.memory import TERMS, InfeasibleTrial, Largest, MemoryLimit, MemoryWall
 from envknee.verdict.series import ONE_GPU, Ranks, Series
 from envknee.verdict.words.memory import memory_notes, memory_statement
 from envknee.verdict.words.numbers import counted
@@ -65,7 +65,7 @@ def limit_of(
         margin=settings.memory_margin,
         confidence=settings.confidence,
         identifiable=fit is not None,
-        terms=[MemoryTerm(name=TERMS[column], gb=float(fit.values[column])) for column in fit.columns] if fit else [],
+        terms_gb={TERMS[column]: float(fit.values[column]) for column in fit.columns} if fit else {},
         trials=len(measured),
         largest_error_gb=fit.largest_error_gb if fit else None,
         walls=walls,

@@ -50,14 +50,6 @@ class CardPrediction(Largest):
     """Memory that such a card reports, in GB (1e9 bytes)."""
 
 
-class MemoryTerm(Frozen):
-    """One part of the memory model."""
-
-    name: TermName
-    gb: float
-    """GB (1e9 bytes) per unit, of one rank: once, per environment, per transition of a rollout, per transition of a mini-batch."""
-
-
 class MemoryLimit(Frozen):
     """The memory limit of one arm."""
 
@@ -70,7 +62,9 @@ class MemoryLimit(Frozen):
     """Share of the memory to keep free."""
     confidence: float
     identifiable: bool
-    terms: list[MemoryTerm]
+    terms_gb: dict[TermName, float]
+    """Parts of the memory model, in GB (1e9 bytes) of one rank: once, per environment, per transition of a rollout, per transition of a
+    mini-batch. Empty if not identifiable."""
     trials: int
     largest_error_gb: float | None
     walls: list[MemoryWall]
@@ -93,7 +87,7 @@ class MemoryLimit(Frozen):
         if not self.identifiable:
             return None
         units = dict(zip(TERMS, (1.0, num_envs, rollout_size(1, horizon) * num_envs, batch_transitions), strict=True))
-        return sum(term.gb * units[term.name] for term in self.terms)
+        return sum(gb * units[name] for name, gb in self.terms_gb.items())
 
     def wall(self, series: Series) -> MemoryWall | None:
         """Return the wall at the horizon and batch size of a series, or None."""
