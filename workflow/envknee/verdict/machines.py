@@ -29,7 +29,11 @@ def notes(records: Sequence[Record], learned: Sequence[LearningLimit] = ()) -> l
     return [
         *_hosts_and_commits(timed, "throughput was measured", "FPS"),
         *_hosts_and_commits(trained, "learning was measured", "seconds to the target"),
-        *_in_order(timed),
+        *(
+            f"trials of {series} ran in the order of their num_envs: drift of the machine may pass for a gain"
+            for series, by_size in by_series(timed, "throughput").items()
+            if _ordered(by_size) or _processes_ordered(by_size)
+        ),
         *_other_gpus(trained, learned),
     ]
 
@@ -49,15 +53,6 @@ def _hosts_and_commits(records: Sequence[Record], measured: str, of: str) -> lis
             (commits, "commits", "the code's", ", "),
         )
         if len(names) > 1
-    ]
-
-
-def _in_order(timed: Sequence[Record]) -> list[str]:
-    """Return notes on series that were measured in the order of their sizes, so that drift may look like a gain."""
-    return [
-        f"trials of {series} ran in the order of their num_envs: drift of the machine may pass for a gain"
-        for series, by_size in by_series(timed, "throughput").items()
-        if _ordered(by_size) or _processes_ordered(by_size)
     ]
 
 
