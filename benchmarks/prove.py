@@ -38,7 +38,7 @@ from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.composed import Composition
 from envknee.verdict.estimate import estimate
 from envknee.verdict.learning_cost import Seeds
-from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.memory_sample import Sample
 from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.contrasts import Process
 from envknee.verdict.rule.union import Decision
@@ -167,6 +167,8 @@ class Scenario:
     """Studies whose truth is known."""
 
     limit: ClassVar[Limit]
+    log_delta: ClassVar[float] = math.log1p(DELTA)
+    """The gain from which on a doubling pays, as a logarithm."""
 
     name: str
     repeats: tuple[int, ...] = field(default=(3, 5), kw_only=True)
@@ -174,9 +176,14 @@ class Scenario:
     in_scope: bool = field(default=True, kw_only=True)
 
     @property
-    def pays(self) -> dict[int, bool]:
-        """Whether doubling truly pays, by num_envs; nothing where the truth is no threshold."""
+    def gains(self) -> dict[int, float]:
+        """True gains of every doubling measured, as logarithms, by num_envs; nothing where the truth is no threshold."""
         return {}
+
+    @property
+    def pays(self) -> dict[int, bool]:
+        """Whether doubling truly pays, by num_envs."""
+        return {n: gain >= self.log_delta - 1e-9 for n, gain in self.gains.items()}
 
     @property
     def still_paying(self) -> set[int]:
@@ -197,6 +204,13 @@ class Scenario:
         tally.count("false_reached", named in self.still_paying)
         if self.true_threshold is not None:
             tally.count("found", named == self.true_threshold)
+
+    def judge_gains(self, decision: Decision, tally: Tally) -> None:
+        """Judge the threshold of a decision, and the intervals of its doublings."""
+        self.judge(decision.threshold, tally)
+        for doubling in decision.doublings:
+            if doubling.lower is not None and doubling.upper is not None:
+                tally.covers("gain", self.gains[doubling.num_envs], doubling.lower, doubling.upper)
 
     def prove(self, repeats: int, studies: int, seed: int) -> ProofRow:
         """Return how often the verdicts of `studies` with `repeats` were right."""
@@ -446,11 +460,6 @@ class ThroughputScenario(Scenario):
         fps = self.fps[: self.fits]
         return {n: math.log(larger / smaller) for n, smaller, larger in zip(SIZES, fps, fps[1:], strict=False)}
 
-    @property
-    def pays(self) -> dict[int, bool]:
-        """Whether doubling truly gains delta or more, by num_envs."""
-        return {n: gain >= math.log1p(DELTA) - 1e-9 for n, gain in self.gains.items()}
-
     def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
         """Judge the limit of a whole grid."""
         fps, blocks, margins = self.trials.measure(self.fps, generator, repeats)
@@ -465,13 +474,6 @@ class ThroughputScenario(Scenario):
             half = law.half_saturation_num_envs_lower, law.half_saturation_num_envs_upper
             tally.covers("half_saturation", HALF_SATURATION, *half)
             tally.covers("asymptote", HALF_SATURATION, law.asymptote_fps_lower, law.asymptote_fps_upper)
-
-    def judge_gains(self, decision: Decision, tally: Tally) -> None:
-        """Judge the threshold of a decision, and the intervals of its doublings."""
-        self.judge(decision.threshold, tally)
-        for doubling in decision.doublings:
-            if doubling.lower is not None and doubling.upper is not None:
-                tally.covers("gain", self.gains[doubling.num_envs], doubling.lower, doubling.upper)
 
 
 def in_blocks(what: str, fps: Sequence[float], processes: Processes, in_scope: bool = True) -> ThroughputScenario:
@@ -634,6 +636,7 @@ class LearningScenario(Scenario):
     """Seconds to the target whose truth is known: log-normal over seeds."""
 
     limit = "learning"
+    log_delta = -math.log1p(-LEARNING_DELTA)
 
     seconds: Sequence[float]
     """True medians at `LEARNING_SIZES`."""
@@ -646,25 +649,17 @@ class LearningScenario(Scenario):
     repeats: tuple[int, ...] = field(default=(3, 10), kw_only=True)
 
     @property
-    def savings(self) -> list[float]:
-        """True savings of every doubling."""
-        return [1 - larger / smaller for smaller, larger in itertools.pairwise(self.seconds)]
-
-    @property
-    def pays(self) -> dict[int, bool]:
-        """Whether doubling truly saves delta or more, by num_envs."""
-        return {n: saving >= LEARNING_DELTA - 1e-9 for n, saving in zip(LEARNING_SIZES, self.savings, strict=False)}
+    def gains(self) -> dict[int, float]:
+        """True savings of every doubling, as logarithms, by num_envs."""
+        pairs = zip(LEARNING_SIZES, itertools.pairwise(self.seconds), strict=False)
+        return {n: math.log(smaller / larger) for n, (smaller, larger) in pairs}
 
     def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
         """Judge the learning limit."""
         costs = self.seeds(generator, repeats)
         with tally.verdict():
-            points = [learning.point_of(num_envs, cost, SETTINGS.confidence) for num_envs, cost in costs.items()]
-            limit = learning.limit_of(Series("simulated", 1, None), points, costs, SETTINGS)
-        self.judge(limit.threshold_num_envs, tally)
-        for gain, truth in zip(limit.gains, self.savings, strict=True):
-            if gain.gain_lower is not None and gain.gain_upper is not None:
-                tally.covers("gain", truth, gain.gain_lower, gain.gain_upper)
+            decision = learning.decision_of(costs, LEARNING_DELTA, SETTINGS.confidence)
+        self.judge_gains(decision, tally)
 
     def seeds(self, generator: np.random.Generator, repeats: int) -> dict[int, Seeds]:
         """Return what the seeds of one study cost, by num_envs."""
@@ -720,8 +715,8 @@ class MemoryScenario(Scenario):
         """Judge the interval of the largest num_envs by the wall that one more trial would meet."""
         samples = list(self.samples(generator, repeats))
         with tally.verdict():
-            limit = memory_limit.limit_of("simulated", samples, Room(DEVICE_GB), SETTINGS)
-        wall = limit.wall(MEMORY_HORIZON, MEMORY_BATCH)
+            limit = memory_limit.limit_of(samples, DEVICE_GB, SETTINGS)
+        wall = limit.wall(Series("", MEMORY_HORIZON, MEMORY_BATCH))
         assert wall is not None
         # One more trial, with noise of its own: it meets the memory where truth and noise together fill it.
         free_gb = DEVICE_GB * (1.0 - SETTINGS.memory_margin)
@@ -737,7 +732,7 @@ class MemoryScenario(Scenario):
             scale = self.noise_gb + self.noise_share * truth
             for peak in truth + scale * generator.standard_normal(repeats):
                 status, peak_or_none = ("ok", float(peak)) if peak <= DEVICE_GB else ("oom", None)
-                yield Sample("throughput", *point, None, status, peak_or_none)
+                yield Sample(*point, None, status, peak_or_none)
 
 
 MEMORY: tuple[MemoryScenario, ...] = (

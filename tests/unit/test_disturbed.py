@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from envknee.record.schema import Record, Spread
+from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.verdict import throughput
 from envknee.verdict.disturbed import disturbed
@@ -10,16 +10,10 @@ from records import a_trial
 
 
 def records(cores: Sequence[float], num_envs: int = 64, first: int = 0, fps: float = 1000.0) -> list[Record]:
-    def spread(percent: float) -> Spread:
-        return Spread(median=percent, lower_quartile=percent, upper_quartile=percent, iterations=2)
-
-    made = [
-        a_trial(num_envs, number=first + place, fps=fps * (1 + 0.001 * place)).record for place in range(len(cores))
-    ]
     return [
-        record.model_copy(update={"metrics": {"others_cpu_percent": spread(100 * busy)}})
-        for record, busy in zip(made, cores, strict=True)
-    ]
+        a_trial(num_envs, number=first + place, fps=fps * (1 + 0.001 * place)).with_rows(others_cpu_percent=100 * busy).record
+        for place, busy in enumerate(cores)
+    ]  # fmt: skip
 
 
 def test_a_trial_beside_a_busy_neighbour_is_not_counted():

@@ -71,7 +71,7 @@ def test_seeds_give_an_interval_and_one_seed_gives_none():
     assert "5 batch sizes, 3 seeds or more each; 256 environments, horizon 16" in law.statement
     single = analyse(trials_of({size: [needed(size)] for size in SIZES}))
     assert single.b_noise == pytest.approx(B_NOISE, rel=1e-3)
-    assert (single.b_noise_lower, single.b_noise_upper, single.s_min_lower) == (None, None, None)
+    assert (single.b_noise_lower, single.b_noise_upper) == (None, None)
     assert "one seed per batch size: no interval" in single.notes and "no interval" in single.statement
 
 

@@ -45,7 +45,7 @@ def test_a_point_counts_its_seeds_by_how_they_ended():
     failed = [a_trial(32, number=3 + i, kind="learning", status=status) for i, status in enumerate(("nan", *LACKED))]
     (point,) = analyse([*learning_trials({32: [10.0, 14.0, None]}), *failed]).points
     assert (point.seeds, point.reached, point.timeout, point.failed, point.oom, point.refused) == (4, 2, 1, 1, 1, 1)
-    assert (point.share_reached, point.without_memory, point.trials) == (2 / 6, 2, 6)
+    assert (point.without_memory, point.trials) == (2, 6)
     # Four seeds: the middle two of 10, 14, 60 (budget spent), 60 (NaN, the whole budget at least).
     cost = known(point.seconds_to_target)
     assert cost.value == pytest.approx((14 + 60) / 2) and cost.lower_bound and cost.interval_upper is None
@@ -121,7 +121,6 @@ def test_a_doubling_to_or_from_a_point_that_misses_the_target_is_not_decided_on(
 def test_no_seed_reaches_the_target():
     limit = analyse(learning_trials({16: [None] * 3, 32: [None] * 3}))
     assert (limit.state, limit.best, limit.gains[0].decides) == ("undecided", None, False)
-    assert limit.points[0].expected_running_time_s is None
     assert "0 of 6 trials reached the target" in limit.statement
     assert limit.notes == [
         "of 6 trials 6 spent the budget first: costs with them are lower bounds, and a doubling with them stays undecided below six seeds"
@@ -136,11 +135,6 @@ def test_six_seeds_of_which_one_did_not_arrive_decide():
     assert limit.gains[0].decides and limit.gains[0].gain is not None and limit.gains[0].gain < 0.0
     few = analyse(learning_trials({16: fast[:5], 32: [*fast[:4], None]}, budget_s=22.0))
     assert few.state == "undecided" and not few.gains[0].decides
-
-
-def test_expected_running_time_pays_for_what_failed():
-    (point,) = analyse(learning_trials({16: [10.0, 20.0, None]}, budget_s=60.0)).points
-    assert point.expected_running_time_s == pytest.approx((10 + 20 + 60) / 2)
 
 
 def test_empty_and_all_out_of_memory():
@@ -169,7 +163,7 @@ def test_a_point_where_some_trials_had_no_memory_is_told_and_named_soonest_only_
     note = "2 of 3 trials at 64 environments ran out of memory or were refused: seconds there are of the others"
     assert note in limit.notes and not any(note.startswith("infeasible") for note in limit.notes)
     alone = analyse(partly).best
-    assert alone is not None and (alone.num_envs, alone.share_reached) == (64, pytest.approx(1 / 3))
+    assert alone is not None and alone.num_envs == 64
     assert alone.caveat == " (though 2 of 3 trials there ran out of memory or were refused)"
     elsewhere = learning.analyse(records_of([*learning_trials({16: [50.0]}, horizon=16), *partly]), Decide())
     whole = known(best_of(elsewhere))

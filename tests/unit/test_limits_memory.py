@@ -9,8 +9,9 @@ from envknee.ask.refusals import KnownMemory
 from envknee.study.model import Decide
 from envknee.study.space import Point, batch_transitions
 from envknee.verdict import memory_limit, memory_model, memory_sample
-from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.memory_sample import Sample
 from envknee.verdict.schema.memory import TERMS, MemoryLimit, MemoryWall
+from envknee.verdict.series import Series
 from records import CPU, GPU, Trial, a_trial, known, records_of
 
 from benchmarks.prove import BASE_GB, PER_BATCH_GB, PER_ENV_GB, PER_TRANSITION_GB, peak_gb
@@ -43,12 +44,8 @@ def analyse(trials: list[Trial], **settings: Any) -> MemoryLimit:
     return known(memory_limit.analyse(records_of(trials), Decide(**settings)))
 
 
-def terms(limit: MemoryLimit) -> dict[str, float]:
-    return {term.name: term.gb for term in limit.terms}
-
-
 def wall_of(limit: MemoryLimit, horizon: int, batch_size: int | None) -> MemoryWall:
-    return known(limit.wall(horizon, batch_size))
+    return known(limit.wall(Series("", horizon, batch_size)))
 
 
 def fits(horizon: int, batch: float = 0.0, batch_per_env: float = 0.0, share: float = 0.95) -> float:
@@ -59,8 +56,8 @@ def fits(horizon: int, batch: float = 0.0, batch_per_env: float = 0.0, share: fl
 
 def test_model_recovers_what_made_the_data():
     limit = analyse(grid())
-    assert terms(limit) == TRUTH
-    assert (limit.quantity, limit.device, limit.trials) == ("device memory used", GPU.name, 24)
+    assert limit.terms_gb == TRUTH
+    assert (limit.quantity, limit.trials) == ("device memory used", 24)
     assert limit.largest_error_gb == pytest.approx(0, abs=1e-9)
     assert limit.peak_gb(512, 16, 256.0) == pytest.approx(peak_gb(512, 16, 256.0))
 
@@ -76,21 +73,21 @@ def test_largest_num_envs_by_hand():
 def test_batch_of_the_library_follows_num_envs():
     limit = analyse(grid(batches=(None,)))
     # With 16 mini-batches the batch is a sixteenth of the rollout: one term holds both.
-    assert set(terms(limit)) == {"base", "per_environment", "per_transition"}
-    assert terms(limit)["per_transition"] == pytest.approx(PER_TRANSITION_GB + PER_BATCH_GB / 16)
+    assert set(limit.terms_gb) == {"base", "per_environment", "per_transition"}
+    assert limit.terms_gb["per_transition"] == pytest.approx(PER_TRANSITION_GB + PER_BATCH_GB / 16)
     assert batch_transitions(64, 16, None, 16) == 64.0
     assert (batch_transitions(64, 16, 128, 8), batch_transitions(64, 16, None, None)) == (128.0, 0.0)
 
 
 def test_library_and_fixed_batches_together():
     limit = analyse(grid(batches=(128, None)))
-    assert terms(limit)["per_batch_transition"] == pytest.approx(PER_BATCH_GB)
+    assert limit.terms_gb["per_batch_transition"] == pytest.approx(PER_BATCH_GB)
     assert wall_of(limit, 8, None).largest_num_envs == int(fits(8, batch_per_env=8 / 16))
 
 
 def test_one_horizon_cannot_tell_the_rollout_apart_but_still_predicts():
     limit = analyse(grid(horizons=(8,), batches=(128,)))
-    assert terms(limit)["per_environment"] == pytest.approx(PER_ENV_GB + 8 * PER_TRANSITION_GB)
+    assert limit.terms_gb["per_environment"] == pytest.approx(PER_ENV_GB + 8 * PER_TRANSITION_GB)
     assert "one horizon (8): the rollout's part is within per_environment" in limit.notes
     assert wall_of(limit, 8, 128).largest_num_envs == pytest.approx(fits(8, batch=128), abs=1)
 
@@ -103,12 +100,12 @@ def test_a_replay_buffer_is_no_part_of_what_grows():
         for t in (8, 16)
     ]
     limit = analyse(trials)
-    assert set(terms(limit)) == {"base", "per_environment"}
-    assert terms(limit)["base"] == pytest.approx(40.0, abs=0.05)
+    assert set(limit.terms_gb) == {"base", "per_environment"}
+    assert limit.terms_gb["base"] == pytest.approx(40.0, abs=0.05)
     assert "the replay buffer is within base: it is as large whatever num_envs and horizon are" in limit.notes
     assert wall_of(limit, 16, 128).largest_num_envs == pytest.approx((0.95 * 85.0 - 40.0) / 0.01, rel=0.01)
     as_rollouts = [trial.asked(trainer="skrl") for trial in trials]
-    assert "per_transition" in terms(analyse(as_rollouts))
+    assert "per_transition" in analyse(as_rollouts).terms_gb
 
 
 def test_a_replay_buffer_is_not_taken_for_a_rollout_that_would_not_fit():
@@ -121,7 +118,7 @@ def test_a_replay_buffer_is_not_taken_for_a_rollout_that_would_not_fit():
 
 def test_too_few_points_are_not_identifiable():
     limit = analyse(grid(sizes=(64,)))
-    assert (limit.identifiable, limit.terms, limit.largest_error_gb) == (False, [], None)
+    assert (limit.identifiable, limit.terms_gb, limit.largest_error_gb) == (False, {}, None)
     assert limit.notes == ["not identifiable: 1 different num_envs measured, 2 are needed"]
     assert limit.statement.startswith("not identifiable")
     assert limit.walls[0].largest_num_envs is None
@@ -131,8 +128,11 @@ def test_too_few_points_are_not_identifiable():
 @pytest.mark.parametrize("repeats", [1, 5])
 def test_as_many_points_as_unknowns_have_no_interval_however_often_they_were_repeated(repeats: int):
     limit = analyse(grid(sizes=(64, 8192), horizons=(8,), batches=(128,), repeats=repeats, noise_gb=0.01))
-    assert limit.identifiable and limit.terms[0].gb_lower is None
-    assert limit.walls[0].largest_num_envs_lower is None and limit.cards[0].largest_num_envs_lower is None
+    assert (
+        limit.identifiable
+        and limit.walls[0].largest_num_envs_lower is None
+        and limit.cards[0].largest_num_envs_lower is None
+    )
     why = "no interval: 2 points for 2 unknowns; measure another num_envs"
     assert why in limit.notes and limit.statement.endswith(f"at horizon 8, batch 128 ({why})")
 
@@ -171,7 +171,7 @@ def test_what_learned_in_parts_is_no_evidence_of_what_whole_trials_take():
     large = [a_trial(n, number=50 + n, horizon=8, batch_size=None, memory_gb=84.0, device=GPU) for n in (512, 1024)]
     parts = [trial.ended(micro_batches=4) for trial in large]
     alone, both = analyse(whole), analyse([*whole, *parts])
-    assert (both.terms, both.trials, both.cards) == (alone.terms, alone.trials, alone.cards)
+    assert (both.terms_gb, both.trials, both.cards) == (alone.terms_gb, alone.trials, alone.cards)
     assert "2 trials learned in parts, to fit what there was: not in the model" in both.notes
     assert (alone.walls[0].largest_fitted, both.walls[0].largest_fitted) == (256, 1024)
     samples = [memory_sample.sample_of(trial.record) for trial in parts]
@@ -200,7 +200,7 @@ def test_two_sizes_refuse_nothing_by_themselves_and_what_one_trial_showed():
 def test_nothing_shrinks_with_more_environments():
     peaks = {16: 1.2, 32: 1.1, 64: 1.0, 128: 1.1}
     limit = analyse([a_trial(n, number=n, memory_gb=gb) for n, gb in peaks.items()])
-    assert terms(limit)["per_environment"] == 0.0
+    assert limit.terms_gb["per_environment"] == 0.0
     assert limit.walls[0].largest_num_envs is None
     assert limit.statement.startswith("memory does not grow with num_envs")
 
@@ -211,7 +211,7 @@ def test_out_of_memory_is_listed_and_its_peak_not_fitted():
     cut = Trial(short.request, a_trial(256, memory_gb=3.0, device=GPU).rows[:1], short.outcome)
     refused = a_trial(4096, number=91, horizon=16, status="refused")
     limit = analyse([*grid(batches=(128,)), cut, refused])
-    assert terms(limit)["per_environment"] == pytest.approx(PER_ENV_GB)
+    assert limit.terms_gb["per_environment"] == pytest.approx(PER_ENV_GB)
     assert [(f.num_envs, f.horizon, f.batch_size, f.status, f.trials) for f in limit.infeasible] == [
         (256, 16, 128, "oom", 1), (4096, 16, 128, "refused", 1)
     ]  # fmt: skip
@@ -245,7 +245,7 @@ def test_every_kind_of_trial_counts():
 
 def test_of_several_gpus_each_holds_its_part_of_the_batch():
     limit = analyse(grid(gpus=2, batches=(128, 256, None)))
-    assert terms(limit) == TRUTH
+    assert limit.terms_gb == TRUTH
     assert (limit.world_size, limit.device_memory_gb) == (2, 85.0)
     assert wall_of(limit, 16, 256).largest_num_envs == int(fits(16, batch=128))
     assert wall_of(limit, 8, None).largest_num_envs == int(fits(8, batch_per_env=8 / 16))
@@ -270,10 +270,10 @@ def test_intervals_span_both_kinds_of_errors_where_few_points_leave_open_which_i
     sizes, per_env, covered, studies = (1024, 2048, 4096, 8192, 16384), 0.0085, 0, 200
     for _ in range(studies):
         samples = [
-            Sample("throughput", n, 32, None, 16, "ok", (1.0 + per_env * n) * float(noise))
+            Sample(n, 32, None, 16, "ok", (1.0 + per_env * n) * float(noise))
             for n, noise in zip(sizes, 1.0 + 0.02 * generator.standard_normal(5), strict=True)
         ]
         met = (0.95 * room_gb / (1.0 + 0.02 * generator.standard_normal()) - 1.0) / per_env
-        wall = wall_of(memory_limit.limit_of("simulated", samples, Room(room_gb), Decide()), 32, None)
+        wall = wall_of(memory_limit.limit_of(samples, room_gb, Decide()), 32, None)
         covered += wall.largest_num_envs_lower <= met <= wall.largest_num_envs_upper + 1
     assert covered >= least * studies

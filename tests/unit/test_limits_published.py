@@ -6,6 +6,7 @@ import pytest
 from envknee.after.csv.command import read_table
 from envknee.after.csv.verdict import SeriesVerdict, TableVerdict, decide
 from envknee.study.model import Decide
+from envknee.verdict.series import Series
 from records import known
 
 PUBLISHED = Path(__file__).parents[1] / "fixtures/published"
@@ -84,13 +85,8 @@ def test_gains_are_those_of_the_figures_and_the_law_is_close(name: str, gains: l
     assert known(limit.law).largest_relative_error < law_error
 
 
-def test_growth_asks_for_the_next_doubling():
-    advice = known(only_series("isaac-lab-rtx-4090").measure_next)
-    assert advice.startswith("Measure 1,024 and 2,048 environments, 3 times each")
-
-
 def test_the_h100_table_with_its_memory():
     said = verdict("h100-stock", 85.0)
     assert said.series[0].label == "horizon 32"
     # 8,192 took 71.0 GB of 85, and 16,384 do not fit (README).
-    assert 8192 < known(known(known(said.memory).wall(32, None)).largest_num_envs) < 16_384
+    assert 8192 < known(known(known(said.memory).wall(Series("", 32, None))).largest_num_envs) < 16_384

@@ -347,20 +347,17 @@ def test_the_phase_that_sets_the_knee_is_named_with_its_cure():
     assert "no number of them exceeds about 66," in headline.what_would_move_it
 
 
-def bound_by(phase: Phase) -> list[Trial]:
-    """Return four num_envs at which a phase costs most of each environment."""
-    return repeated({**COSTLY, phase: (0.002, 3e-4)}, (64, 128, 256, 512))
-
-
-def test_a_render_bound_series_is_told_to_render_less():
-    assert "Try a lower resolution" in the_headline(bound_by("render")).what_would_move_it
-
-
-def test_a_series_bound_by_observations_is_told_of_lean_frames_unless_it_has_them():
-    trials = bound_by("observation")
-    advice = "Try lean frames (observations: lean), fewer frames in a stack, or less preprocessing; or add a device."
-    assert advice in the_headline(trials).what_would_move_it
-    assert "Try fewer frames in a stack, or" in the_headline(trials, LEAN).what_would_move_it
+@pytest.mark.parametrize(
+    ("phase", "study", "cure"),
+    [
+        ("render", None, "a lower resolution"),
+        ("observation", None, "lean frames (observations: lean), fewer frames in a stack, or less preprocessing; or add a device."),
+        ("observation", LEAN, "fewer frames in a stack, or"),
+    ],
+)  # fmt: skip
+def test_what_costs_most_of_each_environment_is_told_its_cure(phase: Phase, study: Study | None, cure: str):
+    trials = repeated({**COSTLY, phase: (0.002, 3e-4)}, (64, 128, 256, 512))
+    assert f"Try {cure}" in the_headline(trials, study).what_would_move_it
 
 
 def test_an_iteration_that_waits_says_for_what():

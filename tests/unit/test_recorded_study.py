@@ -14,6 +14,7 @@ from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from envknee.verdict import memory_limit as memory
 from envknee.verdict import memory_model
+from envknee.verdict.series import Series
 from published import PUBLISHED, ROOT, records_of, verdict_of
 from records import known
 
@@ -83,7 +84,7 @@ def test_a_larger_card_holds_more_and_the_one_measured_on_holds_what_it_held():
     # 8,192 environments fitted, 16,384 did not; one more trial's noise may be larger (memory._largest).
     assert h100.largest_num_envs_lower <= h100.largest_num_envs <= h100.largest_num_envs_upper < 16384
     assert h100.largest_num_envs > 8192
-    assert known(limit.wall(32, None)).largest_num_envs == pytest.approx(h100.largest_num_envs, rel=0.01)
+    assert known(limit.wall(Series("", 32, None))).largest_num_envs == pytest.approx(h100.largest_num_envs, rel=0.01)
 
 
 def test_what_it_cannot_tell_is_left_out_and_what_it_can_is_said():

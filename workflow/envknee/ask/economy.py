@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from envknee.ask.observations import point_of
 from envknee.record.schema import Record
 from envknee.study.space import Point
-from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost, seconds_of
+from envknee.verdict.learning_cost import Seeds, cost, seconds_of
+from envknee.verdict.rule.union import LEAST_REPEATS
 
 CONFIDENCE = 0.95
 """Not `decide.confidence`, which may change after the measurement; requests may not."""
@@ -45,7 +46,7 @@ def _seeds(records: Iterable[Record]) -> Mapping[Place, Seeds]:
         request = record.request
         if request.kind == "learning" and request.skip is None:
             grouped.setdefault((request.arm, point_of(request)), []).append(record)
-    return {place: costs for place, group in grouped.items() if (costs := seconds_of(group)).count >= LEAST_SEEDS}
+    return {place: costs for place, group in grouped.items() if (costs := seconds_of(group)).count >= LEAST_REPEATS}
 
 
 def _interval_s(seeds: Seeds) -> tuple[float | None, float | None]:

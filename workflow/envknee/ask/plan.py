@@ -44,7 +44,7 @@ def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False)
         return lines
     points = [at_size for sizes in by_series(earlier, "throughput").values() for at_size in sizes.values()]
     fps = [[record.fps_total.median for record in at_size if record.fps_total] for at_size in points]
-    power = of_study(study, not on_cpu, noise.measured_cv(dict(enumerate(fps))))
+    power = of_study(study, not on_cpu, noise.measured_cv(fps))
     return lines if power is None else [*lines, power]
 
 

@@ -24,10 +24,10 @@ from scipy.special import stdtrit
 from envknee.ask.enough import LOOKS
 from envknee.study.rules import Kind
 from envknee.study.sweep import Adaptive
-from envknee.verdict import learning, learning_cost, throughput
+from envknee.verdict import learning, throughput
 from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.rule import affine
-from envknee.verdict.rule.union import Decision, Tested
+from envknee.verdict.rule.union import LEAST_REPEATS, Decision, Tested
 from envknee.verdict.words.numbers import listed
 
 
@@ -115,7 +115,7 @@ def rule_of(kind: Kind, settings: Adaptive, most: int) -> Rule:
         seeds = {size: tries.seen for size, tries in tried.items() if tries.known}
         return learning.decision_of(seeds, settings.delta, settings.confidence)
 
-    least = min(learning_cost.LEAST_SEEDS, most)
+    least = min(LEAST_REPEATS, most)
     return Rule(by_seconds, -math.log1p(-settings.delta), settings.confidence, least, looked(most), settings.within)
 
 

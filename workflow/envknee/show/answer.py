@@ -8,6 +8,7 @@ from envknee.verdict.learning import best_of
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import Series
+from envknee.verdict.words.learning import soonest_at
 from envknee.verdict.words.states import gain_evidence, what_decides
 
 
@@ -31,7 +32,7 @@ def answer(arm: ArmVerdict) -> Answer:
     """Return the answer for an arm."""
     ran = [limit for limit in arm.learning if limit.state != "no data"]
     best = best_of(ran)
-    soonest = [] if best is None else [f"soonest to the target: {words.soonest(arm, best)}"]
+    soonest = [] if best is None else [f"soonest to the target: {soonest_at(best, arm.ranks)}"]
     headline, limit = arm.headline, words.recommended(arm)
     if headline is not None and limit is not None:
         return Answer(
@@ -47,7 +48,7 @@ def answer(arm: ArmVerdict) -> Answer:
         return Answer(
             "nothing ran to its end", "", "", "", "", [], "Look at the log of a trial: trials/0000/trial.log."
         )
-    ran.sort(key=lambda limit: best is None or limit.series[1:] != (best.horizon, best.batch_size))
+    ran.sort(key=lambda limit: best is None or limit.series[1:] != best.series[1:])
     limit = next((own for own in ran if own.threshold_num_envs is not None), ran[0])
     run = f"{best.num_envs:,}{arm.ranks.each}" if best else "no seed arrived"
     gives = f"target in {best.seconds_to_target.value:,.1f} s{best.caveat}" if best else ""
@@ -74,7 +75,7 @@ def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> words.Table:
 def answered_series(verdict: Verdict) -> Series | None:
     """Return horizon and batch size of all recommended points, if they are the same."""
     learned = {limit.series._replace(arm="") for arm in verdict.arms for limit in arm.learning if limit.points}
-    timed = {Series("", arm.headline.horizon, arm.headline.batch_size) for arm in verdict.arms if arm.headline}
+    timed = {arm.headline.series for arm in verdict.arms if arm.headline}
     series = timed or learned
     return series.pop() if len(series) == 1 else None
 

@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from envknee.verdict.schema.learning import BestPoint, Cost, LearningLimit
+from envknee.verdict.schema.learning import Cost, LearningLimit
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.rules import Rules
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.series import Series
 
 STATUS_WORDS = {
     "ok": "measured",
@@ -63,7 +62,7 @@ def shared_series(verdict: Verdict) -> str | None:
 
 def recommended(arm: ArmVerdict) -> ThroughputLimit | None:
     """Return the limit of the recommended series; None if no throughput trial was timed to its end."""
-    wanted = arm.headline and Series(arm.arm, arm.headline.horizon, arm.headline.batch_size)
+    wanted = arm.headline and arm.headline.series._replace(arm=arm.arm)
     return next((limit for limit in arm.throughput if limit.series == wanted), None)
 
 
@@ -71,12 +70,6 @@ def reached(limits: Iterable[LearningLimit]) -> str:
     """Return `3 of 5 trials`: how many of those that could reached the target."""
     points = [point for limit in limits for point in limit.points]
     return f"{sum(point.reached for point in points)} of {sum(point.trials for point in points)} trials"
-
-
-def soonest(arm: ArmVerdict, best: BestPoint) -> str:
-    """Return `512 envs per GPU, horizon 16, batch 128 in 12.3 s`."""
-    series = Series(arm.arm, best.horizon, best.batch_size)
-    return f"{best.num_envs:,} envs{arm.ranks.each}, {series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
 
 
 def threshold_interval(limit: SeriesLimit) -> str:
@@ -102,14 +95,14 @@ def with_interval(value: float, lower: float | None, upper: float | None, decima
 def cards_tables(verdict: Verdict) -> list[Table]:
     """Return tables of the environments that are predicted to fit cards: one per arm, or one if all arms share their series."""
     arms = {arm.arm: arm.memory.cards for arm in verdict.arms if arm.memory and arm.memory.cards}
-    series = {_series_of(card) for cards in arms.values() for card in cards}
+    series = {card.series for cards in arms.values() for card in cards}
     if len(arms) > 1 and len(series) == 1:
         title = f"Environments for your GPU, {series.pop()}"
         return [_cards(title, tuple(arms), [card for cards in arms.values() for card in cards])]
     return [
         _cards(
             "Environments for your GPU" + (f", {arm}" if len(verdict.arms) > 1 else ""),
-            tuple(_series_of(card) for card in cards if card.card == cards[0].card),
+            tuple(str(card.series) for card in cards if card.card == cards[0].card),
             cards,
         )
         for arm, cards in arms.items()
@@ -121,10 +114,6 @@ def _cards(title: str, columns: tuple[str, ...], cards: Iterable[CardPrediction]
     for card in cards:
         rows[card.card] = (*rows.get(card.card, (card.card,)), fitting(card))
     return Table(title, ("card", *columns), list(rows.values()))
-
-
-def _series_of(card: CardPrediction) -> str:
-    return str(Series("", card.horizon, card.batch_size))
 
 
 def fitting(card: CardPrediction) -> str:

@@ -21,7 +21,7 @@ from envknee.study.paths import StudyFolder
 from envknee.study.space import rollout_size
 from envknee.tracking.run import Metric, Run, metrics_of, texts_of
 from envknee.tracking.system import system_metrics
-from envknee.verdict.series import Ranks, batch_size_of, slowest_and_fastest
+from envknee.verdict.series import Ranks, batch_size_of
 
 COUNTS = ("num_mini_batches", "world_size", "num_envs_total")
 """Whole numbers of a record that follow from its request: parameters, not results."""
@@ -135,8 +135,8 @@ def curves(rows: Sequence[Row], request: Request, environment: Environment | Non
         values = _flat(row.model_dump(exclude={"frames", "unix_time_s", "warmup", "ranks"}))
         if request.target_episodes:
             values["reward_average"] = reward_average(rows[:count], request.target_episodes)
-        ends = slowest_and_fastest(transitions / rank.collect_s for rank in row.ranks or [])
-        values |= dict(zip(STRAGGLERS, ends or (), strict=False))  # none for a single rank
+        if fps := [transitions / rank.collect_s for rank in row.ranks or []]:
+            values |= dict(zip(STRAGGLERS, (min(fps), max(fps)), strict=True))
         values |= system_metrics(row, environment.device) if environment else {}
         metrics += metrics_of(values, milliseconds(row.unix_time_s), row.frames)
     return metrics
@@ -152,8 +152,8 @@ def _summary(record: Record) -> list[Metric]:
             values |= {f"{name}_{part}": figure for part, figure in quartiles.items()}
         elif isinstance(value, int | float) and name not in ("schema_version", *COUNTS):
             values[name] = value
-    ends = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
-    values |= dict(zip((f"{name}_median" for name in STRAGGLERS), ends or (), strict=False))
+    if fps := [rank.fps_env_step_inference.median for rank in record.ranks or []]:
+        values |= dict(zip((f"{name}_median" for name in STRAGGLERS), (min(fps), max(fps)), strict=True))
     named = {f"summary/{name}": value for name, value in values.items()}
     named |= {short: values.get(name) for short, name in HEADLINES.items()}
     return metrics_of(named, ended_ms(record), record.frames)

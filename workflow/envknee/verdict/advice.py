@@ -29,9 +29,6 @@ CHEAPER: dict[Phase, str] = {
 }
 """How to make an added environment cheaper in each phase. `lean` becomes `LEAN` for an arm without lean frames."""
 
-ONCE_PER_ITERATION = frozenset({"learning"})
-"""Phases that run once per iteration, whose fixed cost a longer horizon spreads. The others run once per step."""
-
 MOST = 0.5
 """Smallest fixed share of an iteration that is reported as the limit."""
 
@@ -108,8 +105,9 @@ def _waits(num_envs: int, ranks: Ranks, laws: PhaseLaws | None) -> str | None:
         return None
     phase = laws.few_wait_for
     part = laws.law(phase).share_of_t0 or 0.0
-    cure = "or a longer horizon, spread it" if phase in ONCE_PER_ITERATION else "spread it"
+    # Learning runs once per iteration, so that a longer horizon spreads its fixed cost. The other phases run once per step.
+    cure = ", or a longer horizon, spread it" if phase == "learning" else " spread it"
     return (
         f"At {num_envs:,} environments{ranks.each} {share:.0%} of an iteration does not grow with their number,"
-        f" {part:.0%} of that in {phase}: more environments{',' if phase in ONCE_PER_ITERATION else ''} {cure}."
+        f" {part:.0%} of that in {phase}: more environments{cure}."
     )

@@ -30,6 +30,7 @@ from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.verdict import learning_cost
 from envknee.verdict.rule import affine
+from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint
 from envknee.verdict.series import Ranks, batch_size_of
 from envknee.verdict.words.batch import batch_notes, batch_statement
@@ -95,7 +96,7 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
     line = fit(whole, confidence) if len(whole) >= affine.LEAST_SIZES else None
     notes = batch_notes(records, points, place, ranks)
     used, error = False, None
-    noise = steps = frames = (None, None)
+    noise = (None, None)
     if line is not None:
         fitted = [point for point in points if point.batch_size in whole]
         missed = [point for point in fitted if _is_missed(point, line)]
@@ -118,11 +119,10 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
             for point in contradicted
         ]
         if len(line.draws):
-            drawn = (line.ratio_draws, line.draws[:, 1], line.draws[:, 0])
-            noise, steps, frames = (affine.interval(values, confidence) for values in drawn)
-            if min(map(len, whole.values())) < learning_cost.LEAST_SEEDS:
+            noise = affine.interval(line.ratio_draws, confidence)
+            if min(map(len, whole.values())) < LEAST_REPEATS:
                 notes.append(
-                    f"fewer than {learning_cost.LEAST_SEEDS} seeds at some batch size: the interval is somewhat too narrow"
+                    f"fewer than {LEAST_REPEATS} seeds at some batch size: the interval is somewhat too narrow"
                 )
         else:
             notes.append("one seed per batch size: no interval")
@@ -131,17 +131,12 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
         num_envs=place[0] if place else None,
         horizon=place[1] if place else None,
         state="too few batch sizes" if line is None else "fitted",
-        confidence=confidence,
         points=points,
         b_noise=line.fixed / line.slope if line and line.slope > 0.0 else None,
         b_noise_lower=noise[0],
         b_noise_upper=noise[1],
         s_min=line.slope if line else None,
-        s_min_lower=steps[0],
-        s_min_upper=steps[1],
         e_min_frames=line.fixed if line else None,
-        e_min_frames_lower=frames[0],
-        e_min_frames_upper=frames[1],
         largest_relative_error=error,
         used=used,
         notes=notes,

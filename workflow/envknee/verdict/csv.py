@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from envknee.record.schema import PHASES, Record, Spread
-from envknee.verdict.series import slowest_and_fastest
 
 
 def records_csv(records: Sequence[Record]) -> str:
@@ -43,14 +42,14 @@ CSV_COLUMNS: tuple[str, ...] = (
 def _csv_row(record: Record) -> dict[str, Any]:
     """Return by name what one trial tells: fields of request, outcome and record, and medians of timed figures."""
     total = record.fps_total
-    ranks = slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
+    ranks = [rank.fps_env_step_inference.median for rank in record.ranks or []]
     spreads = {name: value for name, value in record if isinstance(value, Spread)}
     special: dict[str, Any] = {
         "batch_size": "library" if record.request.batch_size is None else record.request.batch_size,
         "fps_total_lower_quartile": total.lower_quartile if total else None,
         "fps_total_upper_quartile": total.upper_quartile if total else None,
-        "slowest_rank_fps_env_step_inference": ranks[0] if ranks else None,
-        "fastest_rank_fps_env_step_inference": ranks[1] if ranks else None,
+        "slowest_rank_fps_env_step_inference": min(ranks, default=None),
+        "fastest_rank_fps_env_step_inference": max(ranks, default=None),
         "timed_iterations": total.iterations if total else None,
         **{f"{phase}_s": spread.median for phase, spread in (record.phases_s or {}).items()},
         **{name: spread.median for name, spread in (spreads | record.metrics).items()},

@@ -62,7 +62,7 @@ def decide(records: Sequence[Record], study: Study) -> Verdict:
         memory_margin=study.decide.memory_margin,
         arms=arms,
         scaling=scalings,
-        spending=spending.analyse(records, list(study.arms)),
+        spending=spending.analyse(records, study.arms),
         remedies=remedies.analyse(records, study.arms, limits, study.decide),
         rules=rules.analyse(records, [limit for arm in arms for limit in arm.learning]),
         drill=study.task.inject.warning if study.task.inject else None,

@@ -14,7 +14,7 @@ from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import Binds, Headline
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks, Series, by_series
-from envknee.verdict.words.learning import hours_saved
+from envknee.verdict.words.learning import hours_saved, soonest_at
 from envknee.verdict.words.numbers import listed
 
 
@@ -73,7 +73,7 @@ def headline(
             f" {share:.0%} of the best seen"
             + (f"; {peak:.2f} GB" if peak is not None else "")
             + (f", {used:.0%} of the memory{ranks.each}" if used is not None else "")
-            + (f"; soonest to the target: {_soonest(soonest, ranks)}" if soonest else "")
+            + (f"; soonest to the target: {soonest_at(soonest, ranks)}" if soonest else "")
         ),
     )
 
@@ -84,14 +84,9 @@ def _saves(
     """Return what the recommended point saves if learning trials ran there, else what the soonest point saves."""
     points = [(series, num_envs)]
     if soonest is not None:
-        points.append((Series(series.arm, soonest.horizon, soonest.batch_size), soonest.num_envs))
+        points.append((soonest.series._replace(arm=series.arm), soonest.num_envs))
     said = (hours_saved(limit, size, ranks) for place, size in points for limit in learned if limit.series == place)
     return next(filter(None, said), None)
-
-
-def _soonest(best: BestPoint, ranks: Ranks) -> str:
-    series = Series("", best.horizon, best.batch_size)
-    return f"{best.num_envs:,} environments{ranks.each}, {series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
 
 
 def _within_memory(
@@ -132,7 +127,7 @@ def _next_does_not_fit(limit: ThroughputLimit, num_envs: int, memory_limit: Memo
     """Tell whether twice `num_envs` failed, or is predicted to exceed the usable memory."""
     if any(point.num_envs <= 2 * num_envs for point in limit.infeasible):
         return True
-    wall = memory_limit.wall(limit.horizon, limit.batch_size)
+    wall = memory_limit.wall(limit.series)
     return wall is not None and wall.largest_num_envs is not None and wall.largest_num_envs < 2 * num_envs
 
 

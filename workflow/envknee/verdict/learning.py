@@ -11,9 +11,9 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from envknee.record.schema import Record
+from envknee.record.schema import Record, ScaledFrom
 from envknee.study.model import Decide
-from envknee.verdict.learning_cost import LEAST_SEEDS, Seeds, cost, frames_of, gpu_seconds_of, seconds_of
+from envknee.verdict.learning_cost import Seeds, cost, frames_of, gpu_seconds_of, seconds_of
 from envknee.verdict.rule import censored, doublings, union
 from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
@@ -33,86 +33,71 @@ def best_of(limits: Sequence[LearningLimit]) -> BestPoint | None:
 
 
 def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide) -> LearningLimit:
-    points: list[LearningPoint] = []
-    seconds: dict[int, Seeds] = {}
-    for num_envs, records in by_size.items():
-        own, statuses = seconds_of(records), Counter[str](record.outcome.status for record in records)
-        also = gpu_seconds_of(records), frames_of(records)
-        points.append(_point(num_envs, own, statuses, settings.confidence, *also))
-        if own.count:
-            seconds[num_envs] = own
+    seconds, gpu_seconds, frames = (
+        {size: of(group) for size, group in by_size.items()} for of in (seconds_of, gpu_seconds_of, frames_of)
+    )
+    statuses = {size: Counter[str](record.outcome.status for record in group) for size, group in by_size.items()}
     first = next(iter(by_size.values()))[0].request
-    limit = limit_of(
-        series, points, seconds, settings,
-        target_reward=first.target_reward, budget_s=first.budget_s, ranks=Ranks.of(first),
+    return limit_of(
+        series, seconds, statuses, settings,
+        gpu_seconds=gpu_seconds, frames=frames, ranks=Ranks.of(first), scaled_from=first.scaled_from,
     )  # fmt: skip
-    if first.scaled_from is None:
-        return limit
-    statement = f"{limit.statement}, under rule {first.scaled_from}"
-    return limit.model_copy(update={"scaled_from": first.scaled_from, "statement": statement})
 
 
 def decision_of(seeds: Mapping[int, Seeds], delta: float, confidence: float) -> union.Decision:
     """Decide from the costs of seeds by num_envs, at least one each. Works without records."""
     # A saving of delta is a gain of ln(1 / (1 - delta)).
     contrasts = censored.contrasts({size: (costs.reached, costs.censored) for size, costs in seeds.items()})
-    return union.decide(contrasts, seeds, -math.log1p(-delta), confidence, LEAST_SEEDS)
+    return union.decide(contrasts, seeds, -math.log1p(-delta), confidence)
 
 
 def limit_of(
     series: Series,
-    points: Sequence[LearningPoint],
     seconds: Mapping[int, Seeds],
+    statuses: Mapping[int, Counter[str]],
     settings: Decide,
     *,
-    target_reward: float | None = None,
-    budget_s: float | None = None,
+    gpu_seconds: Mapping[int, Seeds] = {},
+    frames: Mapping[int, Seeds] = {},
     ranks: Ranks = ONE_GPU,
+    scaled_from: ScaledFrom | None = None,
 ) -> LearningLimit:
     """Return the limit of one series from plain numbers. Works without records.
 
-    `points` ascend by num_envs, and `seconds` has the seconds to the target of those with seeds. `budget_s` is None unless all runs
-    had the same.
+    `seconds` has the seconds to the target of each num_envs' seeds, and `statuses` counts how all its trials ended, by ascending
+    num_envs.
     """
     delta, confidence = settings.delta_learning, settings.confidence
-    decision = decision_of(seconds, delta, confidence)
+    measured = {size: seeds for size, seeds in seconds.items() if seeds.count}
+    decision = decision_of(measured, delta, confidence)
+    points = [
+        _point(size, seconds.get(size, NO_SEEDS), ended, confidence, gpu_seconds.get(size, NO_SEEDS), frames.get(size, NO_SEEDS))
+        for size, ended in statuses.items()
+    ]  # fmt: skip
     limit = LearningLimit(
-        **LearningLimit.fields(series, decision, seconds, delta, confidence, lambda log: -doublings.expm1(-log)),
-        target_reward=target_reward,
-        budget_s=budget_s,
-        points=list(points),
+        **LearningLimit.fields(series, decision, measured, delta, confidence, lambda log: -doublings.expm1(-log)),
+        scaled_from=scaled_from,
+        points=points,
         best=_best(series, points),
         notes=learning_notes(points, decision, settings),
         statement="",
     )
-    return limit.model_copy(update={"statement": learning_statement(limit, ranks)})
-
-
-def point_of(num_envs: int, seconds: Seeds, confidence: float, oom: int = 0) -> LearningPoint:
-    """Return a point from the seconds of its seeds, and the number that ran out of memory."""
-    statuses = Counter(target_reached=len(seconds.reached), timeout=len(seconds.censored), oom=oom)
-    return _point(num_envs, seconds, statuses, confidence)
+    rule = "" if scaled_from is None else f", under rule {scaled_from}"
+    return limit.model_copy(update={"statement": learning_statement(limit, ranks) + rule})
 
 
 def _point(
-    num_envs: int,
-    seconds: Seeds,
-    statuses: Counter[str],
-    confidence: float,
-    gpu_seconds: Seeds = NO_SEEDS,
-    frames: Seeds = NO_SEEDS,
+    num_envs: int, seconds: Seeds, statuses: Counter[str], confidence: float, gpu_seconds: Seeds, frames: Seeds
 ) -> LearningPoint:
     return LearningPoint(
         num_envs=num_envs,
         seeds=seconds.count,
         reached=len(seconds.reached),
-        share_reached=len(seconds.reached) / statuses.total() if seconds.count else None,
         timeout=statuses["timeout"],
         failed=statuses["nan"] + statuses["diverged"],
         oom=statuses["oom"],
         refused=statuses["refused"],
         seconds_to_target=cost(seconds, confidence) if seconds.count else None,
-        expected_running_time_s=seconds.expected,
         gpu_seconds_to_target=cost(gpu_seconds, confidence) if gpu_seconds.count else None,
         frames_to_target=cost(frames, confidence) if frames.count else None,
     )
@@ -125,10 +110,9 @@ def _best(series: Series, points: Sequence[LearningPoint]) -> BestPoint | None:
             horizon=series.horizon,
             batch_size=series.batch_size,
             seconds_to_target=point.seconds_to_target,
-            share_reached=point.share_reached,
             without_memory=point.without_memory,
         )
         for point in points
-        if point.seconds_to_target is not None and point.share_reached is not None and point.reached == point.seeds
+        if point.seconds_to_target is not None and point.reached == point.seeds
     ]
     return min(known, key=lambda best: best.order, default=None)

@@ -1,6 +1,5 @@
 """The cost of learning at a point: the interquartile mean of its seeds, with its interval. Pure."""
 
-import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,9 +11,6 @@ from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.learning import Cost
-
-LEAST_SEEDS = 3
-"""With fewer seeds per point, gains are shown, but decide nothing."""
 
 RESAMPLES = 1000
 
@@ -37,11 +33,6 @@ class Seeds:
         """Every seed's cost or lower bound, ascending, shape (seeds,)."""
         return np.sort(np.array(self.reached + self.censored))
 
-    @property
-    def expected(self) -> float | None:
-        """Cost of all seeds over the number that reached the target; None if none did."""
-        return (sum(self.reached) + sum(self.censored)) / len(self.reached) if self.reached else None
-
 
 def interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean of the middle half along the last axis.
@@ -49,23 +40,8 @@ def interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     A value across a quartile counts with its inner part, so that three seeds also have an interquartile mean. For a multiple of 4
     values it equals `scipy.stats.trim_mean(values, 0.25)`, the published definition. Shape (..., seeds) becomes (...).
     """
-    return np.sort(values, axis=-1) @ _middle_half(values.shape[-1])
-
-
-@functools.cache
-def _middle_half(seeds: int) -> NDArray[np.float64]:
-    """Return the weight of each of `seeds` ascending values in their interquartile mean, shape (seeds,)."""
-    edges = np.clip(np.arange(seeds + 1) / seeds, 0.25, 0.75)
-    return np.diff(edges) * 2.0
-
-
-@functools.cache
-def _resamples(seeds: int) -> NDArray[np.int64]:
-    """Return the places of seeds in each resample, ascending, shape (RESAMPLES, seeds).
-
-    They depend only on the number of seeds: the same records give the same verdict, byte for byte.
-    """
-    return np.sort(np.random.default_rng(seeds).integers(0, seeds, size=(RESAMPLES, seeds)), axis=1)
+    edges = np.clip(np.arange(values.shape[-1] + 1) / values.shape[-1], 0.25, 0.75)
+    return np.sort(values, axis=-1) @ (np.diff(edges) * 2.0)
 
 
 def level_of(costs: Seeds) -> doublings.Level:
@@ -77,10 +53,10 @@ def level_of(costs: Seeds) -> doublings.Level:
     log_value = -math.log(float(interquartile_mean(values)))
     variance = None
     if (seeds := len(values)) > 1:
-        # `values` and the places drawn ascend, so a resample needs no sorting.
-        means = values[_resamples(seeds)] @ _middle_half(seeds)
+        # The places drawn depend on the number of seeds alone: the same records give the same verdict, byte for byte.
+        drawn = np.random.default_rng(seeds).integers(0, seeds, size=(RESAMPLES, seeds))
         # n / (n - 1) undoes the shrinkage of the bootstrap's variance, which matters with few seeds.
-        variance = float(np.log(means).var()) * seeds / (seeds - 1)
+        variance = float(np.log(interquartile_mean(values[drawn])).var()) * seeds / (seeds - 1)
     return doublings.Level(log_value, variance, seeds)
 
 

@@ -29,7 +29,11 @@ def notes(records: Sequence[Record], learned: Sequence[LearningLimit] = ()) -> l
     return [
         *_hosts_and_commits(timed, "throughput was measured", "FPS"),
         *_hosts_and_commits(trained, "learning was measured", "seconds to the target"),
-        *_in_order(timed),
+        *(
+            f"trials of {series} ran in the order of their num_envs: drift of the machine may pass for a gain"
+            for series, by_size in by_series(timed, "throughput").items()
+            if _ordered(by_size) or _processes_ordered(by_size)
+        ),
         *_other_gpus(trained, learned),
     ]
 
@@ -52,23 +56,14 @@ def _hosts_and_commits(records: Sequence[Record], measured: str, of: str) -> lis
     ]
 
 
-def _in_order(timed: Sequence[Record]) -> list[str]:
-    """Return notes on series that were measured in the order of their sizes, so that drift may look like a gain."""
-    return [
-        f"trials of {series} ran in the order of their num_envs: drift of the machine may pass for a gain"
-        for series, by_size in by_series(timed, "throughput").items()
-        if _ordered(by_size) or _processes_ordered(by_size)
-    ]
-
-
 def _ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:
     """Tell whether trials ran in the order of their sizes, in either direction."""
     order = [(record.request.number, size) for size, group in by_size.items() for record in group]
     if len(by_size) < 3 or len(order) < 2 * len(by_size):
         return False
-    from scipy.stats import rankdata  # takes 0.5 s, which most verdicts do not need
+    from scipy.stats import spearmanr  # takes 0.5 s, which most verdicts do not need
 
-    return abs(float(np.corrcoef(rankdata(order, axis=0), rowvar=False)[0, 1])) > ORDERED
+    return abs(float(np.asarray(spearmanr(order))[0])) > ORDERED
 
 
 def _processes_ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:

@@ -44,11 +44,6 @@ class Fit:
     """The fit with the other kind of noise, if the trials do not decide between them: intervals then span both."""
 
     @property
-    def largest_num_envs(self) -> int:
-        """The largest num_envs that the model was fitted to."""
-        return max(sample.num_envs for sample in self.samples)
-
-    @property
     def with_noise(self) -> list[tuple["Fit", NDArray[np.float64]]]:
         """This model and `other`, each with its covariance, as far as they are known."""
         models = [model for model in (self, self.other) if model is not None]

@@ -7,9 +7,9 @@ from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Decide
 from envknee.verdict.memory_fit import Fit, fit_peaks
-from envknee.verdict.memory_model import largest_fitting, memory_terms, on_cards
-from envknee.verdict.memory_sample import Room, Sample, all_series, sample_of
-from envknee.verdict.schema.memory import InfeasibleTrial, Largest, MemoryLimit, MemoryWall
+from envknee.verdict.memory_model import largest_fitting, on_cards
+from envknee.verdict.memory_sample import Sample, all_series, sample_of
+from envknee.verdict.schema.memory import TERMS, InfeasibleTrial, Largest, MemoryLimit, MemoryWall
 from envknee.verdict.series import ONE_GPU, Ranks, Series
 from envknee.verdict.words.memory import memory_notes, memory_statement
 from envknee.verdict.words.numbers import counted
@@ -21,33 +21,31 @@ def analyse(records: Sequence[Record], settings: Decide) -> MemoryLimit | None:
         return None
     request = records[0].request
     devices = [record.outcome.environment.device for record in records if record.outcome.environment is not None]
-    smallest = min(devices, key=lambda device: device.memory_gb, default=None)
-    room = Room(
-        memory_gb=min((r.rank_memory_gb for r in records if r.rank_memory_gb is not None), default=None),
-        device=smallest.name if smallest else None,
-        on_gpu=any(device.type == "cuda" for device in devices),
-    )
+    memory_gb = min((r.rank_memory_gb for r in records if r.rank_memory_gb is not None), default=None)
+    on_gpu = any(device.type == "cuda" for device in devices)
     ranks = Ranks.of(request)
     notes = []
-    if room.memory_gb is not None and not room.on_gpu and ranks.world_size > 1:
-        notes.append(f"{ranks} share the host's memory: {room.memory_gb:,.1f} GB for each")
+    if memory_gb is not None and not on_gpu and ranks.world_size > 1:
+        notes.append(f"{ranks} share the host's memory: {memory_gb:,.1f} GB for each")
     if (kinds := len({device.name for device in devices})) > 1:
         notes.append(f"{kinds} kinds of device: the smallest memory is taken")
     samples = [sample_of(record) for record in records]
-    return limit_of(request.arm, samples, room, settings, ranks=ranks, device_notes=notes)
+    return limit_of(samples, memory_gb, settings, on_gpu=on_gpu, ranks=ranks, device_notes=notes)
 
 
 def limit_of(
-    arm: str,
     samples: Sequence[Sample],
-    room: Room,
+    memory_gb: float | None,
     settings: Decide,
     *,
+    on_gpu: bool = True,
     ranks: Ranks = ONE_GPU,
     device_notes: Sequence[str] = (),
     at: Callable[[Series], str] = " at {}".format,
 ) -> MemoryLimit:
     """Return the limit of one arm from samples of every kind of trial. Works without records.
+
+    `memory_gb` is what one rank may use; None if unknown.
 
     `at` returns ` at horizon 16, batch 128`, or what else follows "environments fit" in the statement.
     """
@@ -57,27 +55,26 @@ def limit_of(
     notes += device_notes
     if in_parts := sum(sample.fitted and sample.in_parts for sample in samples):
         notes.append(f"{counted(in_parts, 'trial')} learned in parts, to fit what there was: not in the model")
-    walls = [_wall(series, samples, fit, room.memory_gb, settings) for series in all_series(samples)]
+    walls = [_wall(series, samples, fit, memory_gb, settings) for series in all_series(samples)]
     if fit is not None:
-        notes += memory_notes(fit, measured, walls)
-    return MemoryLimit(
-        arm=arm,
-        quantity="device memory used" if room.on_gpu else "resident set of the process",
-        device=room.device,
-        device_memory_gb=room.memory_gb,
+        notes += memory_notes(fit, walls)
+    limit = MemoryLimit(
+        quantity="device memory used" if on_gpu else "resident set of the process",
+        device_memory_gb=memory_gb,
         world_size=ranks.world_size,
         margin=settings.memory_margin,
         confidence=settings.confidence,
         identifiable=fit is not None,
-        terms=memory_terms(fit, settings.confidence) if fit else [],
+        terms_gb={TERMS[column]: float(fit.values[column]) for column in fit.columns} if fit else {},
         trials=len(measured),
         largest_error_gb=fit.largest_error_gb if fit else None,
         walls=walls,
-        cards=on_cards(fit, samples, settings) if fit and room.on_gpu else [],
+        cards=on_cards(fit, samples, settings) if fit and on_gpu else [],
         infeasible=_infeasible(samples),
         notes=notes,
-        statement=memory_statement(walls, fit, why_not, room, ranks, settings, at),
+        statement="",
     )
+    return limit.model_copy(update={"statement": memory_statement(limit, fit, why_not, ranks, at)})
 
 
 def _wall(
@@ -99,18 +96,17 @@ def _wall(
 
 def _infeasible(samples: Sequence[Sample]) -> list[InfeasibleTrial]:
     counts = Counter(
-        (sample.kind, sample.horizon, sample.batch_size or 0, sample.num_envs, sample.status)
+        (sample.horizon, sample.batch_size or 0, sample.num_envs, sample.status)
         for sample in samples
         if sample.status in DID_NOT_FIT
     )
     return [
         InfeasibleTrial(
-            kind=kind,
             num_envs=num_envs,
             horizon=horizon,
             batch_size=batch or None,
             status="oom" if status == "oom" else "refused",
             trials=trials,
         )
-        for (kind, horizon, batch, num_envs, status), trials in sorted(counts.items())
+        for (horizon, batch, num_envs, status), trials in sorted(counts.items())
     ]

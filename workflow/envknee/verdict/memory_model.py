@@ -11,7 +11,7 @@ from envknee.study.model import Decide
 from envknee.study.space import Point, batch_transitions
 from envknee.verdict.memory_fit import Fit, fit_peaks, units_of
 from envknee.verdict.memory_sample import Sample, all_series, usual_mini_batches
-from envknee.verdict.schema.memory import TERMS, CardPrediction, Largest, MemoryTerm
+from envknee.verdict.schema.memory import CardPrediction, Largest
 from envknee.verdict.series import Series
 
 LARGEST_ENVS = 2.0**40
@@ -49,27 +49,10 @@ def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_siz
     fit, _ = fit_peaks(measured, world_size)
     if fit is None or len(measured) <= len(fit.columns):
         return None
-    here = Sample(
-        "throughput", point.num_envs, point.horizon, point.batch_size, usual_mini_batches(measured), "ok", None
-    )
+    here = Sample(point.num_envs, point.horizon, point.batch_size, usual_mini_batches(measured), "ok", None)
     largest = largest_fitting(fit, here.series, memory_gb, Decide(memory_margin=0.0)).largest_num_envs
     peak_gb = float(np.array(units_of(here, world_size)) @ fit.values)
     return Prediction(peak_gb, largest, fit)
-
-
-def memory_terms(fit: Fit, confidence: float) -> list[MemoryTerm]:
-    """Return the parts of the fitted model, each with its interval, which is at least 0 and spans both kinds of noise."""
-    terms = []
-    for column in fit.columns:
-        spans = [
-            (float(model.values[column]), model.reach(confidence) * math.sqrt(max(covariance[column, column], 0.0)))
-            for model, covariance in fit.with_noise
-        ]
-        gb = float(fit.values[column])
-        lower = min((max(value - width, 0.0) for value, width in spans), default=None)
-        upper = max((max(value + width, 0.0) for value, width in spans), default=None)
-        terms.append(MemoryTerm(name=TERMS[column], gb=gb, gb_lower=lower, gb_upper=upper))
-    return terms
 
 
 def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide) -> Largest:
@@ -90,8 +73,8 @@ def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide
         """Return the memory left for environments, and what each of them takes, in GB."""
         return available_gb - float(fixed @ model.values), float(per_env @ model.values)
 
-    def end(model: Fit, covariance: NDArray[np.float64], side: int) -> int | None:
-        """Return the largest num_envs whose peak plus `side` half-widths of its prediction interval fits; None if all fit.
+    def end(model: Fit, covariance: NDArray[np.float64], side: int) -> float:
+        """Return the largest num_envs whose peak plus `side` half-widths of its prediction interval fits; infinite if all fit.
 
         (free - b N)^2 = t^2 (q0 + 2 q1 N + q2 N^2): at the smaller root above 0 the upper end of the peak equals the memory, at the
         larger root the lower end does, if it exists.
@@ -107,21 +90,22 @@ def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide
         root = math.sqrt(max(half**2 - square * rest, 0.0))
         if side > 0:
             # rest / (half + root) is the smaller root, or the root above 0 if `square` is negative.
-            return _whole(min(rest / (half + root), LARGEST_ENVS)) if half + root > 0.0 else None
-        return _whole(min(max((half + root) / square, 0.0), LARGEST_ENVS)) if square > 0.0 else None
+            return _whole(min(rest / (half + root), LARGEST_ENVS)) if half + root > 0.0 else math.inf
+        return _whole(min(max((half + root) / square, 0.0), LARGEST_ENVS)) if square > 0.0 else math.inf
 
     free, slope = free_and_slope(fit)
-    lower, upper = ([end(model, covariance, side) for model, covariance in fit.with_noise] for side in (1, -1))
+    lower, upper = (
+        pick((end(model, covariance, side) for model, covariance in fit.with_noise), default=math.inf)
+        for pick, side in ((min, 1), (max, -1))
+    )
     largest = max(_whole(free / slope), 0) if slope > 0.0 else None
     return Largest(
         horizon=series.horizon,
         batch_size=series.batch_size,
         largest_num_envs=largest,
-        largest_num_envs_lower=min((size for size in lower if size is not None), default=None),
-        largest_num_envs_upper=None
-        if None in upper
-        else max((size for size in upper if size is not None), default=None),
-        extrapolation=None if largest is None else largest / fit.largest_num_envs,
+        largest_num_envs_lower=None if lower == math.inf else int(lower),
+        largest_num_envs_upper=None if upper == math.inf else int(upper),
+        extrapolation=None if largest is None else largest / max(sample.num_envs for sample in fit.samples),
     )
 
 

@@ -13,7 +13,6 @@ from envknee.verdict.series import Series, series_of
 class Sample:
     """The part of a record that the memory limit needs."""
 
-    kind: str
     num_envs: int
     """Per rank."""
     horizon: int
@@ -45,22 +44,10 @@ class Sample:
         return self.fitted and not self.in_parts
 
 
-@dataclass(frozen=True)
-class Room:
-    """The memory that one rank may use."""
-
-    memory_gb: float | None
-    device: str | None = None
-    on_gpu: bool = True
-    unknown_because: str = "no trial tells the memory of its device"
-    """Why `memory_gb` is None, in words."""
-
-
 def sample_of(record: Record) -> Sample:
     """Return the sample of a record."""
     request = record.request
     return Sample(
-        kind=request.kind,
         num_envs=request.num_envs,
         horizon=request.horizon,
         batch_size=request.batch_size,

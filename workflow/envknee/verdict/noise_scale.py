@@ -59,7 +59,7 @@ def noise_scale(squares: Sequence[GradientSquares], confidence: float) -> NoiseS
     lower, upper = _fieller(noise, signal, confidence) if len(squares) >= LEAST_SAMPLES else (None, None)
     return NoiseScale(
         transitions=max(mean_noise, 0.0) / mean_signal if mean_signal > 0.0 else None,
-        lower=lower, upper=upper, confidence=confidence, samples=len(squares),
+        lower=lower, upper=upper, samples=len(squares),
     )  # fmt: skip
 
 

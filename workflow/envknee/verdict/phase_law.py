@@ -62,7 +62,6 @@ def fit(seconds: Mapping[int, Sequence[Mapping[Phase, float]]], confidence: floa
     certainty = ((draws == draws.max(axis=0)) & (draws > 0.0)).mean(axis=1)
     laws = []
     for place, (phase, line) in enumerate(lines.items()):
-        t0, per_env = (affine.interval(draws[place, :, i], confidence) for i in (0, 1))
         of_t0, of_slope = (
             _share(value, whole, affine.divided(draws[place, :, i], sums[:, i]), confidence)
             for i, (value, whole) in enumerate(((line.fixed, fixed), (line.slope, slope)))
@@ -70,8 +69,7 @@ def fit(seconds: Mapping[int, Sequence[Mapping[Phase, float]]], confidence: floa
         laws.append(
             PhaseLaw(
                 phase=phase,
-                t0_s=line.fixed, t0_s_lower=t0[0], t0_s_upper=t0[1],
-                s_per_env=line.slope, s_per_env_lower=per_env[0], s_per_env_upper=per_env[1],
+                t0_s=line.fixed, s_per_env=line.slope,
                 share_of_t0=of_t0[0], share_of_t0_lower=of_t0[1], share_of_t0_upper=of_t0[2],
                 share_of_slope=of_slope[0], share_of_slope_lower=of_slope[1], share_of_slope_upper=of_slope[2],
                 largest_t0_certainty=float(certainty[place, 0]), largest_slope_certainty=float(certainty[place, 1]),
@@ -102,7 +100,6 @@ def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], timed: i
     return PhaseLaws(
         **series._asdict(),
         world_size=ranks.world_size,
-        confidence=confidence,
         points=points,
         laws=laws,
         sets_the_knee=knee.phase if knee else None,

@@ -52,7 +52,7 @@ def analyse(
         return None
     series = max(best, key=lambda series: best[series])
     limit = limits[name]
-    wall = limit.wall(series.horizon, series.batch_size)
+    wall = limit.wall(series)
     others = [arm for arm in arms if arm != name and arm in limits]
     remedies = [_remedy(arm, arms, records, fps_of, limits, series, settings) for arm in others]
     remedies.sort(key=lambda remedy: (remedy.fits is None, -remedy.fits.value if remedy.fits else 0.0, remedy.arm))
@@ -70,10 +70,6 @@ def analyse(
         baseline=name,
         horizon=series.horizon,
         batch_size=series.batch_size,
-        device_memory_gb=limit.device_memory_gb,
-        quantity=limit.quantity,
-        largest_num_envs=wall.largest_num_envs if wall else None,
-        confidence=settings.confidence,
         remedies=remedies,
         notes=notes,
         statement=remedies_advice(name, series, limit, wall, remedies),
@@ -91,7 +87,7 @@ def _remedy(
 ) -> Remedy:
     """Return the comparison of an arm with the baseline, at the baseline's series."""
     own, other = limits[arm], limits[series.arm]
-    walls = [limit.wall(series.horizon, series.batch_size) for limit in (own, other)]
+    walls = [limit.wall(series) for limit in (own, other)]
     fits = more = less = None
     if own.device_memory_gb == other.device_memory_gb and walls[0] is not None and walls[1] is not None:
         fits = ratio(walls[0], walls[1])
@@ -151,16 +147,12 @@ def shown_at(own: MemoryLimit, other: MemoryLimit, series: Series) -> int | None
 
     Refused trials do not count, nor trials of one arm that contradict each other.
     """
-    walls = [limit.wall(series.horizon, series.batch_size) for limit in (own, other)]
+    walls = [limit.wall(series) for limit in (own, other)]
     if walls[0] is None or walls[1] is None or walls[0].largest_fitted is None:
         return None
     least = (walls[1].largest_fitted or 0) + 1
     most = min(walls[0].largest_fitted, (walls[0].smallest_failed or math.inf) - 1)
-    failed = [
-        point.num_envs
-        for point in other.infeasible
-        if (point.horizon, point.batch_size, point.status) == (series.horizon, series.batch_size, "oom")
-    ]
+    failed = [point.num_envs for point in other.infeasible if point.series[1:] == series[1:] and point.status == "oom"]
     return min((size for size in failed if least <= size <= most), default=None)
 
 

@@ -41,7 +41,6 @@ def _rule(limit: LearningLimit, by_size: dict[int, list[Record]]) -> RuleLimit:
     rule = RuleLimit(
         arm=limit.arm,
         scaled_from=limit.scaled_from,
-        staggered=by_size[points[0].num_envs][0].request.staggered,
         points=points,
         soonest_num_envs=soonest.num_envs if soonest else None,
         soonest_lowest=lowest,

@@ -27,7 +27,7 @@ from envknee.verdict.blocks import blocks_of_arms
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.contrasts import by_block, independent, within_blocks
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
-from envknee.verdict.series import Ranks, Series, by_point, slowest_and_fastest
+from envknee.verdict.series import Ranks, Series, by_point
 from envknee.verdict.throughput import measured_fps
 from envknee.verdict.words.numbers import percent, span
 
@@ -101,18 +101,17 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
     if slowest is not None:
         notes.append(f"the slowest {ranks.word} collects at {percent(slowest, 0)} of the fastest one's FPS")
     if partner is None:
-        statement = f"no efficiency: no arm of the study is this one on {ranks.alone}"
+        statement = f"no efficiency: no arm of the study is this one on one {ranks.word}"
     elif not alike:
         statement = f"no efficiency: this arm ran on {devices[0]}, and arm {partner} on {devices[1]}"
     elif not points:
-        statement = f"no efficiency: no point is timed on {ranks} and on {ranks.alone} (arm {partner})"
+        statement = f"no efficiency: no point is timed on {ranks} and on one {ranks.word} (arm {partner})"
     else:
         statement = _statement(points)
     return Scaling(
         arm=arm,
         world_size=ranks.world_size,
         partner=partner,
-        confidence=settings.confidence,
         points=points,
         slowest_rank_share=slowest,
         notes=notes,
@@ -144,7 +143,6 @@ def _point(
     sure = span(lower, upper, lambda share: percent(share, 0)) or "one repeat: no interval"
     return ScalingPoint(
         **asdict(point),
-        fps_one_rank=statistics.geometric_mean(repeats[0]),
         fps_all_ranks=statistics.geometric_mean(repeats[1]),
         speedup=speedup,
         efficiency=share,
@@ -153,7 +151,7 @@ def _point(
         repeats_one_rank=len(repeats[0]),
         repeats_all_ranks=len(repeats[1]),
         statement=(
-            f"{ranks} give {speedup:.2f} times {ranks.alone}'s FPS at {point.num_envs:,} environments each,"
+            f"{ranks} give {speedup:.2f} times one {ranks.word}'s FPS at {point.num_envs:,} environments each,"
             f" {Series('', point.horizon, point.batch_size)} (efficiency {percent(share, 0)}, {sure})"
         ),
     )
@@ -161,12 +159,12 @@ def _point(
 
 def _slowest_share(trials: Mapping[Point, Sequence[Record]]) -> float | None:
     """Return the median over trials of the slowest rank's FPS over the fastest's; None if unknown."""
-    ends = [
-        slowest_and_fastest(rank.fps_env_step_inference.median for rank in record.ranks or [])
+    shares = [
+        min(fps) / max(fps)
         for records in trials.values()
         for record in records
+        if (fps := [rank.fps_env_step_inference.median for rank in record.ranks or []])
     ]
-    shares = [pair[0] / pair[1] for pair in ends if pair is not None]
     return statistics.median(shares) if shares else None
 
 

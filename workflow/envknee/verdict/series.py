@@ -31,23 +31,12 @@ class Ranks(NamedTuple):
         """Return ` on 2 GPUs` or ` on 2 ranks`, for use after "FPS"; "" for a single rank."""
         return f" on {self}" if self.world_size > 1 else ""
 
-    @property
-    def alone(self) -> "Ranks":
-        """Return one such rank."""
-        return Ranks(1, self.word)
-
     def __str__(self) -> str:
         """Return `2 GPUs`, `2 ranks`, or `one GPU`."""
         return f"one {self.word}" if self.world_size == 1 else f"{self.world_size} {self.word}s"
 
 
 ONE_GPU = Ranks(1, "GPU")
-
-
-def slowest_and_fastest(fps: Iterable[float]) -> tuple[float, float] | None:
-    """Return the smallest and the largest of the ranks' own FPS, or None without any."""
-    ranks = sorted(fps)
-    return (ranks[0], ranks[-1]) if ranks else None
 
 
 class Series(NamedTuple):
@@ -64,12 +53,23 @@ class Series(NamedTuple):
         return f"horizon {self.horizon}, {shown_batch(self.batch_size)}"
 
 
-class OfSeries(Frozen):
-    """A model that belongs to one series."""
+class OfPlace(Frozen):
+    """A model of one horizon and batch size of an arm."""
 
-    arm: str
     horizon: int
     batch_size: int | None
+    """All ranks together; None: the library's own."""
+
+    @property
+    def series(self) -> Series:
+        """The series, of an arm without a name."""
+        return Series("", self.horizon, self.batch_size)
+
+
+class OfSeries(OfPlace):
+    """A model of one series."""
+
+    arm: str
 
     @property
     def series(self) -> Series:

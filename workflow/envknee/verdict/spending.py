@@ -4,7 +4,7 @@ Input: records. Output: a `Spending` per arm, and one for all. Lost attempts cou
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from envknee.record.schema import Record
 from envknee.verdict.schema.study import Spending
@@ -13,7 +13,7 @@ from envknee.verdict.words.numbers import counted
 JOULES_PER_KWH = 3.6e6
 
 
-def analyse(records: Sequence[Record], arms: Sequence[str]) -> list[Spending]:
+def analyse(records: Sequence[Record], arms: Iterable[str]) -> list[Spending]:
     """Return the spending of each arm, then of all together."""
     own = [_spending(arm, [record for record in records if record.request.arm == arm]) for arm in arms]
     return [*own, _spending(None, records)]

@@ -142,16 +142,14 @@ def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float,
     error = max(abs(line.at(n) / (rollout_size(n, steps_per_env) / value) - 1.0) for n, value in points.items())
     with np.errstate(divide="ignore"):
         asymptotes = steps_per_env / line.draws[:, 1]
-    drawn = (line.draws[:, 0], line.draws[:, 1], asymptotes, line.ratio_draws)
-    bounds = [affine.interval(values, confidence) for values in drawn]
+    of_asymptote, of_half = (affine.interval(values, confidence) for values in (asymptotes, line.ratio_draws))
     saturates = slope > 0.0
     return Law(
-        t0_s=t0, t0_s_lower=bounds[0][0], t0_s_upper=bounds[0][1],
-        s_per_env=slope, s_per_env_lower=bounds[1][0], s_per_env_upper=bounds[1][1],
+        t0_s=t0, s_per_env=slope,
         asymptote_fps=steps_per_env / slope if saturates else None,
-        asymptote_fps_lower=bounds[2][0], asymptote_fps_upper=bounds[2][1],
+        asymptote_fps_lower=of_asymptote[0], asymptote_fps_upper=of_asymptote[1],
         half_saturation_num_envs=t0 / slope if saturates else None,
-        half_saturation_num_envs_lower=bounds[3][0], half_saturation_num_envs_upper=bounds[3][1],
+        half_saturation_num_envs_lower=of_half[0], half_saturation_num_envs_upper=of_half[1],
         largest_relative_error=error, used=error <= affine.ERROR_LIMIT, num_envs=sorted(fps), trials=sum(map(len, fps.values())),
     )  # fmt: skip
 

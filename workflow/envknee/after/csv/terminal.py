@@ -131,7 +131,7 @@ def _memory(limit: MemoryLimit | None) -> str:
         return "not given: with a column vram_gb (peak, GB) you see how many environments fit"
     if not limit.identifiable:
         return limit.statement
-    model = " + ".join(_scaled(term.gb, "GB", "MB", "kB") + UNITS[term.name] for term in limit.terms if term.gb > 0.0)
+    model = " + ".join(_scaled(gb, "GB", "MB", "kB") + UNITS[name] for name, gb in limit.terms_gb.items() if gb > 0.0)
     error = f"{model} (largest error {limit.largest_error_gb:.2g} GB)"
     for wall in limit.walls if limit.device_memory_gb is not None or limit.infeasible else []:
         if wall.largest_fitted is not None and (wall.largest_num_envs_lower or 0) < wall.largest_fitted:

@@ -15,9 +15,9 @@ from envknee.study.model import Decide
 from envknee.study.space import batch_transitions
 from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.estimate import Estimate, estimate
-from envknee.verdict.learning_cost import Seeds, seeds_of
+from envknee.verdict.learning_cost import seeds_of
 from envknee.verdict.measure_next import measure_next
-from envknee.verdict.memory_sample import Room, Sample
+from envknee.verdict.memory_sample import Sample
 from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.learning import LearningLimit
@@ -87,7 +87,7 @@ def decide(
         confidence=settings.confidence,
         memory_margin=settings.memory_margin,
         series=verdicts,
-        memory=_memory(table, source, settings, device_gb),
+        memory=_memory(table, settings, device_gb),
         notes=_notes(table, any(verdict.throughput.law and verdict.throughput.law.used for verdict in verdicts)),
     )
 
@@ -132,28 +132,26 @@ def _estimate(limit: ThroughputLimit, settings: Decide, cv: float | None) -> Est
 
 
 def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> LearningLimit | None:
-    learned = [row for row in rows if row.fps is not None and (row.seconds_to_target or row.budget_s)]
+    told = [row for row in rows if row.fps is None or row.seconds_to_target or row.budget_s]
+    learned = [row for row in told if row.fps is not None]
     if not learned:
         return None
     seconds = {
         num_envs: seeds_of((row.seconds_to_target, row.budget_s or 0.0) for row in of_size)
         for num_envs, of_size in groupby(learned, key=lambda row: row.num_envs)
     }
-    failed = Counter(row.num_envs for row in rows if row.fps is None)
-    points = [
-        learning.point_of(num_envs, seconds.get(num_envs, Seeds(())), settings.confidence, failed[num_envs])
-        for num_envs in sorted({*seconds, *failed})
-    ]
-    budgets = {row.budget_s for row in learned}
-    return learning.limit_of(series, points, seconds, settings, budget_s=budgets.pop() if len(budgets) == 1 else None)
+    statuses: dict[int, Counter[str]] = {}
+    for row in told:
+        ended = "oom" if row.fps is None else "target_reached" if row.seconds_to_target else "timeout"
+        statuses.setdefault(row.num_envs, Counter())[ended] += 1
+    return learning.limit_of(series, seconds, statuses, settings)
 
 
-def _memory(table: Table, source: str, settings: Decide, device_gb: float | None) -> MemoryLimit | None:
+def _memory(table: Table, settings: Decide, device_gb: float | None) -> MemoryLimit | None:
     if all(row.vram_gb is None for row in table.rows):
         return None
     samples = [
         Sample(
-            kind="throughput",
             num_envs=row.num_envs,
             horizon=row.horizon,
             batch_size=row.batch_size,
@@ -168,8 +166,7 @@ def _memory(table: Table, source: str, settings: Decide, device_gb: float | None
         label = _label(series, table.columns)
         return f" at {label}" if label else ""
 
-    room = Room(device_gb, unknown_because="the GPU's memory is not given (--device-gb)")
-    limit = memory_limit.limit_of(source, samples, room, settings, at=at)
+    limit = memory_limit.limit_of(samples, device_gb, settings, at=at)
     # A table without a horizon column needs no note on horizons.
     notes = [note for note in limit.notes if "horizon" in table.columns or not note.startswith("one horizon")]
     return limit.model_copy(update={"notes": [*notes, *_not_linear(samples, limit)]})

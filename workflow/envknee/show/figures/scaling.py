@@ -51,7 +51,7 @@ def _efficiencies(verdict: Verdict) -> dict[Series, list[ScalingPoint]]:
     lines: dict[Series, list[ScalingPoint]] = {}
     for scaling in verdict.scaling:
         for point in sorted(scaling.points, key=lambda point: point.num_envs):
-            lines.setdefault(Series(scaling.arm, point.horizon, point.batch_size), []).append(point)
+            lines.setdefault(point.series._replace(arm=scaling.arm), []).append(point)
     return lines
 
 
@@ -63,7 +63,9 @@ def _scaling_title(verdict: Verdict) -> str:
         if fastest is None:
             return scaling.statement
         ranks = arms[scaling.arm].ranks
-        return f"{ranks} give {fastest.speedup:.2f} times {ranks.alone}'s FPS at {fastest.num_envs:,} environments each"
+        return (
+            f"{ranks} give {fastest.speedup:.2f} times one {ranks.word}'s FPS at {fastest.num_envs:,} environments each"
+        )
 
     arms = {arm.arm: arm for arm in verdict.arms}
     return canvas.by_arm({scaling.arm: of(scaling) for scaling in verdict.scaling})

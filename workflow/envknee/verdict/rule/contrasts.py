@@ -21,7 +21,7 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy.special import chdtrc, fdtrc
+from scipy.special import fdtrc
 
 from envknee.verdict.rule.doublings import Level, summed
 
@@ -226,5 +226,5 @@ def _apart(machines: Sequence[Contrast]) -> tuple[float | None, tuple[Contrast, 
     gains, degrees, free = [own.log_gain for own in machines], machines[0].degrees, len(machines) - 1
     mean = sum(weight * gain for weight, gain in zip(weights, gains, strict=True)) / sum(weights)
     q = sum(weight * (gain - mean) ** 2 for weight, gain in zip(weights, gains, strict=True))
-    p_value = float(chdtrc(free, q)) if math.isinf(degrees) else float(fdtrc(free, degrees, q / free))
+    p_value = float(fdtrc(free, degrees, q / free))
     return p_value, tuple(machines) if p_value <= DISAGREE else ()

@@ -27,7 +27,8 @@ from envknee.verdict.rule.doublings import half_width, holm
 State = Literal["reached", "still pays", "undecided"]
 
 LEAST_REPEATS = 3
-"""Two are never enough: 80% power would need a doubling that loses a quarter."""
+"""Repeats, or seeds, with fewer of which a gain is shown, but decides nothing: with two, 80% power would need a doubling that loses a
+quarter."""
 
 POWER = 0.8
 """Chance of a decision with the suggested repeats, if the estimates are true."""
@@ -84,21 +85,15 @@ class Decision:
     """Later num_envs whose measured doubling gains more than the limit again."""
 
 
-def decide(
-    contrasts: Sequence[Contrast],
-    sizes: Iterable[int],
-    log_limit: float,
-    confidence: float,
-    least_repeats: int = LEAST_REPEATS,
-) -> Decision:
+def decide(contrasts: Sequence[Contrast], sizes: Iterable[int], log_limit: float, confidence: float) -> Decision:
     """Decide a series, from one contrast per doubling, by ascending num_envs.
 
     Doubling has stopped paying where it gains less than `log_limit`, the logarithm of a ratio. A doubling with fewer than
-    `least_repeats` at either end is shown, but decides nothing. `confidence` is that of each interval, of each one-sided bound, and of
+    `LEAST_REPEATS` at either end is shown, but decides nothing. `confidence` is that of each interval, of each one-sided bound, and of
     the decision as a whole. `sizes` has every num_envs measured.
     """
     alpha = 1.0 - confidence
-    planned = [contrast.variance is not None and contrast.repeats >= least_repeats for contrast in contrasts]
+    planned = [contrast.variance is not None and contrast.repeats >= LEAST_REPEATS for contrast in contrasts]
     p_values = [
         _p_below(contrast, log_limit) if own and contrast.decides else None
         for contrast, own in zip(contrasts, planned, strict=True)
@@ -128,7 +123,7 @@ def decide(
         doublings=doublings,
         threshold=threshold,
         still_pays=pays,
-        more_repeats=more_repeats(doublings, log_limit, alpha, least_repeats) if state == "undecided" else None,
+        more_repeats=more_repeats(doublings, log_limit, alpha) if state == "undecided" else None,
         lowest=next((size for size in sorted(sizes) if size not in gain_more), None) if doublings else None,
         highest=next((doubling.num_envs for doubling in doublings if doubling.band_upper < log_limit), None),
         resumes_at=tuple(
@@ -204,7 +199,7 @@ def _tested(
     )
 
 
-def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, least_repeats: int) -> int | None:
+def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float) -> int | None:
     """Return how many more repeats of each point would decide with 80% power, if the estimates and their noise are true.
 
     It takes the cheapest of three ways: a suffix of doublings by the fixed sequence, a doubling by Holm, or the lower bound of the largest
@@ -214,7 +209,7 @@ def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, le
         return None
     now = min(doubling.contrast.repeats for doubling in doublings)
     if any(doubling.contrast.variance is None for doubling in doublings):
-        return least_repeats - now if now < least_repeats else None
+        return LEAST_REPEATS - now if now < LEAST_REPEATS else None
     ways: list[float] = []
     suffix = 0.0
     for contrast in (doubling.contrast for doubling in reversed(doublings)):
@@ -226,7 +221,7 @@ def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, le
         suffix = max(suffix, _repeats_for(contrast, gap, alpha / 2))
         ways += [suffix, _repeats_for(contrast, gap, alpha / 2 / len(doublings))]
     needed = min(ways)
-    return None if math.isinf(needed) else max(int(needed), least_repeats, now + 1) - now
+    return None if math.isinf(needed) else max(int(needed), LEAST_REPEATS, now + 1) - now
 
 
 def _repeats_for(contrast: Contrast, gap: float, alpha: float) -> float:

@@ -4,6 +4,7 @@ from typing import Literal
 
 from envknee.record.schema import Frozen
 from envknee.verdict.schema.learning import Cost
+from envknee.verdict.series import OfPlace
 
 
 class BatchPoint(Frozen):
@@ -25,7 +26,6 @@ class BatchLaw(Frozen):
     """Per rank; None if several are pooled."""
     horizon: int | None
     state: Literal["fitted", "too few batch sizes"]
-    confidence: float
     points: list[BatchPoint]
     b_noise: float | None
     """Transitions per optimizer step; None if not fitted, or if steps fall in proportion to the batch at all sizes."""
@@ -34,12 +34,8 @@ class BatchLaw(Frozen):
     """None: the measurements set no upper end."""
     s_min: float | None
     """Smallest number of optimizer steps in one epoch, for large batches."""
-    s_min_lower: float | None
-    s_min_upper: float | None
     e_min_frames: float | None
     """Smallest number of frames, for small batches."""
-    e_min_frames_lower: float | None
-    e_min_frames_upper: float | None
     largest_relative_error: float | None
     used: bool
     """False if the law misses a point by more than 10% and by more than the point's interval, or contradicts a bound."""
@@ -60,18 +56,15 @@ class NoiseScale(Frozen):
     """Two-sided interval; None with fewer than 3 samples, or if the samples agree that |G|^2 is below 0."""
     upper: float | None
     """Also None (no upper end) if noise may hide the gradient."""
-    confidence: float
     samples: int
     """Trials, or iterations."""
     method: str = "ratio of mean unbiased estimates of tr(Sigma) and |G|^2; interval: Fieller's over samples, Student t, from 3 samples on"
 
 
-class PointNoise(Frozen):
+class PointNoise(OfPlace):
     """The gradient noise scale of the learning trials at one point, over their whole training."""
 
     num_envs: int
     """Per rank."""
-    horizon: int
-    batch_size: int | None
     scale: NoiseScale
     statement: str

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from envknee.record.schema import Frozen, ScaledFrom
 from envknee.verdict.schema.limit import SeriesLimit
+from envknee.verdict.series import OfPlace
 
 
 class Cost(Frozen):
@@ -25,8 +26,6 @@ class LearningPoint(Frozen):
     seeds: int
     """Trials that ran, whether they reached the target or not."""
     reached: int
-    share_reached: float | None
-    """Share of all trials of the point, including those that lacked memory; None if none ran."""
     timeout: int
     """Censored: the budget was spent first."""
     failed: int
@@ -35,8 +34,6 @@ class LearningPoint(Frozen):
     refused: int
     seconds_to_target: Cost | None
     """Wall seconds of training; None if no trial ran."""
-    expected_running_time_s: float | None
-    """Wall seconds of all seeds over the number that reached the target; None if none did."""
     gpu_seconds_to_target: Cost | None
     """Wall seconds times the number of GPUs; None on a CPU."""
     frames_to_target: Cost | None
@@ -52,16 +49,12 @@ class LearningPoint(Frozen):
         return self.seeds + self.without_memory
 
 
-class BestPoint(Frozen):
+class BestPoint(OfPlace):
     """The measured point with the fewest seconds to the target."""
 
     num_envs: int
-    horizon: int
-    batch_size: int | None
     seconds_to_target: Cost
     """Cost of the trials that ran."""
-    share_reached: float
-    """Share of all trials of the point."""
     without_memory: int = 0
     """Trials that ran out of memory or were refused. Such a point is the best only if there is no other."""
 
@@ -92,8 +85,6 @@ class LearningLimit(SeriesLimit):
     scaled_from: ScaledFrom | None = Field(default=None, exclude_if=lambda value: value is None)
     """The arm's scaling rule, if any; horizon and batch_size are then those of its base."""
 
-    target_reward: float | None
-    budget_s: float | None
     points: list[LearningPoint]
     best: BestPoint | None
     """None if at every point some seed did not reach the target."""

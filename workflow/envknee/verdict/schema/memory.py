@@ -4,17 +4,16 @@ from typing import Literal, get_args
 
 from envknee.record.schema import Frozen
 from envknee.study.space import rollout_size
+from envknee.verdict.series import OfPlace, Series
 
 TermName = Literal["base", "per_environment", "per_transition", "per_batch_transition"]
 
 TERMS: tuple[TermName, ...] = get_args(TermName)
 
 
-class Largest(Frozen):
+class Largest(OfPlace):
     """The largest num_envs predicted to fit some memory, with the study's margin kept free, at one horizon and batch size."""
 
-    horizon: int
-    batch_size: int | None
     largest_num_envs: int | None = None
     """0 if not even one fits. None without a model, or if none of its terms grows with num_envs."""
     largest_num_envs_lower: int | None = None
@@ -35,13 +34,10 @@ class MemoryWall(Largest):
     """Whether a trial at or below largest_num_envs did not fit."""
 
 
-class InfeasibleTrial(Frozen):
+class InfeasibleTrial(OfPlace):
     """A point that ran out of memory or was refused."""
 
-    kind: str
     num_envs: int
-    horizon: int
-    batch_size: int | None
     status: Literal["oom", "refused"]
     trials: int
 
@@ -54,23 +50,10 @@ class CardPrediction(Largest):
     """Memory that such a card reports, in GB (1e9 bytes)."""
 
 
-class MemoryTerm(Frozen):
-    """One part of the memory model."""
-
-    name: TermName
-    gb: float
-    """GB (1e9 bytes) per unit, of one rank: once, per environment, per transition of a rollout, per transition of a mini-batch."""
-    gb_lower: float | None
-    """Two-sided interval; None with too few points."""
-    gb_upper: float | None
-
-
 class MemoryLimit(Frozen):
     """The memory limit of one arm."""
 
-    arm: str
     quantity: Literal["device memory used", "resident set of the process"]
-    device: str | None
     device_memory_gb: float | None
     """Memory that one rank may use: its GPU's, or its share of the host's."""
     world_size: int = 1
@@ -79,7 +62,9 @@ class MemoryLimit(Frozen):
     """Share of the memory to keep free."""
     confidence: float
     identifiable: bool
-    terms: list[MemoryTerm]
+    terms_gb: dict[TermName, float]
+    """Parts of the memory model, in GB (1e9 bytes) of one rank: once, per environment, per transition of a rollout, per transition of a
+    mini-batch. Empty if not identifiable."""
     trials: int
     largest_error_gb: float | None
     walls: list[MemoryWall]
@@ -102,8 +87,8 @@ class MemoryLimit(Frozen):
         if not self.identifiable:
             return None
         units = dict(zip(TERMS, (1.0, num_envs, rollout_size(1, horizon) * num_envs, batch_transitions), strict=True))
-        return sum(term.gb * units[term.name] for term in self.terms)
+        return sum(gb * units[name] for name, gb in self.terms_gb.items())
 
-    def wall(self, horizon: int, batch_size: int | None) -> MemoryWall | None:
-        """Return the wall at a horizon and batch size, or None."""
-        return next((wall for wall in self.walls if (wall.horizon, wall.batch_size) == (horizon, batch_size)), None)
+    def wall(self, series: Series) -> MemoryWall | None:
+        """Return the wall at the horizon and batch size of a series, or None."""
+        return next((wall for wall in self.walls if wall.series[1:] == series[1:]), None)

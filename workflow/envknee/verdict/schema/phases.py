@@ -22,11 +22,7 @@ class PhaseLaw(Frozen):
 
     phase: Phase
     t0_s: float
-    t0_s_lower: float | None
-    t0_s_upper: float | None
     s_per_env: float
-    s_per_env_lower: float | None
-    s_per_env_upper: float | None
     share_of_t0: float | None
     """Share of all phases' t0; None if all are 0."""
     share_of_t0_lower: float | None
@@ -47,7 +43,6 @@ class PhaseLaws(OfSeries):
     """The phase laws of one series, and the phase that limits it."""
 
     world_size: int = 1
-    confidence: float
     points: list[PhasePoint]
     laws: list[PhaseLaw]
     """In the order of `record.Phase`; empty with fewer than three different num_envs."""

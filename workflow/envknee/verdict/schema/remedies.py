@@ -4,6 +4,7 @@ from typing import Literal
 
 from envknee.record.schema import Frozen
 from envknee.verdict.schema.levers import Change
+from envknee.verdict.series import OfPlace
 
 
 class Remedy(Frozen):
@@ -36,17 +37,10 @@ class Remedy(Frozen):
     statement: str
 
 
-class Remedies(Frozen):
+class Remedies(OfPlace):
     """The comparisons of all arms with the baseline."""
 
     baseline: str
-    horizon: int
-    batch_size: int | None
-    device_memory_gb: float | None
-    quantity: Literal["device memory used", "resident set of the process"]
-    largest_num_envs: int | None
-    """The largest num_envs that fits with the baseline."""
-    confidence: float
     remedies: list[Remedy]
     """Sorted by the room that they make, most first."""
     method: str = (

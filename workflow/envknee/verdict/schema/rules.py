@@ -28,7 +28,6 @@ class RuleLimit(Frozen):
 
     arm: str
     scaled_from: ScaledFrom
-    staggered: bool | None
     points: list[RulePoint]
     soonest_num_envs: int | None
     """None if at every size some seed missed the target."""

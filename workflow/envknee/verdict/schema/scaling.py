@@ -1,19 +1,16 @@
 """Scaling efficiency of several ranks, as frozen models."""
 
 from envknee.record.schema import Frozen
+from envknee.verdict.series import OfPlace
 
 
-class ScalingPoint(Frozen):
+class ScalingPoint(OfPlace):
     """One point that was timed on one rank and on several."""
 
     num_envs: int
-    """Per rank."""
-    horizon: int
-    batch_size: int | None
-    """All ranks together; None: the library's, k times as large on k ranks."""
-    fps_one_rank: float
-    """Geometric mean over the partner's processes, frames per second."""
+    """Per rank. The library's own batch is k times as large on k ranks."""
     fps_all_ranks: float
+    """Geometric mean over processes, frames per second."""
     speedup: float
     """FPS of all ranks over those of one rank on the same machine."""
     efficiency: float
@@ -34,7 +31,6 @@ class Scaling(Frozen):
     world_size: int
     partner: str | None
     """The arm that is the same on one rank; None if the study has none."""
-    confidence: float
     points: list[ScalingPoint]
     slowest_rank_share: float | None
     """FPS of the slowest rank over those of the fastest, both while collecting: median over all throughput trials; None without any."""

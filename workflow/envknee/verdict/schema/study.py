@@ -14,7 +14,7 @@ from envknee.verdict.schema.remedies import Remedies
 from envknee.verdict.schema.rules import Rules
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.series import Ranks
+from envknee.verdict.series import OfPlace, Ranks
 
 Binds = Literal[
     "throughput",
@@ -28,7 +28,7 @@ Binds = Literal[
 SCHEMA_VERSION = 1
 
 
-class Headline(Frozen):
+class Headline(OfPlace):
     """The recommendation for one arm, with its threshold and reasons."""
 
     state: Literal["reached", "still pays", "undecided"]
@@ -36,9 +36,6 @@ class Headline(Frozen):
     threshold_num_envs: int | None
     num_envs: int
     """The recommended number, per rank."""
-    horizon: int
-    batch_size: int | None
-    """All ranks together."""
     fps: float
     """At the recommended point: frames per second of all ranks, collecting and learning."""
     fps_share_of_best: float

@@ -36,11 +36,7 @@ class Law(Frozen):
     """t_iter(N) = t0 + c N: seconds of an iteration with N environments per rank; FPS = ranks x N x horizon / t_iter."""
 
     t0_s: float
-    t0_s_lower: float | None
-    t0_s_upper: float | None
     s_per_env: float
-    s_per_env_lower: float | None
-    s_per_env_upper: float | None
     asymptote_fps: float | None
     """ranks x horizon / c: the limit of FPS for many environments; None if c is 0."""
     asymptote_fps_lower: float | None

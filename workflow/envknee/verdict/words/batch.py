@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from envknee.record.schema import Record
 from envknee.study.scaling_rule import RATE_GROWS
-from envknee.verdict import learning_cost
 from envknee.verdict.rule import affine
+from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint, NoiseScale
 from envknee.verdict.series import Ranks, Series
 from envknee.verdict.words.numbers import counted, ends, listed, percent
@@ -54,7 +54,6 @@ def batch_statement(law: BatchLaw, ranks: Ranks) -> str:
     unused = "" if law.used else "not used: "
     if law.b_noise is None:
         return f"{unused}optimizer steps fall in proportion to the batch up to {largest:,}: B_noise lies beyond it ({evidence})"
-    assert law.s_min is not None and law.e_min_frames is not None
     interval = ends(law.b_noise_lower, law.b_noise_upper, "{:,.0f}".format, "no upper end")
     return (
         f"{unused}B_noise {law.b_noise:,.0f} transitions ({interval}): a larger batch saves ever fewer optimizer steps, a"
@@ -80,5 +79,5 @@ def _what_to_measure(known: Sequence[int]) -> str:
     such = f", such as {' and '.join(f'{size:,}' for size in sizes[:more])}" if sizes else ""
     return (
         f"{measured}: for B_noise measure {counted(more, 'more batch size')}{such}, at one num_envs and horizon, with"
-        f" {learning_cost.LEAST_SEEDS} seeds each that reach the target"
+        f" {LEAST_REPEATS} seeds each that reach the target"
     )

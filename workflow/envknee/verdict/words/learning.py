@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from envknee.study.model import Decide
-from envknee.verdict.learning_cost import LEAST_SEEDS
-from envknee.verdict.rule.union import Decision
-from envknee.verdict.schema.learning import LearningLimit, LearningPoint
+from envknee.verdict.rule.union import LEAST_REPEATS, Decision
+from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPoint
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import counted, listed, percent, span
 from envknee.verdict.words.states import what_would_decide, why_no_doubling
@@ -17,12 +16,12 @@ def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings
     """Return notes on the verdict, a sentence each."""
     notes = []
     ran = [point for point in points if point.seeds]
-    few = [point for point in ran if point.seeds < LEAST_SEEDS]
+    few = [point for point in ran if point.seeds < LEAST_REPEATS]
     if few:
         seeds = " or ".join(sorted({str(point.seeds) for point in few}))
         word = "seed" if seeds == "1" else "seeds"
         notes.append(
-            f"{seeds} {word} at {listed(point.num_envs for point in few)}: too few to decide ({LEAST_SEEDS} at least)"
+            f"{seeds} {word} at {listed(point.num_envs for point in few)}: too few to decide ({LEAST_REPEATS} at least)"
         )
     timeout, failed = sum(point.timeout for point in ran), sum(point.failed for point in ran)
     if timeout or failed:
@@ -78,6 +77,11 @@ def learning_statement(limit: LearningLimit, ranks: Ranks) -> str:
     ends = span(shown.gain_lower, shown.gain_upper)
     interval = f"{limit.confidence:.0%} interval {ends}, " if ends else ""
     return f"undecided up to {largest}: {last} ({interval}{evidence}); {why}; {share}"
+
+
+def soonest_at(best: BestPoint, ranks: Ranks) -> str:
+    """Return `512 environments per GPU, horizon 16, batch 128 in 12.3 s`."""
+    return f"{best.num_envs:,} environments{ranks.each}, {best.series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
 
 
 def hours_saved(limit: LearningLimit, num_envs: int, ranks: Ranks) -> str | None:

@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from envknee.study.model import Decide
 from envknee.verdict.memory_fit import Fit
-from envknee.verdict.memory_sample import Room, Sample
-from envknee.verdict.schema.memory import MemoryWall
+from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.series import Ranks, Series
 from envknee.verdict.words.numbers import ends, listed, times
 
@@ -13,11 +11,11 @@ FAR_BEYOND = 4.0
 """From this multiple of the largest measured num_envs on, a prediction is called an extrapolation."""
 
 
-def memory_notes(fit: Fit, measured: Sequence[Sample], walls: Sequence[MemoryWall]) -> list[str]:
+def memory_notes(fit: Fit, walls: Sequence[MemoryWall]) -> list[str]:
     """Return notes on the model, a sentence each."""
     notes = []
-    horizons = {sample.horizon for sample in measured}
-    if any(sample.off_policy for sample in measured):
+    horizons = {sample.horizon for sample in fit.samples}
+    if any(sample.off_policy for sample in fit.samples):
         notes.append("the replay buffer is within base: it is as large whatever num_envs and horizon are")
     elif 2 not in fit.columns:
         notes.append(
@@ -38,27 +36,23 @@ def memory_notes(fit: Fit, measured: Sequence[Sample], walls: Sequence[MemoryWal
 
 
 def memory_statement(
-    walls: Sequence[MemoryWall],
-    fit: Fit | None,
-    why_not: str,
-    room: Room,
-    ranks: Ranks,
-    settings: Decide,
-    at: Callable[[Series], str],
+    limit: MemoryLimit, fit: Fit | None, why_not: str, ranks: Ranks, at: Callable[[Series], str]
 ) -> str:
     """Return the memory limit in one sentence."""
-    failed = [wall.smallest_failed for wall in walls if wall.smallest_failed is not None]
+    failed = [wall.smallest_failed for wall in limit.walls if wall.smallest_failed is not None]
     measured = f"; the smallest that did not fit: {min(failed):,}" if failed else ""
-    if fit is None or room.memory_gb is None:
-        return f"not identifiable: {why_not or room.unknown_because}{measured}"
-    alone = ranks.world_size == 1
-    whose = ("the GPU's" if alone else "each GPU's") if room.on_gpu else ("the host's" if alone else "each rank's")
-    share = f"{1.0 - settings.memory_margin:.0%} of {whose} {room.memory_gb:,.1f} GB"
-    known = [wall for wall in walls if wall.largest_num_envs is not None]
+    if fit is None or limit.device_memory_gb is None:
+        # Peaks without the memory of their device are those of a table.
+        why_not = why_not or "the GPU's memory is not given (--device-gb)"
+        return f"not identifiable: {why_not}{measured}"
+    alone, on_gpu = ranks.world_size == 1, limit.quantity == "device memory used"
+    whose = ("the GPU's" if alone else "each GPU's") if on_gpu else ("the host's" if alone else "each rank's")
+    share = f"{1.0 - limit.margin:.0%} of {whose} {limit.device_memory_gb:,.1f} GB"
+    known = [wall for wall in limit.walls if wall.largest_num_envs is not None]
     if not known:
         return f"memory does not grow with num_envs at the points measured ({share} available){measured}"
     tightest = min(known, key=lambda wall: wall.largest_num_envs or 0)
-    where = at(Series("", tightest.horizon, tightest.batch_size))
+    where = at(tightest.series)
     beyond = tightest.extrapolation or 0.0
     if beyond > FAR_BEYOND:
         largest = f"{times(beyond)} the largest num_envs{ranks.each} measured"
@@ -71,6 +65,6 @@ def memory_statement(
         why = "" if fit.errs_visibly else f" ({fit.no_interval})"
         return f"{verb} {estimate:,} environments{ranks.each} fit {share}{where}{why}{measured}"
     interval = (
-        f"{settings.confidence:.0%} interval {ends(tightest.largest_num_envs_lower, tightest.largest_num_envs_upper)}"
+        f"{limit.confidence:.0%} interval {ends(tightest.largest_num_envs_lower, tightest.largest_num_envs_upper)}"
     )
     return f"{verb} {safe:,} environments{ranks.each} fit {share}{where} (estimate {estimate:,}, {interval}){measured}"
