@@ -137,6 +137,11 @@ def test_six_seeds_of_which_one_did_not_arrive_decide():
     assert few.state == "undecided" and not few.gains[0].decides
 
 
+def test_expected_running_time_pays_for_what_failed():
+    (point,) = analyse(learning_trials({16: [10.0, 20.0, None]}, budget_s=60.0)).points
+    assert point.expected_running_time_s == pytest.approx((10 + 20 + 60) / 2)
+
+
 def test_empty_and_all_out_of_memory():
     assert learning.analyse([], Decide()) == []
     refused = a_trial(32, kind="learning", status="refused", number=1)

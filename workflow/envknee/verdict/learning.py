@@ -100,6 +100,9 @@ def _point(
         seconds_to_target=cost(seconds, confidence) if seconds.count else None,
         gpu_seconds_to_target=cost(gpu_seconds, confidence) if gpu_seconds.count else None,
         frames_to_target=cost(frames, confidence) if frames.count else None,
+        expected_running_time_s=(sum(seconds.reached) + sum(seconds.censored)) / len(seconds.reached)
+        if seconds.reached
+        else None,
     )
 
 

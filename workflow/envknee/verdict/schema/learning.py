@@ -37,6 +37,8 @@ class LearningPoint(Frozen):
     gpu_seconds_to_target: Cost | None
     """Wall seconds times the number of GPUs; None on a CPU."""
     frames_to_target: Cost | None
+    expected_running_time_s: float | None
+    """Wall seconds of all seeds over the number that reached the target; None if none did."""
 
     @property
     def without_memory(self) -> int:
