@@ -84,7 +84,7 @@ def test_several_gpus_open_with_what_each_runs_and_what_they_gain_together():
     opening = page.partition('<section id="details">')[0]
     assert "<dt>two: run 32 environments per GPU (horizon 8, batch 128): 190 FPS (100% of the best)</dt>" in opening
     gain = "2 GPUs give 1.90 times one GPU&#39;s FPS at 32 environments each"
-    assert f"<strong>two</strong>: {gain}" in opening and page.count(gain) == 1
+    assert f"<strong>two</strong>: {gain}" in opening
 
 
 def test_a_study_that_only_learns_opens_with_the_cost_of_its_target():

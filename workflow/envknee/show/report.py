@@ -25,6 +25,7 @@ from envknee.record.schema import Record
 from envknee.show import answer, words
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
+from envknee.show.sentences import sentences
 from envknee.show.trials import COLUMNS, Link, trial_rows
 from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
@@ -68,6 +69,7 @@ def page(
         verdict=verdict,
         words=words,
         answer=answer,
+        sentences=sentences(verdict),
         first=first and _figure(first, figures[first.svg]),
         sections=sections,
         columns=COLUMNS,
