@@ -22,11 +22,12 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from envknee.record.schema import Record
+from envknee.record.status import SUCCEEDED
 from envknee.show import answer, words
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
 from envknee.show.sentences import sentences
-from envknee.show.trials import COLUMNS, Link, trial_rows
+from envknee.show.trials import COLUMNS, cells_of
 from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
 from envknee.study.paths import PROJECT, StudyFolder
@@ -40,6 +41,10 @@ LOCAL_UI = "http://127.0.0.1:5000"
 
 FILES = {"record": "record.json", "rows": "metrics.jsonl", "log": "trial.log"}
 """Files that a trial links to, if they exist."""
+
+
+Link = tuple[str, str]
+"""A link: its text, and its address."""
 
 
 class Published(BaseModel):
@@ -73,7 +78,8 @@ def page(
         first=first and _figure(first, figures[first.svg]),
         sections=sections,
         columns=COLUMNS,
-        trials=trial_rows(records, links),
+        trials=[(record, cells_of(record), links(record)) for record in records],
+        succeeded=SUCCEEDED,
         trials_caption=_html_of("trials.rst"),
     )
 
