@@ -98,22 +98,20 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 def six_trials(root: Path, study: Study) -> StudyFolder:
     """Return the folder of six trials: ok on GPU and CPU, learning with many metrics, out of memory, NaN, refused."""
-    folder = a_folder(root, study)
     overrides = {"env.scene.tiled_camera.width": 64, "env.viewer": None}
     many_losses = {f"part{number}": 0.5 for number in range(40)}
     learning = a_run(2, "stock", "target_reached", kind="learning", losses=many_losses)
     first = learning.rows[0].model_copy(update={"reward_mean": None, "episode_length_mean": None, "episodes": 0})
     failure = Failure(iteration=1, tensor="rewards", env_indices=[3], dump="nan.npz")
-    for trial in (
+    trials = (
         a_run(0, "stock", "ok").asked(overrides=overrides).ended(environment=on_h100(image=IMAGE)),
         a_run(1, "lean", "ok", device=CPU, num_envs=64),
         replace(learning, rows=[first, *learning.rows[1:]]),
         a_run(3, "stock", "oom"),
         a_run(4, "lean", "nan").ended(failure=failure),
         a_run(5, "lean", "refused"),
-    ):
-        write_trial(folder.trial(trial.request.number), trial)
-    return folder
+    )
+    return a_folder(root, study, *trials)
 
 
 def on_h100(**changes: Any) -> Environment:
@@ -403,9 +401,8 @@ def test_published_json(study: Study, folder: StudyFolder) -> None:
 
 def test_two_machines_with_a_study_of_one_name_keep_each_others_runs(tmp_path: Path, empty_store: Path) -> None:
     study = a_study(uri=f"sqlite:///{shutil.copy(empty_store, tmp_path / 'shared.db')}")
-    mine, yours = a_folder(tmp_path / "mine" / "demo", study), a_folder(tmp_path / "yours" / "demo", study)
-    finish(mine, 0, "stock", "ok")
-    finish(yours, 0, "stock", "ok", device=CPU)
+    mine = a_folder(tmp_path / "mine" / "demo", study, a_run(0, "stock", "ok"))
+    yours = a_folder(tmp_path / "yours" / "demo", study, a_run(0, "stock", "ok", device=CPU))
     for folder in (mine, yours, mine):
         publish(study, folder)
     runs = stored_runs(mine, f"sqlite:///{tmp_path}/shared.db")
@@ -434,8 +431,7 @@ def test_killed_publisher_leaves_nothing_behind_once_it_runs_again(
 
 
 def test_several_publishers_make_one_store_and_one_set_of_runs(storeless: StudyFolder, reference: list[Any]) -> None:
-    other = a_folder(storeless.root.parent / "other", a_study(name="other"))
-    finish(other, 0, "stock", "ok")
+    other = a_folder(storeless.root.parent / "other", a_study(name="other"), a_run(0, "stock", "ok"))
     start = FORK.Barrier(4)
     children = [FORK.Process(target=publish_at, args=(folder, start)) for folder in [storeless, other] * 2]
     for child in children:
@@ -582,8 +578,7 @@ def test_store_is_the_studys_then_the_environments_then_beside_the_results(folde
 
 
 def test_store_in_a_folder_with_an_odd_name(tmp_path: Path, study: Study) -> None:
-    folder = a_folder(tmp_path / "my results, 100%25 é#1" / "demo", study)
-    finish(folder, 0, "stock", "ok")
+    folder = a_folder(tmp_path / "my results, 100%25 é#1" / "demo", study, a_run(0, "stock", "ok"))
     publish(study, folder)
     before = dump(folder)
     assert publish(study, folder).created == 0
@@ -625,7 +620,6 @@ def test_deleted_experiment_is_not_brought_back(study: Study, folder: StudyFolde
 
 def test_nothing_finished_is_an_error(tmp_path: Path, study: Study) -> None:
     folder = a_folder(tmp_path / "results" / "demo", study)
-    folder.trials.mkdir()
     with pytest.raises(UserError, match=r"no finished trial.*make sweep"):
         publish(study, folder)
 
