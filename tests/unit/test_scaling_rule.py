@@ -239,7 +239,7 @@ def test_report_figure_and_terminal_set_rules_side_by_side(tmp_path: Path) -> No
     draw.draw_all(folder)
     page = report.write(folder).read_text(encoding="utf-8")
     assert "Rules side by side" in page
-    assert "<strong>sqrt</strong>: sqrt_lr from 64 environments: soonest at 256" in page
+    assert "<li>Rules: sqrt: sqrt_lr from 64 environments: soonest at 256" in page
     (_, lines) = sentences(evidence.verdict)[-1]
     assert any("The limit moves with the rule" in said for _, said in lines)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from envknee.record.schema import Frozen
 from envknee.verdict.schema.limit import SeriesLimit
+from envknee.verdict.schema.rules import RuleLimit
 from envknee.verdict.schema.study import Verdict
 
 SENTENCES = {
@@ -33,7 +34,8 @@ def _of(name: str, part: object) -> Iterator[tuple[str, str]]:
     elif isinstance(part, str) and name in SENTENCES:
         yield SENTENCES[name], part
     elif isinstance(part, Frozen):
-        if isinstance(statement := getattr(part, "statement", None), str):
-            yield name.replace("_", " "), f"{statement} ({part.series})" if isinstance(part, SeriesLimit) else statement
+        if isinstance(said := getattr(part, "statement", None), str):
+            said = f"{said} ({part.series})" if isinstance(part, SeriesLimit) else said
+            yield name.replace("_", " "), f"{part.arm}: {said}" if isinstance(part, RuleLimit) else said
         for field, value in part:
             yield from _of(field, value)
