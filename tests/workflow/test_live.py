@@ -20,7 +20,7 @@ from envknee.tracking.live import LivePublisher
 from envknee.tracking.publish import publish
 from envknee.tracking.store import locate_store
 from envknee.tracking.writing import TAG_CONTENT, TAG_PARENT
-from forked import FORK, follow_in_child
+from forked import follow_in_child, in_child
 from records import CURVE
 from tracked import (
     a_folder,
@@ -287,8 +287,7 @@ def test_publisher_ends_with_the_sweep_that_started_it_and_is_not_there_without_
         publisher.wait(60)
 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    killed = FORK.Process(target=sweep, daemon=True)
-    killed.start()
+    killed = in_child(sweep)
     wait_for(lambda: steps(folder) == [0], timeout_s=30)
     killed.kill()
     killed.join()

@@ -2,7 +2,6 @@
 
 import base64
 import http.client
-import json
 import re
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ import psutil
 import pytest
 import torch
 from conftest import listening, serving, wait_for
+from drawn import with_verdict
 from envknee.measure.keepsakes import contact_sheet
 from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder
@@ -32,7 +32,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="200"><rect width="300" height="200" fill="red"/></svg>'
 )
-HEADLINE = "Beyond 2048 environments more stops paying."
+HEADLINE = "run 2,048 environments, horizon 32, batch 4,096: 32,768 FPS, 100% of the best seen"
 PATIENCE_S = 240
 """How long a page is opened again until it shows what it should: Chromium's virtual time does not wait for an answer that is late."""
 
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> StudyFolder:
     folder = a_folder(tmp_path_factory.mktemp("study") / "results" / "page", study, *trials)
     folder.figures.mkdir()
     (folder.figures / "fps.svg").write_text(SVG)
-    folder.verdict.write_text(json.dumps({"arms": [{"arm": "stock", "headline": {"statement": HEADLINE}}]}))
+    with_verdict(folder)
     contact_sheet(torch.rand(8, 4, 6, 24, 24)).save(folder.trial(2).frames)
     folder.trial(2).policy.write_bytes(b"learned")
     publish(study, folder)
