@@ -30,6 +30,7 @@ from envknee.verdict.hardware import hardware
 from envknee.verdict.memory_sample import counted_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.study import ArmVerdict
+from envknee.verdict.words.numbers import span
 
 SETTINGS = ("trainer", "world_size", "observations", "frontend", "strategy", "sync_every", "deterministic", "phases")
 """Fields of a request that are listed if the sides differ in them."""
@@ -300,6 +301,4 @@ def shortened(listed: Sequence[str]) -> str:
 
 def interval(ratio: Ratio) -> str:
     """Return the ends of a ratio's interval, such as `0.981 to 1.02`."""
-    if ratio.lower is None or ratio.upper is None:
-        return "one pair"
-    return " to ".join(f"{end:.3f}" if end < 10.0 else f"{end:.3g}" for end in (ratio.lower, ratio.upper))
+    return span(ratio.lower, ratio.upper, lambda end: f"{end:.3f}" if end < 10.0 else f"{end:.3g}") or "one pair"
