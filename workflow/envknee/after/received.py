@@ -15,7 +15,7 @@ import shutil
 import stat
 import zipfile
 import zlib
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from pathlib import Path
 
 from envknee.record.read import load_records
@@ -67,11 +67,15 @@ def check(path: Path, into: Path | None = None) -> dict[str, str]:
             for member in archive.infolist():
                 _check_member(member, digests, path, remedy)
                 digest = hashlib.sha256()
-                for chunk in _chunks(archive, member, into):
-                    budget -= len(chunk)
-                    if budget < 0:
-                        raise UserError(f"{path} unpacks to more than {LARGEST_BYTES:,} bytes. {remedy}")
-                    digest.update(chunk)
+                target = Path(os.devnull) if into is None else into / member.filename
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(member) as source, target.open("wb") as written:
+                    while chunk := source.read(CHUNK_BYTES):
+                        budget -= len(chunk)
+                        if budget < 0:
+                            raise UserError(f"{path} unpacks to more than {LARGEST_BYTES:,} bytes. {remedy}")
+                        digest.update(chunk)
+                        written.write(chunk)
                 digests[member.filename] = digest.hexdigest()
             entities = json.loads(_small(archive, METADATA))["@graph"]
         expected = {str(entity["@id"]): entity["sha256"] for entity in entities if entity["@type"] == "File"}
@@ -173,16 +177,6 @@ def _check_member(member: zipfile.ZipInfo, seen: Container[str], path: Path, rem
             f"{path} holds {name!r}, and plain files that a study has were expected, each once, and packed by method 0 or 8 (deflate;"
             f" this one: {method}). {remedy}"
         )
-
-
-def _chunks(archive: zipfile.ZipFile, member: zipfile.ZipInfo, into: Path | None) -> Iterator[bytes]:
-    """Yield a file's content in chunks. A chunk is written below `into` when the next one is requested."""
-    target = Path(os.devnull) if into is None else into / member.filename
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with archive.open(member) as source, target.open("wb") as written:
-        while chunk := source.read(CHUNK_BYTES):
-            yield chunk
-            written.write(chunk)
 
 
 def _small(archive: zipfile.ZipFile, name: str) -> bytes:
