@@ -626,7 +626,7 @@ def test_deleted_experiment_is_not_brought_back(study: Study, folder: StudyFolde
 
 def test_nothing_finished_is_an_error(tmp_path: Path, study: Study) -> None:
     folder = a_folder(tmp_path / "results" / "demo", study)
-    with pytest.raises(UserError, match=r"no finished trial.*make sweep"):
+    with pytest.raises(UserError, match=r"no finished trial.*Run the sweep"):
         publish(study, folder)
 
 

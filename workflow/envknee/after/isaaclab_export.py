@@ -20,11 +20,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from envknee.record.read import load_records, read_rows
+from envknee.record.read import read_rows
 from envknee.record.schema import Device, Environment, Record, Row
 from envknee.record.status import CRASHED
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.verdict.read import load_measured
 
 if TYPE_CHECKING:
     from isaaclab.benchmark import schema
@@ -270,11 +271,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("results", type=Path, help="the folder of the study, such as results/cartpole-cpu")
     folder = StudyFolder(parser.parse_args().results)
-    records = load_records(folder)
-    if not records:
-        raise UserError(
-            f"{folder.root} holds no finished trial, and at least one was expected. Run `make sweep` first."
-        )
+    _, records = load_measured(folder)
     try:
         written = sum(write(folder.trial(record.request.number), record) for record in records)
     except ModuleNotFoundError as error:

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envknee.record.read import load_records, without_skipped
+from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.study.claim import check
-from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
 from envknee.tracking.describe import devices_of, ended_ms, milliseconds, present, read_trial, run_name, where_tags
 from envknee.tracking.run import Run, metrics_of, texts_of
+from envknee.verdict.read import load_measured
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import by_point
 
@@ -30,14 +30,9 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
         UserError: when no trial has finished, a file was changed, or the results belong to another study.
     """
     check(study, folder)
-    all_records = load_records(folder)
+    _, all_records = load_measured(folder)
     skipped = Counter(record.request.arm for record in all_records if record.outcome.status == "skipped")
     records = without_skipped(all_records)
-    if not records:
-        raise UserError(
-            f"{folder.root} holds no finished trial, and at least one was expected."
-            " Run `make sweep` first, then publish again."
-        )
     arms = sorted({record.request.arm for record in records})
     by_arm = {arm: [record for record in records if record.request.arm == arm] for arm in arms}
     return [
