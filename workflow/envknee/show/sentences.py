@@ -23,7 +23,8 @@ def sentences(verdict: Verdict) -> list[tuple[str, list[tuple[str, str]]]]:
             lines += _of(name, [part for part in parts if part.arm == arm.arm])
         told.append((f"{arm.arm} on {', '.join(arm.hardware) or 'no hardware yet'}", lines))
     total = [spending for spending in verdict.spending if spending.arm is None]
-    return [*told, ("All arms", [*_of("advice", [verdict.remedies, verdict.rules]), *_of("cost", total)])]
+    told.append(("All arms", [*_of("advice", [verdict.remedies, verdict.rules]), *_of("cost", total)]))
+    return [(heading, lines) for heading, lines in told if lines]
 
 
 def _of(name: str, part: object) -> Iterator[tuple[str, str]]:
