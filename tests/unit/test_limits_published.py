@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 from envknee.after.csv.command import read_table
-from envknee.after.csv.verdict import SeriesVerdict, TableVerdict, decide
-from envknee.study.model import Decide
+from envknee.after.csv.verdict import Options, SeriesVerdict, TableVerdict, decide
 from envknee.verdict.series import Series
 from records import known
 
@@ -16,7 +15,7 @@ FILES = sorted(PUBLISHED.glob("*.csv"))
 
 def verdict(name: str, device_gb: float | None = None) -> TableVerdict:
     path = PUBLISHED / f"{name}.csv"
-    return decide(read_table(path), path.name, Decide(), device_gb)
+    return decide(read_table(path), path.name, Options(device_gb=device_gb))
 
 
 def only_series(name: str) -> SeriesVerdict:
@@ -33,7 +32,7 @@ def test_there_are_eight_and_each_names_its_source():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_one_figure_per_point_is_never_reached(path: Path):
-    (series,) = decide(read_table(path), path.name, Decide(), 85.0).series
+    (series,) = decide(read_table(path), path.name, Options(device_gb=85.0)).series
     assert (series.throughput.state, series.throughput.threshold_num_envs) == ("undecided", None)
     assert "one repeat" in series.throughput.statement or not series.throughput.gains
     assert "one repeat per point" in series.throughput.notes[0]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy
 import pytest
 from envknee.record.schema import Status
-from envknee.show.terminal import sentences
+from envknee.show.sentences import sentences
 from envknee.study.model import Decide
 from envknee.verdict import memory_limit, remedies
 from envknee.verdict.decide import decide
@@ -205,10 +205,9 @@ def test_on_a_cpu_the_advice_says_what_memory_is():
 
 
 def test_the_terminal_lists_them():
-    lines = list(sentences(decide(records_of(trials()), study())))
-    place = next(place for place, (_, said) in enumerate(lines) if said.startswith("On 8 GB baseline fits 33"))
-    assert lines[place][0] == "advice"
-    assert lines[place + 1][1].startswith("128-pixels (env.scene.tiled_camera.width: 128")
+    advice, first, *_ = sentences(decide(records_of(trials()), study()))[-1][1]
+    assert advice[0] == "advice" and advice[1].startswith("On 8 GB baseline fits 33")
+    assert first[1].startswith("128-pixels (env.scene.tiled_camera.width: 128")
 
 
 def test_differences_of_arms():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from envknee.after.csv.command import main
 from envknee.after.csv.table import COLUMNS, Table, decode, parse, step_of
-from envknee.after.csv.verdict import TableVerdict, decide
+from envknee.after.csv.verdict import Options, TableVerdict, decide
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Decide
@@ -38,8 +38,8 @@ def as_lines(fps: Mapping[int, Sequence[float]]) -> list[str]:
     return ["num_envs,repeat,fps", *rows]
 
 
-def verdict(lines: Sequence[str], device_gb: float | None = None, **settings: Any) -> TableVerdict:
-    return decide(table(*lines), "fps.csv", Decide(**settings), device_gb)
+def verdict(lines: Sequence[str], **options: Any) -> TableVerdict:
+    return decide(table(*lines), "fps.csv", Options(**options))
 
 
 # --- What is read
@@ -113,15 +113,15 @@ def test_tables_of_seven_projects_as_they_wrote_them(
     read = parse(path.read_text(encoding="utf-8"), name)
     for row, wanted in ((read.rows[0], first), (read.rows[-1], last)):
         assert (row.num_envs, row.fps, row.vram_gb) == pytest.approx(wanted)
-    (series,) = decide(read, name, Decide()).series
+    (series,) = decide(read, name, Options()).series
     assert series.estimate is not None and series.estimate.statement.startswith(said)
     assert [point.num_envs for point in series.throughput.infeasible] == ([] if failed is None else [failed])
 
 
 def test_two_repeats_get_an_estimate_and_three_a_verdict():
-    two = decide(table("num_envs,fps,repeat", "16,100,0", "16,101,1", "32,102,0", "32,103,1"), "t", Decide()).series[0]
+    two = decide(table("num_envs,fps,repeat", "16,100,0", "16,101,1", "32,102,0", "32,103,1"), "t", Options()).series[0]
     assert known(two.estimate).statement == "estimate: 16 environments (a doubling gains 2.0%)"
-    single = decide(table("num_envs,fps", "16,100.5", "32,102.5"), "t", Decide()).series[0]
+    single = decide(table("num_envs,fps", "16,100.5", "32,102.5"), "t", Options()).series[0]
     steps = [known(series.estimate).steps[0] for series in (single, two)]
     wide, narrow = (step.gain_upper - step.gain_lower for step in steps)
     assert narrow < wide, "a mean of two is less noisy than one"
@@ -207,7 +207,7 @@ def test_any_text_is_a_table_or_a_user_error(text: str):
         read = parse(text, "fps.csv")
     except UserError:
         return
-    canonical_json(decide(read, "fps.csv", Decide(), 80.0))
+    canonical_json(decide(read, "fps.csv", Options(device_gb=80.0)))
 
 
 # --- The verdict
@@ -412,10 +412,13 @@ def test_the_command_prints_json(file: Path):
     [
         (["none.csv"], "none.csv cannot be read: No such file or directory"),
         (["."], "cannot be read: Is a directory"),
-        (["fps.csv", "--delta", "10"], "--delta is 10.0: Input should be less than 1. Give a share such as 0.1."),
+        (["fps.csv", "--delta", "10"], "--delta is 10: Input should be less than 1. Give a number such as 0.1."),
         (["fps.csv", "--confidence", "0.1"], "--confidence is 0.1"),
-        (["fps.csv", "--device-gb", "-1"], "--device-gb is -1: expected GB above 0"),
-        (["fps.csv", "--device-gb", "nan"], "--device-gb is nan: expected GB above 0"),
+        (
+            ["fps.csv", "--device-gb", "-1"],
+            "--device-gb is -1: Input should be greater than 0. Give a number such as 80.",
+        ),
+        (["fps.csv", "--device-gb", "nan"], "--device-gb is nan: Input should be a finite number"),
     ],
 )
 def test_the_command_explains_what_is_wrong(arguments: list[str], said: str, file: Path, monkeypatch):

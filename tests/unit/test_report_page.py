@@ -80,18 +80,18 @@ def test_several_gpus_open_with_what_each_runs_and_what_they_gain_together():
         *fps_trials({32: [190.0] * 3}, arm="two", gpus=2, device=GPU, first=20),
     ]
     figures = {"throughput.svg": b"<svg/>"}
-    page = report.page(decide(records_of(trials), study), [], figures, lambda _: [])
+    page = report.page(decide(records_of(trials), study), [], figures)
     opening = page.partition('<section id="details">')[0]
     assert "<dt>two: run 32 environments per GPU (horizon 8, batch 128): 190 FPS (100% of the best)</dt>" in opening
     gain = "2 GPUs give 1.90 times one GPU&#39;s FPS at 32 environments each"
-    assert f"<strong>two</strong>: {gain}" in opening and page.count(gain) == 1
+    assert f"<strong>two</strong>: {gain}" in opening
 
 
 def test_a_study_that_only_learns_opens_with_the_cost_of_its_target():
     trials = learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]})
     verdict = decide(records_of(trials), a_study())
     figures = {f"{name}.svg": b"<svg/>" for name in ("memory", "learning", "target")}
-    opening = report.page(verdict, [], figures, lambda _: []).partition('<section id="details">')[0]
+    opening = report.page(verdict, [], figures).partition('<section id="details">')[0]
     assert "run 16 environments (horizon 8, batch 128): target in 20.1 s" in opening
     assert "<dd>Doubling 16 takes 25.4% longer (at least 2" in opening
     assert re.findall('<figure id="([^"]+)"', opening) == ["target"]
@@ -123,7 +123,7 @@ def test_trials_lead_to_their_files_and_to_their_runs(folder: StudyFolder):
 def test_cards_of_arms_that_share_horizon_and_batch_are_one_table():
     def tables(name: str) -> list[tuple[list[str], str]]:
         """Return, of each table of cards, its header and its row for 24 GB."""
-        text = report.page(verdict_of(name), [], {}, lambda _: [])
+        text = report.page(verdict_of(name), [], {})
         cards = []
         for table in re.findall("<table>.*?</table>", text, re.DOTALL):
             rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall("<tr>.*?</tr>", table, re.DOTALL)]
@@ -166,8 +166,9 @@ def test_nothing_that_files_say_becomes_part_of_the_page(attack: str):
     broken = Broken(arm=attack, tensor="x", trials=[0], reason=attack, dump=attack, hints=[attack])
     arms = [arm.model_copy(update={"arm": attack, "hardware": [attack]}) for arm in verdict.arms]
     changed = {"study": attack, "task_id": attack, "drill": attack, "arms": arms, "broken": [broken]}
-    harmless = report.page(verdict, records[:-1], {}, lambda _: [])
-    page = report.page(verdict.model_copy(update=changed), records, {}, lambda _: [])
+    trials = [(record, []) for record in records]
+    harmless = report.page(verdict, trials[:-1], {})
+    page = report.page(verdict.model_copy(update=changed), trials, {})
     assert set(re.findall(r"<(\w+)", page)) <= set(re.findall(r"<(\w+)", harmless)) | {"code", "div", "strong"}
     # An address is a link only where a reader sees the same address, and nothing is loaded from anywhere.
     links = re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', page)

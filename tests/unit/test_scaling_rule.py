@@ -15,9 +15,10 @@ from envknee.ask.ask import ask, verify
 from envknee.ask.observations import point_of
 from envknee.ask.refusals import KnownMemory
 from envknee.record.schema import Request
-from envknee.show import report, terminal
+from envknee.show import report
 from envknee.show.figures import draw, registry
 from envknee.show.figures.rules import draw_rules
+from envknee.show.sentences import sentences
 from envknee.show.words import rules_table
 from envknee.study import space
 from envknee.study.errors import UserError
@@ -238,8 +239,9 @@ def test_report_figure_and_terminal_set_rules_side_by_side(tmp_path: Path) -> No
     draw.draw_all(folder)
     page = report.write(folder).read_text(encoding="utf-8")
     assert "Rules side by side" in page
-    assert "<strong>sqrt</strong>: sqrt_lr from 64 environments: soonest at 256" in page
-    assert any("The limit moves with the rule" in said for _, said in terminal.sentences(evidence.verdict))
+    assert "<li>Rules: sqrt: sqrt_lr from 64 environments: soonest at 256" in page
+    (_, lines) = sentences(evidence.verdict)[-1]
+    assert any("The limit moves with the rule" in said for _, said in lines)
 
 
 def test_limits_that_overlap_have_not_moved() -> None:

@@ -75,7 +75,7 @@ def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace, c
     everything = capsys.readouterr().out
     assert "\n  advice      " in everything and "on the CPU memory is the process's resident set" in everything
     page = folder.report.read_text(encoding="utf-8")
-    assert "Remedies, compared with two-cameras" in page and "presets: one_camera" in page
+    assert "<li>Advice: " in page and "presets: one_camera" in page
     # One repeat shows no difference in FPS; what the arms differ in, and where the time goes, is told all the same.
     compared = workspace.module("compare", *(f"{folder.root}:{arm}" for arm in arms))
     assert compared.returncode == 4, compared.stdout

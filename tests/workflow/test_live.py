@@ -20,9 +20,10 @@ from envknee.tracking.live import LivePublisher
 from envknee.tracking.publish import publish
 from envknee.tracking.store import locate_store
 from envknee.tracking.writing import TAG_CONTENT, TAG_PARENT
-from forked import FORK, follow_in_child
+from forked import follow_in_child, in_child
 from records import CURVE
 from tracked import (
+    a_folder,
     a_live_run,
     a_running_study,
     a_study,
@@ -82,7 +83,7 @@ def test_rows_are_delivered_as_they_come_and_half_a_line_waits(folder: StudyFold
 
 
 def test_live_run_becomes_the_finished_one_with_the_content_that_publishing_alone_gives(
-    folder: StudyFolder, tmp_path: Path, empty_store: Path
+    folder: StudyFolder, reference: list[Any]
 ) -> None:
     publisher = live(folder)
     for text in ("".join(lines(3)), "".join(lines(CURVE)[3:])):
@@ -98,20 +99,20 @@ def test_live_run_becomes_the_finished_one_with_the_content_that_publishing_alon
     assert publish(a_study(), folder).created == 1  # the arm, of which no one knew that it had ended
     assert stored_parent(folder, "stock").info.run_id == arm.info.run_id
     assert publish(a_study(), folder).created == 0
-    assert without_start(contents(folder)) == without_start(reference(tmp_path, empty_store))
+    assert without_start(contents(folder)) == reference
 
 
 def finish_trial_0(folder: StudyFolder) -> None:
     finish(folder, 0, "stock", "target_reached", kind="learning")
 
 
-def reference(tmp_path: Path, empty_store: Path) -> list[Any]:
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> list[Any]:
     """What a store holds of the same trial, published once when all is over."""
-    other = a_running_study(tmp_path / "reference" / "demo")
+    other = a_folder(tmp_path_factory.mktemp("reference") / "demo", a_study(), a_live_run())
     shutil.copy(empty_store, other.root.parent / "mlflow.db")
-    finish_trial_0(other)
     publish(a_study(), other)
-    return contents(other)
+    return without_start(contents(other))
 
 
 def test_publishing_meanwhile_leaves_running_trials_alone(folder: StudyFolder) -> None:
@@ -183,30 +184,30 @@ def test_run_that_a_person_deleted_stays_deleted_until_the_end(folder: StudyFold
     assert stored_trial(folder, "0000").info.status == "FINISHED"
 
 
-@pytest.mark.parametrize("call", ["create_run:1", "create_run:2", "log_batch:2", "log_batch:3"])
-def test_publisher_killed_while_it_starts_a_run_loses_and_doubles_nothing(
-    folder: StudyFolder, tmp_path: Path, empty_store: Path, call: str
-) -> None:
-    write(folder, "".join(lines(2)))
-    assert_killed(follow_in_child(folder, call))
-    live(folder).look()
-    assert steps(folder) == [0, 1]
-    finish_trial_0(folder)
-    publish(a_study(), folder)
-    assert without_start(contents(folder)) == without_start(reference(tmp_path, empty_store))
+STARTING = ("create_run:1", "create_run:2", "log_batch:2", "log_batch:3")
+COMPLETING = ("log_batch:1", "log_batch:2", "log_artifact:2", "set_tag:1", "set_terminated:1")
 
 
-@pytest.mark.parametrize("call", ["log_batch:1", "log_batch:2", "log_artifact:2", "set_tag:1", "set_terminated:1"])
-def test_publisher_killed_while_it_completes_a_run_loses_and_doubles_nothing(
-    folder: StudyFolder, tmp_path: Path, empty_store: Path, call: str
+@pytest.mark.parametrize(
+    ("call", "begun"), [*((call, False) for call in STARTING), *((call, True) for call in COMPLETING)]
+)
+def test_publisher_killed_while_it_starts_or_completes_a_run_loses_and_doubles_nothing(
+    folder: StudyFolder, reference: list[Any], call: str, begun: bool
 ) -> None:
     write(folder, "".join(lines(2)))
+    if begun:
+        live(folder).look()
+        finish_trial_0(folder)
+    child = follow_in_child(folder, call)
+    child.join(timeout=30)
+    assert child.exitcode == -signal.SIGKILL
     live(folder).look()
-    finish_trial_0(folder)
-    assert_killed(follow_in_child(folder, call))
-    live(folder).look()
+    if not begun:
+        assert steps(folder) == [0, 1]
+        finish_trial_0(folder)
+        live(folder).look()
     assert publish(a_study(), folder).created == 1
-    assert without_start(contents(folder)) == without_start(reference(tmp_path, empty_store))
+    assert without_start(contents(folder)) == reference
 
 
 def test_delivery_that_breaks_off_within_a_row_goes_on_with_that_row(folder: StudyFolder, monkeypatch) -> None:
@@ -228,11 +229,6 @@ def test_delivery_that_breaks_off_within_a_row_goes_on_with_that_row(folder: Stu
     assert (steps(folder, "iteration"), steps(folder, "losses/part0")) == ([0], [0, 1])
     live(folder).look()
     assert steps(folder, "iteration") == steps(folder, "losses/part599") == [0, 1, 2]
-
-
-def assert_killed(child: Any) -> None:
-    child.join(timeout=30)
-    assert child.exitcode == -signal.SIGKILL
 
 
 def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFolder) -> None:
@@ -291,8 +287,7 @@ def test_publisher_ends_with_the_sweep_that_started_it_and_is_not_there_without_
         publisher.wait(60)
 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    killed = FORK.Process(target=sweep, daemon=True)
-    killed.start()
+    killed = in_child(sweep)
     wait_for(lambda: steps(folder) == [0], timeout_s=30)
     killed.kill()
     killed.join()

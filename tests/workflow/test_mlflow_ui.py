@@ -2,7 +2,6 @@
 
 import base64
 import http.client
-import json
 import re
 import shutil
 import subprocess
@@ -19,11 +18,12 @@ import psutil
 import pytest
 import torch
 from conftest import listening, serving, wait_for
+from drawn import with_verdict
 from envknee.measure.keepsakes import contact_sheet
 from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder
 from envknee.tracking.publish import publish
-from tracked import a_folder, finish, stored_runs
+from tracked import a_folder, a_live_run, a_run, stored_runs
 from tracking_server import Server, attack
 
 pytestmark = pytest.mark.workflow
@@ -32,7 +32,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="200"><rect width="300" height="200" fill="red"/></svg>'
 )
-HEADLINE = "Beyond 2048 environments more stops paying."
+HEADLINE = "run 2,048 environments, horizon 32, batch 4,096: 32,768 FPS, 100% of the best seen"
 PATIENCE_S = 240
 """How long a page is opened again until it shows what it should: Chromium's virtual time does not wait for an answer that is late."""
 
@@ -40,18 +40,14 @@ PATIENCE_S = 240
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> StudyFolder:
     """A published study of two throughput trials and a learning trial, one figure and a verdict."""
-    where = tmp_path_factory.mktemp("study")
-    folder = StudyFolder(where / "results" / "page")
     sizes = {"num_envs": [1024, 2048], "horizon": 32, "batch_size": 4096, "repeats": 1}
     learning = sizes | {"num_envs": 2048, "target_reward": 4.0, "budget_s": 600.0}
     study = parse_study({"study": "page", "throughput": sizes, "learning": learning})
-    a_folder(folder.root, study)
+    trials = a_run(0, "stock", "ok", num_envs=1024), a_run(1, "stock", "ok"), a_live_run(2)
+    folder = a_folder(tmp_path_factory.mktemp("study") / "results" / "page", study, *trials)
     folder.figures.mkdir()
     (folder.figures / "fps.svg").write_text(SVG)
-    folder.verdict.write_text(json.dumps({"arms": [{"arm": "stock", "headline": {"statement": HEADLINE}}]}))
-    finish(folder, 0, "stock", "ok", num_envs=1024)
-    finish(folder, 1, "stock", "ok")
-    finish(folder, 2, "stock", "target_reached", kind="learning")
+    with_verdict(folder)
     contact_sheet(torch.rand(8, 4, 6, 24, 24)).save(folder.trial(2).frames)
     folder.trial(2).policy.write_bytes(b"learned")
     publish(study, folder)

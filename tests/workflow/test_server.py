@@ -31,7 +31,7 @@ from envknee.tracking.store import Store, locate_store, parse_uri
 from forked import follow_in_child
 from programs import succeeded
 from records import CURVE
-from tracked import a_folder, a_running_study, a_study, client_of, finish, history, lines, steps, stored_runs, write
+from tracked import a_folder, a_run, a_running_study, a_study, client_of, history, lines, steps, stored_runs, write
 from tracking_server import PASSWORD, Postgres, Server, attack, postgres
 
 pytestmark = pytest.mark.workflow
@@ -175,8 +175,7 @@ def test_database_of_another_schema_is_told_and_not_migrated(server: Server, dat
             check_database(backend_at(uri))
         assert sql(database, "SELECT version_num FROM alembic_version") == "451aebb31d03"
         study = a_study("old", uri=database.uri(password=PASSWORD))  # the same without a server between
-        folder = a_folder(server.folder / "results" / "old", study)
-        finish(folder, 0, "stock", "ok")
+        folder = a_folder(server.folder / "results" / "old", study, a_run(0, "stock", "ok"))
         with pytest.raises(UserError, match="an earlier MLflow") as error:
             publish(study, folder)
         assert PASSWORD not in str(error.value)
@@ -235,8 +234,7 @@ def test_everyone_signs_in_with_a_password_that_was_made_up_and_stays_hidden(gro
 def test_another_user_of_the_machine_gets_nothing(group: Server, tmp_path: Path, monkeypatch) -> None:
     group.sign_in(monkeypatch)
     study = a_study("attacked", uri=group.uri)
-    folder = a_folder(tmp_path / "results" / "attacked", study)
-    finish(folder, 0, "stock", "ok")
+    folder = a_folder(tmp_path / "results" / "attacked", study, a_run(0, "stock", "ok"))
     publish(study, folder)
     (run, *_) = stored_runs(folder, group.uri, "attacked")
     (secret := tmp_path / "secret").write_text("never shown")
@@ -299,8 +297,7 @@ def test_files_lie_in_one_place(location: str, files: str, allowed: bool) -> Non
 
 def test_studies_are_told_to_sign_in(group: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = a_study("guarded", uri=group.uri)
-    folder = a_folder(tmp_path / "results" / "guarded", study)
-    finish(folder, 0, "stock", "ok")
+    folder = a_folder(tmp_path / "results" / "guarded", study, a_run(0, "stock", "ok"))
     with pytest.raises(UserError, match="MLFLOW_TRACKING_USERNAME and _PASSWORD"):
         publish(study, folder)
     by_another_name = group.uri.replace("127.0.0.1", "127.0.0.2")  # of this machine, too

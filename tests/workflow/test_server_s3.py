@@ -11,7 +11,7 @@ import requests
 from envknee.study.paths import StudyFolder
 from envknee.tracking.publish import publish
 from object_store import BUCKET, ObjectStore, object_store
-from tracked import a_folder, a_study, client_of, downloaded, finish, stored_runs
+from tracked import a_folder, a_run, a_study, client_of, downloaded, stored_runs
 from tracking_server import Server
 
 pytestmark = pytest.mark.workflow
@@ -35,9 +35,8 @@ def test_files_of_a_study_arrive_in_the_bucket_and_come_back_byte_for_byte(
 ) -> None:
     server.sign_in(monkeypatch)
     study = a_study("bucket", uri=server.uri)
-    folder = a_folder(tmp_path / "results" / "bucket", study)
-    finish(folder, 0, "stock", "ok")
-    finish(folder, 1, "stock", "target_reached", kind="learning")
+    trials = a_run(0, "stock", "ok"), a_run(1, "stock", "target_reached", kind="learning")
+    folder = a_folder(tmp_path / "results" / "bucket", study, *trials)
     policy = os.urandom(9_000_000)  # more than boto3 sends in one part, and than MLflow takes for a large file here
     monkeypatch.setenv("MLFLOW_MULTIPART_UPLOAD_MINIMUM_FILE_SIZE", "1000000")
     folder.trial(1).policy.write_bytes(policy)

@@ -205,7 +205,7 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     assert not list(site.results("other").trials.glob("*/*.interrupted-*"))
     assert site.results("other").trial(0).log.stat().st_size > 0  # of the job whose Snakemake was killed
     report = site.results("other").report
-    assert report.exists() and "This verdict cost" in report.read_text(encoding="utf-8")
+    assert report.exists() and "<li>Cost: " in report.read_text(encoding="utf-8")
     logs = list((site.folder / "results/slurm-logs").rglob("*.log"))
     assert len(logs) == 1  # those of jobs that ended well are removed, but by the Snakemake that was killed
     assert just_submitted.exists()

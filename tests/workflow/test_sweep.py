@@ -34,7 +34,7 @@ def test_a_sweep_leaves_everything_it_promises(swept):
     for path in (folder.verdict, folder.records_csv, folder.published, folder.report, folder.resolved):
         assert path.stat().st_size > 0, path
     figures = {path.name for path in folder.figures.iterdir()}
-    assert {"throughput.svg", "memory.svg", "learning.svg"} <= figures
+    assert {"throughput.svg", "memory.svg", "learning.svg", "pareto.svg", "png"} <= figures
     verdict = json.loads(folder.verdict.read_text(encoding="utf-8"))
     assert "stock" in json.dumps(verdict)
 

@@ -1,6 +1,7 @@
 """Publishing to a SQLite store: what is logged, that publishing again changes nothing, and what goes wrong."""
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 from conftest import serving
+from envknee.record.read import load_records
 from envknee.record.schema import Device, Environment, Failure, Image
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
@@ -32,7 +34,8 @@ from envknee.tracking.mlflow_server import Server
 from envknee.tracking.publish import publish
 from envknee.tracking.store import check_credentials, locate_store, trust_address, without_credentials
 from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS
-from forked import FORK, kill_after_call
+from envknee.verdict.decide import decide
+from forked import FORK, in_child
 from programs import python
 from records import CPU, CURVE, known, write_trial
 from tracked import (
@@ -98,22 +101,20 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 def six_trials(root: Path, study: Study) -> StudyFolder:
     """Return the folder of six trials: ok on GPU and CPU, learning with many metrics, out of memory, NaN, refused."""
-    folder = a_folder(root, study)
     overrides = {"env.scene.tiled_camera.width": 64, "env.viewer": None}
     many_losses = {f"part{number}": 0.5 for number in range(40)}
     learning = a_run(2, "stock", "target_reached", kind="learning", losses=many_losses)
     first = learning.rows[0].model_copy(update={"reward_mean": None, "episode_length_mean": None, "episodes": 0})
     failure = Failure(iteration=1, tensor="rewards", env_indices=[3], dump="nan.npz")
-    for trial in (
+    trials = (
         a_run(0, "stock", "ok").asked(overrides=overrides).ended(environment=on_h100(image=IMAGE)),
         a_run(1, "lean", "ok", device=CPU, num_envs=64),
         replace(learning, rows=[first, *learning.rows[1:]]),
         a_run(3, "stock", "oom"),
         a_run(4, "lean", "nan").ended(failure=failure),
         a_run(5, "lean", "refused"),
-    ):
-        write_trial(folder.trial(trial.request.number), trial)
-    return folder
+    )
+    return a_folder(root, study, *trials)
 
 
 def on_h100(**changes: Any) -> Environment:
@@ -318,26 +319,26 @@ def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder
         " after 48 s (artifacts: best)."
     )
     assert run_of(study, folder, "arms/stock").tags[note] == progress
-    headline = {
-        "statement": "run 2,048 environments", "because": "the throughput threshold", "what_would_move_it": "A second GPU.",
-        "threshold_num_envs": 2048, "fps": 49_697.5, "fps_lower": None, "state": "reached", "seconds_to_target": {"value": 1.0},
-    }  # fmt: skip
-    arms = [{"arm": "lean", "headline": None}, {"arm": "stock", "headline": headline}]
-    folder.verdict.write_text(json.dumps({"arms": arms}))
+    decided = decide(load_records(folder), study)
+    arms = {arm.arm: arm for arm in decided.arms}
+    arms["lean"] = arms["lean"].model_copy(update={"headline": None})
+    folder.verdict.write_text(canonical_json(decided.model_copy(update={"arms": list(arms.values())})))
     publish(study, folder)
     stock = stored_parent(folder, "stock").data
-    said = "**run 2,048 environments**\n\nWhy there: the throughput threshold\n\nA second GPU."
+    headline = known(arms["stock"].headline)
+    said = f"**{headline.statement}**\n\nWhy there: {headline.because}\n\n{headline.what_would_move_it}"
     assert stock.tags[note] == f"{said}\n\n{progress}"
     assert stock.metrics == {
         "trials": 3.0, "trials_ok": 1.0, "trials_oom": 1.0, "trials_target_reached": 1.0,
-        "verdict/threshold_num_envs": 2048.0, "verdict/fps": 49_697.5,
+        "verdict/num_envs": 2048.0, "verdict/horizon": 32.0, "verdict/batch_size": 4096.0, "verdict/fps": headline.fps,
+        "verdict/fps_share_of_best": 1.0, "verdict/memory_peak_gb": 18.5,
     }  # fmt: skip
     assert stored_parent(folder, "lean").data.tags[note].startswith("3 of 6 trials")
 
 
 def test_half_a_verdict_is_told(study: Study, storeless: StudyFolder) -> None:
     storeless.verdict.write_text("{")
-    with pytest.raises(UserError, match=r"verdict\.json is not JSON"):
+    with pytest.raises(UserError, match=r"verdict\.json is not a whole, valid Verdict"):
         describe_study(study, storeless)
 
 
@@ -403,9 +404,8 @@ def test_published_json(study: Study, folder: StudyFolder) -> None:
 
 def test_two_machines_with_a_study_of_one_name_keep_each_others_runs(tmp_path: Path, empty_store: Path) -> None:
     study = a_study(uri=f"sqlite:///{shutil.copy(empty_store, tmp_path / 'shared.db')}")
-    mine, yours = a_folder(tmp_path / "mine" / "demo", study), a_folder(tmp_path / "yours" / "demo", study)
-    finish(mine, 0, "stock", "ok")
-    finish(yours, 0, "stock", "ok", device=CPU)
+    mine = a_folder(tmp_path / "mine" / "demo", study, a_run(0, "stock", "ok"))
+    yours = a_folder(tmp_path / "yours" / "demo", study, a_run(0, "stock", "ok", device=CPU))
     for folder in (mine, yours, mine):
         publish(study, folder)
     runs = stored_runs(mine, f"sqlite:///{tmp_path}/shared.db")
@@ -434,12 +434,14 @@ def test_killed_publisher_leaves_nothing_behind_once_it_runs_again(
 
 
 def test_several_publishers_make_one_store_and_one_set_of_runs(storeless: StudyFolder, reference: list[Any]) -> None:
-    other = a_folder(storeless.root.parent / "other", a_study(name="other"))
-    finish(other, 0, "stock", "ok")
+    other = a_folder(storeless.root.parent / "other", a_study(name="other"), a_run(0, "stock", "ok"))
     start = FORK.Barrier(4)
-    children = [FORK.Process(target=publish_at, args=(folder, start)) for folder in [storeless, other] * 2]
-    for child in children:
-        child.start()
+
+    def publish_together(folder: StudyFolder) -> None:
+        start.wait()
+        publish(read_study(folder.study), folder)
+
+    children = [in_child(functools.partial(publish_together, folder)) for folder in [storeless, other] * 2]
     for child in children:
         child.join(timeout=60)
     assert [child.exitcode for child in children] == [0] * 4
@@ -582,8 +584,7 @@ def test_store_is_the_studys_then_the_environments_then_beside_the_results(folde
 
 
 def test_store_in_a_folder_with_an_odd_name(tmp_path: Path, study: Study) -> None:
-    folder = a_folder(tmp_path / "my results, 100%25 é#1" / "demo", study)
-    finish(folder, 0, "stock", "ok")
+    folder = a_folder(tmp_path / "my results, 100%25 é#1" / "demo", study, a_run(0, "stock", "ok"))
     publish(study, folder)
     before = dump(folder)
     assert publish(study, folder).created == 0
@@ -625,8 +626,7 @@ def test_deleted_experiment_is_not_brought_back(study: Study, folder: StudyFolde
 
 def test_nothing_finished_is_an_error(tmp_path: Path, study: Study) -> None:
     folder = a_folder(tmp_path / "results" / "demo", study)
-    folder.trials.mkdir()
-    with pytest.raises(UserError, match=r"no finished trial.*make sweep"):
+    with pytest.raises(UserError, match=r"no finished trial.*Run the sweep"):
         publish(study, folder)
 
 
@@ -707,21 +707,10 @@ def publisher(folder: StudyFolder, config: Path) -> "subprocess.Popen[str]":
 
 
 def publish_in_child(folder: StudyFolder, killed_after: str | None = None) -> int | None:
-    """Publish in a process of its own, which gets SIGKILL after the n-th call of a method; return its exit status."""
-    child = FORK.Process(target=publish_at, args=(folder, None, killed_after))
-    child.start()
+    """Publish in a process of its own, and return its exit status."""
+    child = in_child(lambda: publish(read_study(folder.study), folder), killed_after)
     child.join(timeout=60)
     return child.exitcode
-
-
-def publish_at(folder: StudyFolder, start: Any, killed_after: str | None = None) -> None:
-    """Publish once all others are at `start`."""
-    if killed_after is not None:
-        method, _, count = killed_after.partition(":")
-        kill_after_call(method, int(count))
-    if start is not None:
-        start.wait()
-    publish(read_study(folder.study), folder)
 
 
 @contextlib.contextmanager

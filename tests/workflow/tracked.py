@@ -12,7 +12,7 @@ from envknee.study.paths import StudyFolder
 from envknee.tracking.arms import describe_study
 from envknee.tracking.run import Run
 from envknee.tracking.writing import TAG_KEY, TAG_RESULTS
-from records import CURVE, GPU, Trial, a_trial, write_trial
+from records import CURVE, GPU, Trial, a_trial, write_study, write_trial
 
 
 def a_study(name: str = "demo", uri: str | None = None, seed: int = 1) -> Study:
@@ -30,12 +30,9 @@ def a_study(name: str = "demo", uri: str | None = None, seed: int = 1) -> Study:
     )
 
 
-def a_folder(root: Path, study: Study) -> StudyFolder:
-    """Return an empty results folder that belongs to `study`."""
-    root.mkdir(parents=True)
-    folder = StudyFolder(root)
-    folder.study.write_text(canonical_json(study))
-    return folder
+def a_folder(root: Path, study: Study, *trials: Trial) -> StudyFolder:
+    """Return the results folder of `study` with these finished trials."""
+    return write_study(root, study, [trial.asked(study=study.study) for trial in trials])
 
 
 def a_run(

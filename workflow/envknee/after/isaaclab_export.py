@@ -20,11 +20,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from envknee.record.read import load_records, read_rows
+from envknee.record.read import read_rows
 from envknee.record.schema import Device, Environment, Record, Row
 from envknee.record.status import CRASHED
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.verdict.read import load_measured
 
 if TYPE_CHECKING:
     from isaaclab.benchmark import schema
@@ -230,25 +231,18 @@ def _resources(series: Series, rows: Sequence[Row], devices: Sequence[Device]) -
     from isaaclab.benchmark import schema
     from isaaclab.benchmark.metrics import mean_std, mean_std_peak
 
-    whole = {
-        "gpu_util_pct": mean_std(series["resources.gpu_util_pct"]),
-        "gpu_mem_gb": mean_std_peak(series["resources.gpu_mem_gb"]),
-    }
+    gpu_util_pct, gpu_mem_gb = series["resources.gpu_util_pct"], series["resources.gpu_mem_gb"]
     gpus = [rank for rank, device in enumerate(devices) if device.type == "cuda"]
-    if len(gpus) == 1:
-        used = {str(gpus[0]): schema.GpuResources(whole["gpu_util_pct"], whole["gpu_mem_gb"])}
-    else:
-        parts = [part for row in rows for part in row.ranks or []]
-        used_gb = {rank: [_gib(part.memory.device_used_gb) for part in parts if part.rank == rank] for rank in gpus}
-        used = {
-            str(rank): schema.GpuResources(mean_std([]), mean_std_peak([gb for gb in used_gb[rank] if gb is not None]))
-            for rank in gpus
-        }
+    used = dict.fromkeys(gpus, (gpu_util_pct, gpu_mem_gb))
+    if len(gpus) > 1:
+        parts = [(part.rank, _gib(part.memory.device_used_gb)) for row in rows for part in row.ranks or []]
+        used = {gpu: ([], [gb for rank, gb in parts if rank == gpu and gb is not None]) for gpu in gpus}
     return schema.Resources(
-        **whole,
+        gpu_util_pct=mean_std(gpu_util_pct),
+        gpu_mem_gb=mean_std_peak(gpu_mem_gb),
         cpu_util_pct=mean_std(series["resources.cpu_util_pct"]),
         ram_gb=mean_std_peak(series["resources.ram_gb"]),
-        devices=used,
+        devices={str(gpu): schema.GpuResources(mean_std(load), mean_std_peak(gb)) for gpu, (load, gb) in used.items()},
     )
 
 
@@ -277,11 +271,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("results", type=Path, help="the folder of the study, such as results/cartpole-cpu")
     folder = StudyFolder(parser.parse_args().results)
-    records = load_records(folder)
-    if not records:
-        raise UserError(
-            f"{folder.root} holds no finished trial, and at least one was expected. Run `make sweep` first."
-        )
+    _, records = load_measured(folder)
     try:
         written = sum(write(folder.trial(record.request.number), record) for record in records)
     except ModuleNotFoundError as error:

@@ -7,18 +7,15 @@ outside envknee (`envknee.study.reach`), that is listed and the archive is refus
 archive is unchanged; they do not show who made it.
 """
 
-import fcntl
 import hashlib
 import json
 import os
 import re
-import secrets
 import shutil
 import stat
 import zipfile
 import zlib
-from collections.abc import Container, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Container
 from pathlib import Path
 
 from envknee.record.read import load_records
@@ -27,13 +24,14 @@ from envknee.study.command import ELSEWHERE
 from envknee.study.errors import UserError
 from envknee.study.files import sha256_of, write_atomically
 from envknee.study.load import parse_study
+from envknee.study.lock import locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.reach import reach_of
 from envknee.verdict.read import load_study
 
 METADATA = "ro-crate-metadata.json"
-UNFINISHED = ".unpacking-"
+UNFINISHED = ".unpacking"
 
 LARGEST_BYTES, LARGEST_JSON_BYTES = 4_000_000_000, 16_000_000
 """Most bytes that are unpacked, and most that are read as JSON. A study has megabytes."""
@@ -69,11 +67,15 @@ def check(path: Path, into: Path | None = None) -> dict[str, str]:
             for member in archive.infolist():
                 _check_member(member, digests, path, remedy)
                 digest = hashlib.sha256()
-                for chunk in _chunks(archive, member, into):
-                    budget -= len(chunk)
-                    if budget < 0:
-                        raise UserError(f"{path} unpacks to more than {LARGEST_BYTES:,} bytes. {remedy}")
-                    digest.update(chunk)
+                target = Path(os.devnull) if into is None else into / member.filename
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(member) as source, target.open("wb") as written:
+                    while chunk := source.read(CHUNK_BYTES):
+                        budget -= len(chunk)
+                        if budget < 0:
+                            raise UserError(f"{path} unpacks to more than {LARGEST_BYTES:,} bytes. {remedy}")
+                        digest.update(chunk)
+                        written.write(chunk)
                 digests[member.filename] = digest.hexdigest()
             entities = json.loads(_small(archive, METADATA))["@graph"]
         expected = {str(entity["@id"]): entity["sha256"] for entity in entities if entity["@type"] == "File"}
@@ -81,12 +83,10 @@ def check(path: Path, into: Path | None = None) -> dict[str, str]:
         raise UserError(
             f"{path} does not exist. Name an archive, as `make archive STUDY=results/<study>` writes one"
         ) from error
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise UserError(
-            f"{path} is not an archive of a study: its {METADATA} is missing or broken ({error}). {remedy}"
+            f"{path} is not a whole archive of a study, a zip file with {METADATA} in it: {error!r}. {remedy}"
         ) from error
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-        raise UserError(f"{path} is not a whole zip file: {error}. {remedy}") from error
     for name in sorted((expected.keys() | digests.keys()) - {METADATA}):
         if expected.get(name) != digests.get(name):
             what = "is missing" if name not in digests else "was added" if name not in expected else "was changed"
@@ -118,15 +118,12 @@ def unpack(path: Path, into: Path, trusted: bool = False) -> StudyFolder:
     check(path)
     _demand_trust(path, study_in(path), trusted)
     into.mkdir(parents=True, exist_ok=True)
-    for left in into.glob(f"{UNFINISHED}*"):  # by processes that were killed
-        with suppress(OSError), _locked(left):
-            shutil.rmtree(left, ignore_errors=True)
-    unfinished = into / f"{UNFINISHED}{secrets.token_hex(4)}"
-    unfinished.mkdir()
-    try:
-        with _locked(unfinished):
-            digests = check(path, unfinished)
-            folder = StudyFolder(unfinished)
+    folder = StudyFolder(into / UNFINISHED)
+    with locked(into / f"{UNFINISHED}.lock"):
+        shutil.rmtree(folder.root, ignore_errors=True)  # of a process that was killed
+        folder.root.mkdir()
+        try:
+            digests = check(path, folder.root)
             study = load_study(folder).shareable()
             _demand_trust(path, study, trusted)  # again, because the file may have changed meanwhile
             claim.write_study(study, folder)
@@ -135,10 +132,10 @@ def unpack(path: Path, into: Path, trusted: bool = False) -> StudyFolder:
             target = into / study.study
             if target.exists():
                 _check_unpacked(target, digests)
-                return StudyFolder(target)
-            unfinished.replace(target)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+            else:
+                folder.root.replace(target)
+        finally:
+            shutil.rmtree(folder.root, ignore_errors=True)
     return StudyFolder(target)
 
 
@@ -149,17 +146,6 @@ def _demand_trust(path: Path, study: Study, trusted: bool) -> None:
             f"{path} holds a study that does more than simulate:\n{lines}\nNothing was unpacked. If you know who made it and want"
             " all of this, run the same command with TRUST=1 before it (TRUST=1 make sweep FROM=...)"
         )
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock, or raise BlockingIOError if another process holds it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def hand_over_requests(unpacked: StudyFolder) -> None:
@@ -185,25 +171,12 @@ def _check_unpacked(folder: Path, digests: dict[str, str]) -> None:
 
 
 def _check_member(member: zipfile.ZipInfo, seen: Container[str], path: Path, remedy: str) -> None:
-    name = member.filename
-    if not NAMES.fullmatch(name) or member.is_dir() or stat.S_ISLNK(member.external_attr >> 16):
-        raise UserError(f"{path} holds {name!r}, and plain files that a study has were expected. {remedy}")
-    if name in seen:
-        raise UserError(f"{path} holds two files of one name. {remedy}")
-    if member.compress_type not in METHODS:
+    name, method, is_link = member.filename, member.compress_type, stat.S_ISLNK(member.external_attr >> 16)
+    if not NAMES.fullmatch(name) or member.is_dir() or is_link or name in seen or method not in METHODS:
         raise UserError(
-            f"{path} packs {name!r} by method {member.compress_type}, and 0 or 8 (deflate) was expected. {remedy}"
+            f"{path} holds {name!r}, and plain files that a study has were expected, each once, and packed by method 0 or 8 (deflate;"
+            f" this one: {method}). {remedy}"
         )
-
-
-def _chunks(archive: zipfile.ZipFile, member: zipfile.ZipInfo, into: Path | None) -> Iterator[bytes]:
-    """Yield a file's content in chunks. A chunk is written below `into` when the next one is requested."""
-    target = Path(os.devnull) if into is None else into / member.filename
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with archive.open(member) as source, target.open("wb") as written:
-        while chunk := source.read(CHUNK_BYTES):
-            yield chunk
-            written.write(chunk)
 
 
 def _small(archive: zipfile.ZipFile, name: str) -> bytes:

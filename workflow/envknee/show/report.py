@@ -11,7 +11,7 @@ import argparse
 import base64
 import html
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -22,10 +22,12 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from envknee.record.schema import Record
+from envknee.record.status import SUCCEEDED
 from envknee.show import answer, words
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
-from envknee.show.trials import COLUMNS, Link, trial_rows
+from envknee.show.sentences import sentences
+from envknee.show.trials import COLUMNS, cells_of
 from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
 from envknee.study.paths import PROJECT, StudyFolder
@@ -41,6 +43,10 @@ FILES = {"record": "record.json", "rows": "metrics.jsonl", "log": "trial.log"}
 """Files that a trial links to, if they exist."""
 
 
+Link = tuple[str, str]
+"""A link: its text, and its address."""
+
+
 class Published(BaseModel):
     """The part of published.json that leads to runs."""
 
@@ -49,10 +55,8 @@ class Published(BaseModel):
     content_sha256: dict[str, str]
 
 
-def page(
-    verdict: Verdict, records: Sequence[Record], figures: dict[str, bytes], links: Callable[[Record], Sequence[Link]]
-) -> str:
-    """Return the report. `figures` are SVGs by file name; `links` returns the links of a trial."""
+def page(verdict: Verdict, trials: Sequence[tuple[Record, Sequence[Link]]], figures: dict[str, bytes]) -> str:
+    """Return the report. `trials` come with their links; `figures` are SVGs by file name."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, finalize=_plain
     )
@@ -68,10 +72,12 @@ def page(
         verdict=verdict,
         words=words,
         answer=answer,
+        sentences=sentences(verdict),
         first=first and _figure(first, figures[first.svg]),
         sections=sections,
         columns=COLUMNS,
-        trials=trial_rows(records, links),
+        trials=[(record, cells_of(record), links) for record, links in trials],
+        succeeded=SUCCEEDED,
         trials_caption=_html_of("trials.rst"),
     )
 
@@ -105,18 +111,12 @@ def linked(text: str) -> Markup:
     return Markup("").join(address.format(part) if place % 2 else part for place, part in enumerate(parts))
 
 
-def links_of(folder: StudyFolder, published: Published | None) -> Callable[[Record], list[Link]]:
-    """Return a function that gives a trial's links: its files, relative to the report, and its run."""
-
-    def links(record: Record) -> list[Link]:
-        trial = folder.trial(record.request.number).root
-        where = trial.relative_to(folder.root).as_posix()
-        files = [(word, f"{where}/{name}") for word, name in FILES.items() if (trial / name).exists()]
-        key = f"trials/{record.request.number:04d}"
-        if published is None or key not in published.content_sha256:
-            return files
-        return [*files, ("MLflow", run_address(published, key))]
-
+def links_of(record: Record, folder: StudyFolder, published: Published | None) -> list[Link]:
+    """Return a trial's links: its files, relative to the report, and its run."""
+    key = f"trials/{record.request.number:04d}"  # its folder, and the key of its run
+    links = [(word, f"{key}/{name}") for word, name in FILES.items() if (folder.root / key / name).exists()]
+    if published is not None and key in published.content_sha256:
+        links.append(("MLflow", run_address(published, key)))
     return links
 
 
@@ -142,8 +142,8 @@ def page_of(folder: StudyFolder, *, with_runs: bool = True) -> str:
     published = None
     if with_runs and folder.published.exists():
         published = read_model(folder.published, Published, "`make publish` writes it.")
-    figures = {path.name: path.read_bytes() for path in paths}
-    return page(evidence.verdict, evidence.records, figures, links_of(folder, published))
+    trials = [(record, links_of(record, folder, published)) for record in evidence.records]
+    return page(evidence.verdict, trials, {path.name: path.read_bytes() for path in paths})
 
 
 def write(folder: StudyFolder) -> Path:

@@ -10,30 +10,24 @@ Input: verdict.json (for --where, study.json and the names of records). Output: 
 import argparse
 import io
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from envknee.record.schema import Frozen
 from envknee.show import words
 from envknee.show.answer import Answer, answer, answered_series, answers_table
 from envknee.show.evidence import read_verdict
+from envknee.show.sentences import sentences
 from envknee.study import space
 from envknee.study.errors import printable
 from envknee.study.paths import StudyFolder
 from envknee.verdict.read import load_study
-from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.scaling import ScalingPoint
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.words.numbers import percent
-
-SENTENCES = {
-    "what_would_move_it": "next", "saves": "saves", "notes": "note", "reason": "broke", "dump": "dump", "hints": "may help",
-}  # fmt: skip
-"""Fields that are sentences themselves, with their names in the terminal."""
 
 MOST_LINES, MOST_WIDTH = 12, 100
 """Size of the answer."""
@@ -115,38 +109,13 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
     for table in (answers_table(verdict, verdict.arms), *words.cards_tables(verdict)):
         console.print(f"\n{printable(table.title)}")
         console.print(_table(table))
-    console.print()
-    print_lines(sentences(verdict), console)
+    for heading, lines in sentences(verdict):
+        console.print(f"\n{printable(heading)}")
+        print_lines(lines, console)
     console.print()
     for name, path in (("report", folder.report), ("verdict", folder.verdict), ("trials", folder.records_csv)):
         # A path must not be broken into lines: users copy it.
         console.print(f"{name:<8} {path}{'' if path.exists() else '  (not written yet)'}", soft_wrap=True)
-
-
-def sentences(verdict: Verdict) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of each sentence of a verdict: those of each arm, then those of all together."""
-    beside = {"scaling": verdict.scaling, "cost": verdict.spending, "broke": verdict.broken}
-    for arm in verdict.arms:
-        yield "arm", f"{arm.arm} on {', '.join(arm.hardware) or 'no hardware yet'}"
-        yield from _sentences("arm", arm)
-        for name, parts in beside.items():
-            yield from _sentences(name, [part for part in parts if part.arm == arm.arm])
-    yield from _sentences("advice", [verdict.remedies, verdict.rules])
-    yield from _sentences("all arms", [spending for spending in verdict.spending if spending.arm is None])
-
-
-def _sentences(name: str, part: object) -> Iterator[tuple[str, str]]:
-    """Yield the sentences of a part of a verdict: its own, then those of its fields by their names."""
-    if isinstance(part, list):
-        for item in part:
-            yield from _sentences(name, item)
-    elif isinstance(part, str) and name in SENTENCES:
-        yield SENTENCES[name], part
-    elif isinstance(part, Frozen):
-        if isinstance(statement := getattr(part, "statement", None), str):
-            yield name.replace("_", " "), f"{statement} ({part.series})" if isinstance(part, SeriesLimit) else statement
-        for field, value in part:
-            yield from _sentences(field, value)
 
 
 def print_lines(lines: Iterable[tuple[str, str]], console: Console) -> None:

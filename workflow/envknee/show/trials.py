@@ -1,10 +1,6 @@
 """All trials as rows of a table: point, status and results. Pure."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
-
 from envknee.record.schema import Record
-from envknee.record.status import SUCCEEDED
 from envknee.show.words import STATUS_WORDS
 
 COLUMNS = (
@@ -14,27 +10,10 @@ COLUMNS = (
 """Column heads, and the CSS classes of their cells."""
 
 
-Link = tuple[str, str]
-"""A link: its text, and its address."""
-
-
-class TrialRow(NamedTuple):
-    """One trial, with a cell for each of `COLUMNS`; an empty cell was not measured."""
-
-    name: str
-    has_value: bool
-    cells: tuple[str, ...]
-    links: Sequence[Link]
-
-
-def trial_rows(records: Sequence[Record], links: Callable[[Record], Sequence[Link]]) -> list[TrialRow]:
-    """Return a row for each trial, by number."""
-    return [_row(record, links(record)) for record in sorted(records, key=lambda record: record.request.number)]
-
-
-def _row(record: Record, links: Sequence[Link]) -> TrialRow:
+def cells_of(record: Record) -> tuple[str, ...]:
+    """Return a trial's cell for each of `COLUMNS`; an empty cell was not measured."""
     request, outcome = record.request, record.outcome
-    cells = (
+    return (
         str(request.number), request.arm, request.kind,
         f"{request.num_envs:,}" + (f" x {record.world_size}" if record.world_size > 1 else ""), f"{request.horizon:,}",
         "library" if request.batch_size is None else f"{request.batch_size:,}", str(request.repeat + 1),
@@ -42,7 +21,6 @@ def _row(record: Record, links: Sequence[Link]) -> TrialRow:
         _cell(record.memory_peak_gb, ".2f"), _cell(record.seconds_to_target, ",.1f"), _cell(record.best_reward, ".2f"),
         _cell(outcome.total_s, ",.0f"), outcome.reason or "",
     )  # fmt: skip
-    return TrialRow(f"trial-{request.number:04d}", outcome.status in SUCCEEDED, cells, links)
 
 
 def _cell(value: float | None, form: str) -> str:

@@ -1,22 +1,22 @@
 """Makes a parent run per arm, with verdict, figures and the best trial's policy. The runs of its trials are its children."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envknee.record.read import load_records, without_skipped
+from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.study.claim import check
-from envknee.study.errors import UserError
-from envknee.study.files import canonical_json
+from envknee.study.files import canonical_json, read_model
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
 from envknee.tracking.describe import devices_of, ended_ms, milliseconds, present, read_trial, run_name, where_tags
 from envknee.tracking.run import Run, metrics_of, texts_of
+from envknee.verdict.read import load_measured
+from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import by_point
 
 LIVE_ARM = "arm"
@@ -30,14 +30,9 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
         UserError: when no trial has finished, a file was changed, or the results belong to another study.
     """
     check(study, folder)
-    all_records = load_records(folder)
+    _, all_records = load_measured(folder)
     skipped = Counter(record.request.arm for record in all_records if record.outcome.status == "skipped")
     records = without_skipped(all_records)
-    if not records:
-        raise UserError(
-            f"{folder.root} holds no finished trial, and at least one was expected."
-            " Run `make sweep` first, then publish again."
-        )
     arms = sorted({record.request.arm for record in records})
     by_arm = {arm: [record for record in records if record.request.arm == arm] for arm in arms}
     return [
@@ -150,10 +145,5 @@ def _headline(verdict: Path, arm: str) -> dict[str, Any]:
     """Return the arm's headline in verdict.json; empty without one."""
     if not verdict.exists():
         return {}
-    try:
-        arms = json.loads(verdict.read_text(encoding="utf-8"))["arms"]
-    except ValueError as error:
-        raise UserError(
-            f"{verdict} is not JSON: {error}. Delete it and run `make sweep`, which decides again."
-        ) from error
-    return next((own["headline"] for own in arms if own["arm"] == arm), None) or {}
+    arms = read_model(verdict, Verdict, "Delete it and run `make sweep`, which decides again.").arms
+    return next((own.headline.model_dump() for own in arms if own.arm == arm and own.headline), {})

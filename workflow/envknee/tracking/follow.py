@@ -83,13 +83,10 @@ def follow(study: Study, folder: StudyFolder) -> None:
     with locked(folder.root / ".mlflow-live", meanwhile=end_if_stopped):
         _say(f"live curves of {folder.root} go to {store.shown}")
         publisher = LivePublisher(store, study, folder, _say)
-        fails = False
-        while True:
-            last = stopped.is_set()
+        fails = _try(publisher.look, False)
+        while not stopped.wait(POLL_S):
             fails = _try(publisher.look, fails)
-            if last:
-                break
-            stopped.wait(POLL_S)
+        fails = _try(publisher.look, fails)  # the last rows
         _try(publisher.stop, fails)
 
 

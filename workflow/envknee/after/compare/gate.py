@@ -11,9 +11,10 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
 from envknee.record.schema import Frozen
+from envknee.verdict.rule.doublings import half_width
 
 ENOUGH = 0.8
 MOST_PAIRS = 500
@@ -42,13 +43,13 @@ class Gate(Frozen):
 
 
 class Estimate(NamedTuple):
-    """A mean of ln(B / A), with its error."""
+    """A mean of ln(B / A), with its variance."""
 
     mean: float
-    error: float | None
-    """Standard error; None if unknown."""
+    variance: float | None
+    """None if unknown."""
     degrees: float
-    """Degrees of freedom of the error."""
+    """Degrees of freedom of the variance."""
 
 
 def bound(measure: str, log: Estimate, pairs: int, confidence: float, margin: float, *, more_is_better: bool) -> Bound:
@@ -57,11 +58,11 @@ def bound(measure: str, log: Estimate, pairs: int, confidence: float, margin: fl
     limit = -math.log1p(-margin) if more_is_better else math.log1p(margin)
     share = (lambda loss: -math.expm1(-loss)) if more_is_better else math.expm1
     loss = sign * log.mean
-    if log.error is None:
+    if log.variance is None:
         return Bound(measure=measure, loss=share(loss), loss_upper=None, passes=False, pairs_for_power=None)
-    error, degrees = log.error, log.degrees
-    upper = loss - float(stdtrit(degrees, 1.0 - confidence)) * error
-    powers = ((n, _power(error * math.sqrt(pairs / n), n - 1.0, confidence, limit)) for n in range(2, MOST_PAIRS + 1))
+    upper = loss + half_width(log.variance, log.degrees, 1.0 - confidence)
+    of_one = pairs * log.variance
+    powers = ((n, _power(of_one / n, n - 1.0, confidence, limit)) for n in range(2, MOST_PAIRS + 1))
     return Bound(
         measure=measure,
         loss=share(loss),
@@ -82,10 +83,10 @@ def gate(bounds: Sequence[Bound], losses: Sequence[str], same_machine: bool, mar
     return Gate(answer="inconclusive" if reasons else "pass", bounds=list(bounds), reasons=reasons)
 
 
-def _power(error: float, degrees: float, confidence: float, limit: float) -> float:
-    if error == 0.0:
+def _power(variance: float, degrees: float, confidence: float, limit: float) -> float:
+    if variance == 0.0:
         return 1.0
-    return float(stdtr(degrees, limit / error + float(stdtrit(degrees, 1.0 - confidence))))
+    return float(stdtr(degrees, (limit - half_width(variance, degrees, 1.0 - confidence)) / math.sqrt(variance)))
 
 
 def _why(bound: Bound, margin: float) -> str:

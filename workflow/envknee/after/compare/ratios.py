@@ -30,6 +30,7 @@ from envknee.verdict.hardware import hardware
 from envknee.verdict.memory_sample import counted_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.study import ArmVerdict
+from envknee.verdict.words.numbers import span
 
 SETTINGS = ("trainer", "world_size", "observations", "frontend", "strategy", "sync_every", "deterministic", "phases")
 """Fields of a request that are listed if the sides differ in them."""
@@ -186,36 +187,23 @@ def stratified(strata: Sequence[Sequence[float]]) -> Estimate:
     total^2 / sum of (c_i s_i^2)^2 / (n_i - 1).
     """
     means = [statistics.fmean(values) for values in strata]
-    mean = statistics.fmean(means)
     free = sum(len(values) - 1 for values in strata)
     if free == 0:
-        if len(means) < 2:
-            return Estimate(mean, None, 0.0)
-        return Estimate(mean, statistics.stdev(means) / math.sqrt(len(means)), len(means) - 1.0)
+        return Estimate(means[0], None, 0.0) if len(means) == 1 else stratified([means])
     singles = sum(len(values) == 1 for values in strata)
-    parts = [
-        (statistics.variance(values) * (1.0 / len(values) + singles * (len(values) - 1) / free), len(values) - 1)
-        for values in strata
-        if len(values) > 1
-    ]
-    total = sum(part for part, _ in parts)
-    spread = sum(part**2 / degrees for part, degrees in parts)
-    return Estimate(mean, math.sqrt(total) / len(strata), total**2 / spread if spread > 0.0 else math.inf)
+    several = [(statistics.variance(values), len(values)) for values in strata if len(values) > 1]
+    parts = [variance * (1.0 / n + singles * (n - 1) / free) / len(strata) ** 2 for variance, n in several]
+    return Estimate(statistics.fmean(means), *doublings.summed(parts, [n - 1 for _, n in several]))
 
 
 def _ratio(
     measure: Measure, place: Place | None, by_place: Mapping[Place, Sequence[float]], confidence: float
 ) -> Ratio:
     pooled = stratified(list(by_place.values()))
-    lower = upper = p_value = None
-    if pooled.error is not None:
-        width = doublings.half_width(pooled.error**2, pooled.degrees, (1.0 - confidence) / 2)
-        lower, upper = doublings.exp(pooled.mean - width), doublings.exp(pooled.mean + width)
-        p_value = (
-            2.0 * float(stdtr(pooled.degrees, -abs(pooled.mean) / pooled.error))
-            if pooled.error > 0.0
-            else float(pooled.mean == 0.0)
-        )
+    lower, upper = doublings.interval(pooled.mean, pooled.variance, pooled.degrees, confidence)
+    p_value = None if pooled.variance is None else float(pooled.mean == 0.0)
+    if pooled.variance:
+        p_value = 2.0 * float(stdtr(pooled.degrees, -abs(pooled.mean) / math.sqrt(pooled.variance)))
     return Ratio(
         measure=measure.name, place=place, ratio=math.exp(pooled.mean), lower=lower, upper=upper, p_value=p_value,
         p_holm=None, points=len(by_place), pairs=sum(map(len, by_place.values())), change="none shown",
@@ -313,6 +301,4 @@ def shortened(listed: Sequence[str]) -> str:
 
 def interval(ratio: Ratio) -> str:
     """Return the ends of a ratio's interval, such as `0.981 to 1.02`."""
-    if ratio.lower is None or ratio.upper is None:
-        return "one pair"
-    return " to ".join(f"{end:.3f}" if end < 10.0 else f"{end:.3g}" for end in (ratio.lower, ratio.upper))
+    return span(ratio.lower, ratio.upper, lambda end: f"{end:.3f}" if end < 10.0 else f"{end:.3g}") or "one pair"

@@ -7,12 +7,13 @@ from pathlib import Path
 from pydantic import ValidationError
 from rich.console import Console
 
-from envknee.after.csv.table import COLUMNS, LARGEST, OUT_OF_MEMORY, Table, decode, parse
+from envknee.after.csv.table import COLUMNS, OUT_OF_MEMORY, Table, decode, parse
 from envknee.after.csv.terminal import print_table_verdict
-from envknee.after.csv.verdict import decide
+from envknee.after.csv.verdict import Options, decide
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
-from envknee.study.model import Decide
+
+OPTIONS = {name: field for name, field in Options.model_fields.items() if name != "baseline"}
 
 COLUMN_HELP = "\n".join(
     f"  {name:<18} {'required' if column.is_required() else 'optional'}  {column.description}"
@@ -55,21 +56,20 @@ def read_table(path: Path) -> Table:
     return parse(decode(data, source), source)
 
 
-def settings_of(arguments: argparse.Namespace) -> Decide:
-    """Return the settings of the verdict.
+def options_of(arguments: argparse.Namespace) -> Options:
+    """Return the options of the verdict.
 
     Raises:
-        UserError: when an option is out of its range.
+        UserError: when one is out of its range.
     """
-    given = {name: getattr(arguments, name) for name in Decide.model_fields if hasattr(arguments, name)}
     try:
-        return Decide(**given)
+        return Options(**{name: getattr(arguments, name) for name in OPTIONS})
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
+        such = OPTIONS[name].default or (OPTIONS[name].examples or [])[0]
         raise UserError(
-            f"--{name.replace('_', '-')} is {first['input']}: {first['msg']}."
-            f" Give a share such as {Decide.model_fields[name].default:g}."
+            f"--{name.replace('_', '-')} is {first['input']:g}: {first['msg']}. Give a number such as {such:g}."
         ) from error
 
 
@@ -83,32 +83,18 @@ def main() -> None:
     parser.add_argument(
         "table", type=Path, help="a table with the columns num_envs and fps, and others below; - for standard input"
     )
-    for option, meaning in (
-        ("delta", "a doubling that gains less has stopped paying"),
-        ("delta-learning", "the same for seconds to a target"),
-        ("confidence", "of every interval and bound"),
-        ("memory-margin", "share of the GPU's memory to keep free"),
-    ):
-        usual = getattr(Decide(), option.replace("-", "_"))
-        parser.add_argument(f"--{option}", type=float, default=usual, help=f"{meaning} (%(default)s)")
-    parser.add_argument("--device-gb", type=float, help="memory of the GPU, GB (1e9 bytes), to see how many fit")
-    parser.add_argument(
-        "--assume-cv",
-        type=float,
-        help="standard deviation of FPS between processes, as a share, where nothing was repeated (by default that of published studies)",
-    )
+    for name, option in OPTIONS.items():
+        usual = "" if option.default is None else f" Default: {option.default:g}."
+        words = f"--{name.replace('_', '-')}"
+        parser.add_argument(words, type=float, default=option.default, help=f"{option.description}{usual}")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw FPS, the law and the limit: .svg, .png or .pdf")
     parser.add_argument("--json", action="store_true", help="print all of it as JSON")
     arguments = parser.parse_args()
-    if arguments.device_gb is not None and not 0.0 < arguments.device_gb <= LARGEST:
-        raise UserError(f"--device-gb is {arguments.device_gb:g}: expected GB above 0, such as 80.")
-    if arguments.assume_cv is not None and not 0.0 < arguments.assume_cv < 1.0:
-        raise UserError(f"--assume-cv is {arguments.assume_cv:g}: expected a share above 0 and below 1, such as 0.05.")
     if arguments.plot is not None and arguments.plot.suffix not in (".svg", ".png", ".pdf"):
         raise UserError(f"--plot is {arguments.plot}: expected a name that ends in .svg, .png or .pdf.")
     source = "standard input" if str(arguments.table) == "-" else arguments.table.name
     table = read_table(arguments.table)
-    verdict = decide(table, source, settings_of(arguments), arguments.device_gb, arguments.assume_cv)
+    verdict = decide(table, source, options_of(arguments))
     if arguments.plot is not None:
         from envknee.after.csv.plot import plot  # matplotlib takes a second to import
 

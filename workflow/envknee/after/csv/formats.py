@@ -11,9 +11,9 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from envknee.study.errors import UserError
 
@@ -52,16 +52,6 @@ REMARK = re.compile(r"\s*[(（].*$")
 SUFFIX = re.compile(r"^(?P<name>.*?)[_ ](?P<unit>gib|mib|gb|mb)$")
 
 
-class Understood(NamedTuple):
-    """A header, with the columns that its headings stand for."""
-
-    names: list[str]
-    """Column names, or other headings in lower case."""
-    factors: list[Decimal]
-    said: tuple[str, ...]
-    """A sentence about each column that goes by another name or unit."""
-
-
 def rows_of(text: str, source: str) -> list[tuple[int, list[str]]]:
     """Return line number and stripped cells of every line that is neither blank nor a comment.
 
@@ -84,15 +74,17 @@ def rows_of(text: str, source: str) -> list[tuple[int, list[str]]]:
     return [(line, cells) for line, cells in stripped if any(cells)]
 
 
-def understand(header: Sequence[str], first: Sequence[str], known: Container[str]) -> Understood:
-    """Return the columns of a header, of those that are `known`. A column's own name has priority over its other names.
+def understand(header: Sequence[str], first: Sequence[str]) -> tuple[list[str], dict[str, Decimal], list[str]]:
+    """Return the columns that headings stand for. A column's own name has priority over its other names.
 
     `first` is the first row below the header, whose cells may name a unit that the heading does not.
+
+    Returns:
+        column names, or other headings in lower case; by column, the factor of its unit, if it goes by another name; and a sentence
+        about each such column.
     """
-    names = [given.lower() for given in header]
-    factors = [Decimal(1)] * len(names)
-    said = []
-    for column in [column for column in ALIASES if column in known and column not in names]:
+    names, factors, said = [given.lower() for given in header], dict[str, Decimal](), []
+    for column in [column for column in ALIASES if column not in names]:
         by_rank = [
             (*rank, place)
             for place, (given, cell) in enumerate(itertools.zip_longest(header, first[: len(header)], fillvalue=""))
@@ -100,10 +92,10 @@ def understand(header: Sequence[str], first: Sequence[str], known: Container[str
         ]
         if by_rank:
             _, factor, place = min(by_rank)
-            names[place], factors[place] = column, factor
+            names[place], factors[column] = column, factor
             times = "" if factor == 1 else f" x {factor.normalize():,f}"
             said.append(f"column {header[place]!r} is read as {column}{times}")
-    return Understood(names, factors, tuple(said))
+    return names, factors, said
 
 
 def scaled(cell: str, column: str, factor: Decimal) -> str:

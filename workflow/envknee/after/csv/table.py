@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
-from envknee.after.csv.formats import Understood, rows_of, scaled, understand
+from envknee.after.csv.formats import rows_of, scaled, understand
 from envknee.record.schema import Frozen
 from envknee.study.errors import UserError, nearest
 
@@ -117,20 +117,20 @@ def parse(text: str, source: str) -> Table:
         what = "holds only comments" if text.strip() else "is empty"
         raise UserError(f"{source} {what}. Expected a header such as num_envs,fps and a row per measurement.")
     (header_line, header), *below = lines
-    understood = understand(header, below[0][1] if below else (), COLUMNS)
-    places, not_read = _places(header, understood.names, f"{source}, line {header_line}")
-    rows = [_row(line, cells, understood, places, source) for line, cells in below]
+    names, factors, said = understand(header, below[0][1] if below else ())
+    not_read = _not_read(header, names, f"{source}, line {header_line}")
+    rows = [_row(cells, names, factors, line, source) for line, cells in below]
     if not rows:
         raise UserError(
             f"{source} holds a header and no rows. Expected a row per measurement below it, such as 1024,39000."
         )
     _refuse_duplicates(rows, source)
     ordered = sorted(rows, key=lambda row: (row.num_envs, row.horizon, row.batch_size or 0, row.repeat))
-    return Table(frozenset(places), tuple(ordered), (*understood.said, *not_read))
+    return Table(frozenset(COLUMNS) & frozenset(names), tuple(ordered), (*said, *not_read))
 
 
-def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Return the place of each column, and a sentence about each column that is not read.
+def _not_read(header: Sequence[str], names: Sequence[str], where: str) -> list[str]:
+    """Check the columns of a header, and return a sentence about each column that is not read.
 
     Case does not matter; columns without a name are left out.
     """
@@ -147,22 +147,25 @@ def _places(header: Sequence[str], names: Sequence[str], where: str) -> tuple[di
             f"{where}: column 'budget_s' needs a column 'seconds_to_target' ({COLUMNS['seconds_to_target'].description};"
             " empty where the budget was spent first). Add it, or leave budget_s out."
         )
-    not_read = tuple(
+    return [
         f"column {given!r} is not read{nearest(name, set(COLUMNS) - set(names))}"
         for given, name in zip(header, names, strict=True)
         if name and name not in COLUMNS
-    )
-    return {name: names.index(name) for name in COLUMNS if name in names}, not_read
+    ]
 
 
-def _row(line: int, cells: Sequence[str], header: Understood, places: Mapping[str, int], source: str) -> TableRow:
-    if len(cells) != len(header.names):
+def _row(
+    cells: Sequence[str], names: Sequence[str], factors: Mapping[str, Decimal], line: int, source: str
+) -> TableRow:
+    where = f"{source}, line {line}"
+    if len(cells) != len(names):
         raise UserError(
-            f"{source}, line {line}: {len(cells)} cells, and the header has {len(header.names)}."
+            f"{where}: {len(cells)} cells, and the header has {len(names)}."
             " Write one cell per column, empty where nothing was measured, and no comma within a number."
         )
     cells = ["" if cell.lower() in NOTHING else cell for cell in cells]
-    named = {name: scaled(cells[place], name, header.factors[place]) for name, place in places.items()}
+    given = [(name, cell) for name, cell in zip(names, cells, strict=True) if name in COLUMNS]
+    named = {name: scaled(cell, name, factors.get(name, Decimal(1))) for name, cell in given}
     # Some tables say it in another column, with a dash for the FPS.
     candidates = cells if not named["fps"] else [named["fps"]]
     no_memory = any(cell.lower() == OUT_OF_MEMORY for cell in candidates)
@@ -170,7 +173,6 @@ def _row(line: int, cells: Sequence[str], header: Understood, places: Mapping[st
         del named["fps"]
         if named.get("vram_gb", "").lower() == OUT_OF_MEMORY:
             named["vram_gb"] = ""
-    where = f"{source}, line {line}"
     values = {name: _number(text, name, where) for name, text in named.items()}
     row = TableRow.model_validate({"line": line, "fps": None, **values})
     _refuse_contradictions(row, where)

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
-from envknee.after.csv.table import Table, TableRow
+from pydantic import Field
+
+from envknee.after.csv.table import LARGEST, Table, TableRow
 from envknee.record.schema import Frozen
 from envknee.study.model import Decide
 from envknee.study.space import batch_transitions
@@ -33,6 +35,15 @@ WORTH_A_NOTE = 0.005
 
 NOT_LINEAR = 0.05
 """Most by which the line may miss a peak, as a share of it; beyond, memory is called not linear."""
+
+
+class Options(Decide):
+    """The settings of a verdict, and what a table does not tell."""
+
+    device_gb: float | None = Field(default=None, gt=0.0, le=LARGEST, examples=[80.0])
+    """Memory of the GPU, GB (1e9 bytes), to see how many environments fit."""
+    assume_cv: float | None = Field(default=None, gt=0.0, lt=1.0, examples=[0.05])
+    """Standard deviation of FPS between processes, as a share, where nothing was repeated; by default that of published studies."""
 
 
 class SeriesVerdict(Frozen):
@@ -65,29 +76,23 @@ class TableVerdict(Frozen):
     notes: list[str]
 
 
-def decide(
-    table: Table, source: str, settings: Decide, device_gb: float | None = None, cv: float | None = None
-) -> TableVerdict:
-    """Return the verdict over a table, which is called `source`.
-
-    `device_gb` is the GPU's memory, GB (1e9 bytes); None if unknown. `cv` is the coefficient of variation of FPS to assume without repeats;
-    None: that of published records (`verdict.noise`).
-    """
+def decide(table: Table, source: str, options: Options) -> TableVerdict:
+    """Return the verdict over a table, which is called `source`."""
     grouped: dict[Series, list[TableRow]] = {}
     for row in table.rows:
         series = Series(source, row.horizon, row.batch_size)
         grouped.setdefault(series, []).append(row)
     ordered = sorted(grouped, key=lambda series: (series.horizon, series.batch_size or 0))
-    verdicts = [_series_verdict(series, grouped[series], table, settings, cv) for series in ordered]
+    verdicts = [_series_verdict(series, grouped[series], table, options) for series in ordered]
     return TableVerdict(
         source=source,
         rows=len(table.rows),
         columns=sorted(table.columns),
-        delta=settings.delta,
-        confidence=settings.confidence,
-        memory_margin=settings.memory_margin,
+        delta=options.delta,
+        confidence=options.confidence,
+        memory_margin=options.memory_margin,
         series=verdicts,
-        memory=_memory(table, settings, device_gb),
+        memory=_memory(table, options),
         notes=_notes(table, any(verdict.throughput.law and verdict.throughput.law.used for verdict in verdicts)),
     )
 
@@ -97,9 +102,7 @@ def _label(series: Series, columns: frozenset[str]) -> str:
     return ", ".join(parts + ([shown_batch(series.batch_size)] if "batch_size" in columns else []))
 
 
-def _series_verdict(
-    series: Series, rows: Sequence[TableRow], table: Table, settings: Decide, cv: float | None
-) -> SeriesVerdict:
+def _series_verdict(series: Series, rows: Sequence[TableRow], table: Table, options: Options) -> SeriesVerdict:
     fps: dict[int, list[float]] = {}
     failures: dict[int, Counter[str]] = {}
     for row in rows:
@@ -107,27 +110,28 @@ def _series_verdict(
             failures.setdefault(row.num_envs, Counter())["oom"] += 1
         else:
             fps.setdefault(row.num_envs, []).append(row.fps)
-    limit = throughput.limit_of(series, fps, failures, settings, step=table.fps_step)
-    best = _estimate(limit, settings, cv)
+    limit = throughput.limit_of(series, fps, failures, options, step=table.fps_step)
+    best = _estimate(limit, options)
     return SeriesVerdict(
         label=_label(series, table.columns),
         throughput=limit,
         estimate=best,
-        learning=_learning(series, rows, settings),
+        learning=_learning(series, rows, options),
         measure_next=None if limit.state == "reached" else measure_next(limit, best=best),
     )
 
 
-def _estimate(limit: ThroughputLimit, settings: Decide, cv: float | None) -> Estimate | None:
+def _estimate(limit: ThroughputLimit, options: Options) -> Estimate | None:
     if limit.state != "undecided" or limit.fewest_repeats >= LEAST_REPEATS:
         return None
     repeats = {point.num_envs: len(point.fps_repeats) for point in limit.points}
+    cv = options.assume_cv
     half = limit.law.half_saturation_num_envs if limit.law else None
     noise = "the noise of published GPU studies" if cv is None else f"noise of {cv:.1%} (--assume-cv)"
     return estimate(
         {point.num_envs: point.fps for point in limit.points},
         lambda num_envs: (assumed_cv(num_envs, half) if cv is None else cv) / math.sqrt(repeats[num_envs]),
-        noise, settings.delta, settings.confidence, limit.law,
+        noise, options.delta, options.confidence, limit.law,
     )  # fmt: skip
 
 
@@ -147,7 +151,7 @@ def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> Lea
     return learning.limit_of(series, seconds, statuses, settings)
 
 
-def _memory(table: Table, settings: Decide, device_gb: float | None) -> MemoryLimit | None:
+def _memory(table: Table, options: Options) -> MemoryLimit | None:
     if all(row.vram_gb is None for row in table.rows):
         return None
     samples = [
@@ -166,7 +170,7 @@ def _memory(table: Table, settings: Decide, device_gb: float | None) -> MemoryLi
         label = _label(series, table.columns)
         return f" at {label}" if label else ""
 
-    limit = memory_limit.limit_of(samples, device_gb, settings, at=at)
+    limit = memory_limit.limit_of(samples, options.device_gb, options, at=at)
     # A table without a horizon column needs no note on horizons.
     notes = [note for note in limit.notes if "horizon" in table.columns or not note.startswith("one horizon")]
     return limit.model_copy(update={"notes": [*notes, *_not_linear(samples, limit)]})

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.style import DASHED, Dashes, Look, dashes_at, look_at, wrapped
+from envknee.show.figures.style import DASHED, Look, look_at, wrapped
 from envknee.verdict.schema.batch import BatchLaw
 from envknee.verdict.schema.study import Verdict
 
@@ -33,7 +33,7 @@ def draw_batch(evidence: Evidence) -> Figure:
             for point in law.points:
                 unit = point.batch_size if per_step else 1
                 canvas.cost_mark(axes, point.batch_size * dodge, point.frames_to_target, look, unit)
-            _curve(axes, law, look, dashes_at(place), (left, right), per_step)
+            _curve(axes, law, look, (left, right), per_step)
             _noise(axes, law, look, right, 0.04 + 0.05 * (place % 6))
     for axes in (upper, lower):
         axes.set_xscale("log", base=2)
@@ -46,8 +46,8 @@ def draw_batch(evidence: Evidence) -> Figure:
     upper.set_ylabel("Optimizer steps to target,\nin one epoch of each rollout")
     lower.set_ylabel("Frames to target")
     keys = [
-        canvas.line_key(look.label, look.colour, 1.6, marker=look.marker, markersize=6, linestyle=dashes_at(place))
-        for place, look in enumerate(looks)
+        canvas.line_key(look.label, look.colour, 1.6, marker=look.marker, markersize=6, linestyle=look.dashes)
+        for look in looks
     ]
     canvas.legend(upper, [*keys, *_explained(laws, verdict)])
     return figure
@@ -77,13 +77,13 @@ def _range(laws: Sequence[BatchLaw], sizes: Sequence[int]) -> tuple[float, float
     return min([low, *near]) / 1.4, max([high, *near]) * 1.4
 
 
-def _curve(axes: Axes, law: BatchLaw, look: Look, dashes: Dashes, ends: tuple[float, float], per_step: bool) -> None:
+def _curve(axes: Axes, law: BatchLaw, look: Look, ends: tuple[float, float], per_step: bool) -> None:
     if law.s_min is None or law.e_min_frames is None:
         return
     dense = [ends[0] * (ends[1] / ends[0]) ** (step / 100) for step in range(101)]
     values = [(law.e_min_frames + law.s_min * size) / (size if per_step else 1) for size in dense]
     alpha = 0.9 if law.used else 0.4
-    axes.plot(dense, values, color=look.colour, linewidth=1.5, linestyle=dashes, alpha=alpha, zorder=2)
+    axes.plot(dense, values, color=look.colour, linewidth=1.5, linestyle=look.dashes, alpha=alpha, zorder=2)
 
 
 def _noise(axes: Axes, law: BatchLaw, look: Look, right: float, height: float) -> None:

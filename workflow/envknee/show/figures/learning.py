@@ -9,7 +9,7 @@ from envknee.record.build import reward_averages
 from envknee.record.schema import Record, Row
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.style import COLOURS, DASHED, INK, STATUS_MARKERS, dashes_at
+from envknee.show.figures.style import DASHED, INK, STATUS_MARKERS, look_at
 from envknee.show.words import STATUS_WORDS, reached
 from envknee.verdict.learning import best_of
 from envknee.verdict.schema.study import Verdict
@@ -34,18 +34,21 @@ def draw_learning(evidence: Evidence) -> Figure:
     points = sorted({_point(record) for record, _ in curves}, key=lambda point: (*point[:3], point[3] or 0))
     several = len({arm for arm, *_ in points}) > 1
     ranks = {arm.arm: arm.ranks for arm in verdict.arms}
+    looks = {}
+    for place, point in enumerate(points):
+        arm, num_envs, horizon, batch_size = point
+        label = f"{num_envs:,} envs{ranks[arm].each}, T {horizon}, {shown_batch(batch_size)}"
+        looks[point] = look_at(place, f"{arm}:\n{label}" if several else label)
     figure, (by_frames, by_time) = canvas.panels(_learning_title(verdict), verdict, height=5.0, columns=2)
-    colours = {point: COLOURS[place % len(COLOURS)] for place, point in enumerate(points)}
-    dashes = {point: dashes_at(place) for place, point in enumerate(points)}
     targets = sorted({r.request.target_reward for r, _ in curves if r.request.target_reward is not None})
     for axes, quantity in ((by_frames, "frames"), (by_time, "wall_s")):
         for record, curve in curves:
-            point, status = _point(record), record.outcome.status
+            look, status = looks[_point(record)], record.outcome.status
             x, reward = [getattr(row, quantity) for row, _ in curve], [reward for _, reward in curve]
-            axes.plot(x, reward, color=colours[point], linestyle=dashes[point], linewidth=1.4, alpha=0.85)
+            axes.plot(x, reward, color=look.colour, linestyle=look.dashes, linewidth=1.4, alpha=0.85)
             axes.plot(
-                x[-1], reward[-1], STATUS_MARKERS[status], color=colours[point], markersize=6.5,
-                markerfacecolor=colours[point] if status == "target_reached" else "white", clip_on=False, zorder=4,
+                x[-1], reward[-1], STATUS_MARKERS[status], color=look.colour, markersize=6.5,
+                markerfacecolor=look.colour if status == "target_reached" else "white", clip_on=False, zorder=4,
             )  # fmt: skip
         for target in targets:
             axes.axhline(target, color=INK, linewidth=1.0, linestyle=DASHED)
@@ -56,12 +59,7 @@ def draw_learning(evidence: Evidence) -> Figure:
     by_frames.set_xlabel("Frames, all environments together")
     by_time.set_xlabel("Wall seconds of training")
     by_time.tick_params(labelleft=False)
-    keys = []
-    for point in points:
-        arm, num_envs, horizon, batch_size = point
-        label = f"{num_envs:,} envs{ranks[arm].each}, T {horizon}, {shown_batch(batch_size)}"
-        label = f"{arm}:\n{label}" if several else label
-        keys.append(canvas.line_key(label, colours[point], 2, linestyle=dashes[point]))
+    keys = [canvas.line_key(look.label, look.colour, 2, linestyle=look.dashes) for look in looks.values()]
     keys += [canvas.line_key(f"target {target:g}", INK, linestyle=DASHED) for target in targets]
     statuses = sorted({record.outcome.status for record, _ in curves})
     for status in statuses:

@@ -77,11 +77,12 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Look:
-    """Colour and mark of a series, and its label in a legend."""
+    """Colour and mark of a series, its label in a legend, and the dashes of its line where colours do not suffice."""
 
     colour: str
     marker: str
     label: str
+    dashes: Dashes
 
 
 def looks_of(verdict: Verdict, shown: Container[Series] | None = None) -> dict[Series, Look]:
@@ -100,13 +101,12 @@ def looks_of(verdict: Verdict, shown: Container[Series] | None = None) -> dict[S
 
 
 def look_at(place: int, label: str) -> Look:
-    """Return the look of the series at a place in the legend. Colours and markers repeat with different periods."""
-    return Look(COLOURS[place % len(COLOURS)], MARKERS[(place + place // len(COLOURS)) % len(MARKERS)], label)
+    """Return the look of the series at a place in the legend.
 
-
-def dashes_at(place: int) -> Dashes:
-    """Return the dashes of the line at a place in the legend: dashed once all colours were solid."""
-    return DASHES[place // len(COLOURS) % len(DASHES)]
+    Colours and markers repeat with different periods; lines are dashed once all colours were solid.
+    """
+    turn, colour = divmod(place, len(COLOURS))
+    return Look(COLOURS[colour], MARKERS[(place + turn) % len(MARKERS)], label, DASHES[turn % len(DASHES)])
 
 
 def wrapped(text: str, width: int = 26) -> str:
