@@ -17,7 +17,7 @@ from envknee.after import replay
 from envknee.ask import ask as asking
 from envknee.ask import observations
 from envknee.ask.ask import ask, ask_again
-from envknee.ask.observations import Observation, point_of
+from envknee.ask.observations import Observation
 from envknee.ask.refusals import KnownMemory
 from envknee.ask.samplers.points import _optuna, gp, sobol, tpe
 from envknee.record.schema import Device, Record, Request
@@ -90,7 +90,7 @@ def play(
 
 
 def block(requests: Sequence[Request], arm: str, kind: Kind, repeat: int = 0) -> list[Point]:
-    return [point_of(r) for r in requests if (r.arm, r.kind, r.repeat) == (arm, kind, repeat)]
+    return [r.point for r in requests if (r.arm, r.kind, r.repeat) == (arm, kind, repeat)]
 
 
 def text(requests: Sequence[Request]) -> str:
@@ -130,7 +130,7 @@ def check_plan_and_blocks(study: Study, requests: Sequence[Request]) -> None:
     assert of_requests == of_slots
     seeds: dict[tuple[object, ...], set[int]] = {}
     for request in requests:
-        seeds.setdefault((request.kind, request.repeat, point_of(request)), set()).add(request.seed)
+        seeds.setdefault((request.kind, request.repeat, request.point), set()).add(request.seed)
         assert 0 <= request.seed < 2**31
     assert all(len(of_point) == 1 for of_point in seeds.values()), "a seed is that of its kind, repeat and point"
     assert len({min(of_point) for of_point in seeds.values()}) == len(seeds), "and of no other"
@@ -204,7 +204,7 @@ def test_a_trial_without_a_record_is_shown_as_running() -> None:
     requests, known = play(study, peak, until=12)
     some = {n: record for n, record in known.items() if n not in (3, 10, 11)}
     shown = observations.observe(study.sections["throughput"], requests, some)
-    assert [o.point for o in shown] == [point_of(r) for r in requests]
+    assert [o.point for o in shown] == [r.point for r in requests]
     assert [n for n, o in enumerate(shown) if o.value is None] == [3, 10, 11]
     assert ask(study, 12, requests, some) == ask(study, 12, requests, dict(reversed(some.items())))
 
@@ -464,8 +464,8 @@ def test_what_ran_out_of_memory_twice_is_not_tried_a_third_time_nor_anything_lar
     run = [request for request in requests if request.refusal is None]
     for number, request in enumerate(requests):
         known = [r for r in run if r.number <= request.number - study.window]
-        point = point_of(request)
-        no_larger = [r for r in known if all(a <= b for a, b in zip(astuple(point_of(r)), astuple(point), strict=True))]
+        point = request.point
+        no_larger = [r for r in known if all(a <= b for a, b in zip(astuple(r.point), astuple(point), strict=True))]
         assert (request.refusal is not None) == (len(no_larger) >= 2), number
         if request.refusal:
             assert f"{len(no_larger)} trials ran out of memory at no larger a point" in request.refusal
@@ -502,7 +502,7 @@ def test_where_devices_differ_only_what_fits_none_is_refused() -> None:
         assert other.device_gb is None and other.refusal(Point(10**9, 10**9, None)) is None
     # Nor does what did not fit a small device rule anything out on a larger one.
     failed = small.ended(status="oom")
-    point = point_of(failed.request)
+    point = failed.request.point
     assert KnownMemory.of("stock", [failed.record] * 2).refusal(point) is not None
     assert KnownMemory.of("stock", [failed.record] * 2 + [large.record]).refusal(point) is None
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from envknee.ask import enough
 from envknee.ask.ask import ask, ask_again
-from envknee.ask.observations import point_of
 from envknee.record.schema import Request, Shared
 from envknee.run import turns
 from envknee.study import designs, space
@@ -30,7 +29,7 @@ def study(window: int = 1, arms: Any = None, **changes: Any) -> Study:
 
 
 def points_of(requests: list[Request], block: int) -> list[Point]:
-    return [point_of(request) for request in requests if request.block == block]
+    return [request.point for request in requests if request.block == block]
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 7, 8])
@@ -155,8 +154,8 @@ def test_small_points_of_a_block_are_fresh_and_nothing_else_changes():
         alone = [request.fresh for request in of_block]
         assert alone == sorted(alone, reverse=True), "they come first, so that the others share one process"
         for side in (True, False):
-            assert [point_of(r) for r in of_block if r.fresh == side and not r.again] == [
-                point_of(r) for r in before if (r.num_envs < 256) == side and not r.again
+            assert [r.point for r in of_block if r.fresh == side and not r.again] == [
+                r.point for r in before if (r.num_envs < 256) == side and not r.again
             ], "in the design's order"
     assert not any("fresh" in request.model_dump() for request in shared), "recorded requests stay as they are"
 

@@ -12,7 +12,6 @@ from drawn import judged, marks, texts, with_verdict
 from envknee.ask import economy
 from envknee.ask import plan as planning
 from envknee.ask.ask import ask, verify
-from envknee.ask.observations import point_of
 from envknee.ask.refusals import KnownMemory
 from envknee.record.schema import Request
 from envknee.show import report, terminal
@@ -141,7 +140,7 @@ def test_requests_hold_what_follows_and_where_it_came_from() -> None:
     assert (sqrt.horizon, sqrt.batch_size, sqrt.learning_rate, sqrt.epochs) == (16, 1024, 2e-3, 4)
     frames = next(r for r in requests if (r.arm, r.num_envs) == ("frames", 256))
     assert (frames.horizon, frames.batch_size, frames.learning_rate) == (4, 256, 1e-3)
-    assert point_of(sqrt) == point_of(frames) == Point(256, 16, 256)
+    assert sqrt.point == frames.point == Point(256, 16, 256)
     assert sqrt.seed == frames.seed  # compared pair by pair
     assert "scaled_from" in json.loads(canonical_json(sqrt))
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from envknee.ask import enough, replayed, samplers
-from envknee.ask.observations import point_of
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
 from envknee.record.read import load_record
@@ -140,7 +139,7 @@ def _next(
     if study.replay is not None:
         again = recorded[slot.number]
         # A point that another device refused may fit this one. A trial that was skipped there is skipped here, too.
-        refusal = None if again.skip else memory.refusal(point_of(again))
+        refusal = None if again.skip else memory.refusal(again.point)
         again = again.model_copy(update={"study": study.study, "refusal": refusal})
         if problem := foreign(study, slot, again):
             raise UserError(
@@ -155,7 +154,7 @@ def _next(
     if question.sweep.block != 1:
         point = _point_in_block(study, slot)
     elif slot.repeat:
-        block = {point_of(request) for request in of_arm if request.repeat == 0}
+        block = {request.point for request in of_arm if request.repeat == 0}
         order = designs.shuffled(block, study.seed, "block", slot.arm, slot.kind, slot.repeat)
         point = order[slot.position % len(block)]
     elif question.sweep.sampler in FIXED_DESIGNS:
@@ -200,7 +199,7 @@ def _is_fresh(sweep: Sweep, point: Point) -> bool:
 
 def foreign(study: Study, slot: Slot, request: Request) -> str | None:
     """Return what in a request does not follow from the study, whatever its point; None if all does."""
-    point = point_of(request)
+    point = request.point
     sweep = study.sections[slot.kind]
     if sweep.chooses_trials:
         slot = replace(slot, repeat=request.repeat)

@@ -10,7 +10,6 @@ import math
 import statistics
 from collections.abc import Sequence, Set
 
-from envknee.ask.observations import point_of
 from envknee.ask.question import Question
 from envknee.record.schema import Record
 from envknee.study.model import Decide
@@ -76,7 +75,7 @@ def following(question: Question, records: Sequence[Record]) -> tuple[dict[Point
     composition = compose(records)
     if composition.missed:
         return {}, {}
-    statuses = {point_of(record.request): record.outcome.status for record in records if not record.request.skip}
+    statuses = {record.request.point: record.outcome.status for record in records if not record.request.skip}
     bad = {point for point, status in statuses.items() if status != "ok"}
     too_large = {(rollout_of(point), point.batch_size) for point in bad}
     composed = {
@@ -161,9 +160,9 @@ def _expected_s(records: Sequence[Record], clear: Set[Point], first: Set[Point] 
     for record in records:
         request, total_s = record.request, record.outcome.total_s
         if request.block is not None and request.position == 0:
-            begun.append((point_of(request), total_s))
+            begun.append((request.point, total_s))
         else:
-            seconds.setdefault(point_of(request), []).append(total_s)
+            seconds.setdefault(request.point, []).append(total_s)
     starts_s = [total_s - statistics.median(seconds.get(point, [0.0])) for point, total_s in begun]
     blocks = len(begun) / len({record.request.repeat for record in records})
     start_s = blocks * statistics.fmean(starts_s) if starts_s else 0.0

@@ -32,11 +32,6 @@ class Observation:
     """Peak memory / usable memory - 1; 0 or less is feasible."""
 
 
-def point_of(request: Request) -> Point:
-    """Return a request's point, as the study lists it."""
-    return Point(request.num_envs, request.listed_horizon, request.listed_batch_size)
-
-
 def observe(sweep: Sweep, requests: Sequence[Request], records: Mapping[int, Record]) -> list[Observation]:
     """Return an observation of each request of one (arm, kind), in their order.
 
@@ -49,7 +44,7 @@ def observe(sweep: Sweep, requests: Sequence[Request], records: Mapping[int, Rec
     worst = max(known, default=2 * sweep.budget_s) if isinstance(sweep, Learning) else min(known, default=0.0)
     told = {number: worst if value is None else value for number, value in values.items()}
     excess = {number: _memory_excess(record) for number, record in ended.items()}
-    return [Observation(point_of(r), told.get(r.number), excess.get(r.number, 0.0)) for r in requests]
+    return [Observation(r.point, told.get(r.number), excess.get(r.number, 0.0)) for r in requests]
 
 
 def censored_seconds(best_reward: float, target_reward: float, budget_s: float) -> float:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from envknee.ask.observations import point_of
 from envknee.ask.refusals import KnownMemory
 from envknee.record.schema import Record, Request
 from envknee.study import space
@@ -44,7 +43,7 @@ class Question:
 
     def new(self, points: Iterable[Point]) -> list[Point]:
         """Return the points without a request so far, in the same order."""
-        asked = {point_of(request) for request in self.requests}
+        asked = {request.point for request in self.requests}
         return [point for point in points if point not in asked]
 
 

@@ -85,7 +85,7 @@ def compose(records: Sequence[Record]) -> Composition:
     processes: dict[int | None, dict[Point, Record]] = {}
     for record in wanted:
         if record.outcome.status == "ok" and record.fps_total and record.fps_env_step_inference:
-            processes.setdefault(record.request.block, {})[_point(record)] = record
+            processes.setdefault(record.request.block, {})[record.request.point] = record
     fits = {(rollout_of(point), point.batch_size) for measured in processes.values() for point in measured}
     composed: list[Record] = []
     tests: dict[Point, list[float]] = {}
@@ -106,10 +106,6 @@ def _every_point(records: Sequence[Record]) -> set[Point]:
         {getattr(record.request, axis) for record in records} for axis in ("num_envs", "horizon", "batch_size")
     )
     return set(itertools.starmap(Point, itertools.product(sizes, horizons, batch_sizes)))
-
-
-def _point(record: Record) -> Point:
-    return Point(record.request.num_envs, record.request.horizon, record.request.batch_size)
 
 
 def _median(fps: Spread | None) -> float:

@@ -60,7 +60,7 @@ def _by_series(points: Sequence[Point]) -> dict[tuple[int, int | None], list[Poi
 
 
 def _asked_of(series: tuple[int, int | None], asked: Sequence[Request]) -> list[Request]:
-    return [r for r in asked if (r.listed_horizon, r.listed_batch_size) == series]
+    return [r for r in asked if (r.point.horizon, r.point.batch_size) == series]
 
 
 def _probe(question: Question, asked: Sequence[Request]) -> Point | None:
