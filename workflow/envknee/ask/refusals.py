@@ -90,7 +90,7 @@ class KnownMemory:
         if self.rollout is None or self.device_gb is None:
             return None
         gb_per_transition, num_envs, horizon = _transition_gb(self.rollout)
-        needed_gb = gb_per_transition * space.rollout_size(point.num_envs, point.horizon)
+        needed_gb = gb_per_transition * point.rollout
         usable_gb = self.device_gb * (1 - MEMORY_MARGIN)
         if needed_gb <= usable_gb:
             return None
@@ -112,7 +112,7 @@ class KnownMemory:
     def _by_model(self, point: Point) -> str | None:
         """Refuse by the memory model, which only applies to rollouts larger than any that fitted."""
         largest = max((space.rollout_size(r.request.num_envs, r.request.horizon) for r in self.whole), default=0)
-        if self.device_gb is None or not 0 < largest < space.rollout_size(point.num_envs, point.horizon):
+        if self.device_gb is None or not 0 < largest < point.rollout:
             return None
         predicted = self.prediction(point)
         if predicted is None or predicted.fit.largest_error_gb > MODEL_ERROR * self.device_gb:

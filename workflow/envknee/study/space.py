@@ -22,6 +22,11 @@ class Point:
     horizon: int
     batch_size: int | None
 
+    @property
+    def rollout(self) -> int:
+        """Transitions that a rank collects in one iteration."""
+        return rollout_size(self.num_envs, self.horizon)
+
 
 def rollout_size(num_envs: int, horizon: int) -> int:
     """Return the transitions collected in one iteration by one rank: num_envs x horizon."""
@@ -63,8 +68,7 @@ def is_legal(point: Point, world_sizes: Collection[int] = (1,)) -> bool:
     """Tell whether the batch divides the rollout into whole mini-batches, for each number of ranks."""
     if point.batch_size is None:
         return True
-    rollout = rollout_size(point.num_envs, point.horizon)
-    return all(divides(point.batch_size, rollout, ranks) for ranks in world_sizes)
+    return all(divides(point.batch_size, point.rollout, ranks) for ranks in world_sizes)
 
 
 def axes(sweep: Sweep) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int | None, ...]]:
