@@ -82,14 +82,15 @@ def test_a_request_in_a_block_knows_no_record_of_its_own_block():
     for number, request in enumerate(requests):
         known = {key: record for key, record in records.items() if key < (request.block or 0)}
         assert ask(blocked, number, requests[:number], known) == request
-    assert space.first_unknowns(space.plan(blocked), window=1)[:10] == [0] * 9 + [9]
-    assert space.first_unknowns(space.plan(blocked), window=2)[9:19] == [0] * 9 + [9]
+    assert [slot.first_unknown for slot in space.plan(blocked)[:10]] == [0] * 9 + [9]
+    wider = blocked.model_copy(update={"window": 2})
+    assert [slot.first_unknown for slot in space.plan(wider)[9:19]] == [0] * 9 + [9]
     assert ask_again(blocked, requests, records) == requests
 
 
 def test_without_blocks_a_window_counts_trials():
     plain = study(window=3, block=1)
-    assert space.first_unknowns(space.plan(plain), 3) == [max(0, number - 2) for number in range(24)]
+    assert [slot.first_unknown for slot in space.plan(plain)] == [max(0, number - 2) for number in range(24)]
     assert all("block" not in request.model_dump() for request in play(plain)[0])
 
 

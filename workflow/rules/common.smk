@@ -39,7 +39,6 @@ try:
     PLAN = space.plan(STUDY)
     JOBS = space.jobs(PLAN)
     TRIALS = len(PLAN)
-    FIRST_UNKNOWN = space.first_unknowns(PLAN, STUDY.window)
     claim.check(STUDY, FOLDER)
     replayed.read(STUDY, FOLDER)  # a replay without its requests stops here
     if workflow.is_main_process and not workflow.dryrun:
@@ -114,7 +113,7 @@ def known_to(number):
     known = {"resolved": ancient(FOLDER.resolved)}
     if number >= 1:
         known["previous"] = FOLDER.trial(number - 1).request
-    if first_unknown := FIRST_UNKNOWN[number]:
+    if first_unknown := PLAN[number].first_unknown:
         # Measuring one trial again must not throw away those asked after it.
         known["newest_record"] = ancient(FOLDER.trial(first_unknown - 1).record)
     return known

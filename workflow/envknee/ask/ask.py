@@ -63,7 +63,7 @@ def ask(
                 f"request {request.number} is not one of study '{study.study}' as configured now: {problem}."
                 " A results folder belongs to one study: restore request.json and the study file, or use a new name."
             )
-    return _next(study, slot, space.first_unknowns(slots, study.window)[number], requests, records, recorded)
+    return _next(study, slot, requests, records, recorded)
 
 
 def ask_again(
@@ -76,9 +76,8 @@ def ask_again(
     """
     history: list[Request] = []
     answers: list[Request] = []
-    slots = space.plan(study)
-    for request, slot, known in zip(requests, slots, space.first_unknowns(slots, study.window), strict=False):
-        answers.append(_next(study, slot, known, history, records, recorded))
+    for request, slot in zip(requests, space.plan(study), strict=False):
+        answers.append(_next(study, slot, history, records, recorded))
         history.append(answers[-1] if foreign(study, slot, request) else request)
     return answers
 
@@ -128,13 +127,12 @@ def request_for(
 def _next(
     study: Study,
     slot: Slot,
-    known: int,
     requests: Sequence[Request],
     records: Mapping[int, Record],
     recorded: Sequence[Request],
 ) -> Request:
-    """Return one request, chosen from the requests and from the records before number `known`: the window shows no others."""
-    visible = {number: records[number] for number in range(known) if number in records}
+    """Return one request, chosen from the requests and from the records that the window shows."""
+    visible = {number: records[number] for number in range(slot.first_unknown) if number in records}
     memory = KnownMemory.of(slot.arm, visible.values(), study.arms[slot.arm])
     if study.replay is not None:
         again = recorded[slot.number]
@@ -233,12 +231,11 @@ def write_request(study: Study, folder: StudyFolder, number: int) -> None:
     Raises:
         UserError: when an earlier request or a needed record is missing, truncated or changed.
     """
-    slots = space.plan(study)
-    slot = _slot(study, slots, number)
+    slot = _slot(study, space.plan(study), number)
     requests = [_read_request(folder, earlier) for earlier in range(number)]
     records = {
         request.number: load_record(folder.trial(request.number))
-        for request in _known_to(study, slots, folder, number, requests)
+        for request in _known_to(study, folder, slot, requests)
         # Other arms' records may make a trial needless.
         if request.arm == slot.arm or getattr(study.sections[slot.kind], "skip_decided", False)
     }
@@ -273,11 +270,10 @@ def verify(folder: StudyFolder) -> tuple[int, list[str]]:
     present = [int(path.parent.name) for path in folder.trial_files("request.json")]
     if not present:
         raise UserError(f"{folder.trials} holds no request, and 0000/request.json was expected. Run the sweep first")
-    slots = space.plan(study)
-    last = _slot(study, slots, max(present)).number
-    requests = [_read_request(folder, number) for number in range(last + 1)]
+    last = _slot(study, space.plan(study), max(present))
+    requests = [_read_request(folder, number) for number in range(last.number + 1)]
     records, findings = {}, []
-    for request in _known_to(study, slots, folder, last, requests):
+    for request in _known_to(study, folder, last, requests):
         trial = folder.trial(request.number)
         records[request.number] = read_model(trial.record, Record, "Run that trial again.")
         try:
@@ -297,16 +293,14 @@ def _read_request(folder: StudyFolder, number: int) -> Request:
     return read_model(folder.trial(number).request, Request, remedy)
 
 
-def _known_to(
-    study: Study, slots: Sequence[Slot], folder: StudyFolder, number: int, requests: Sequence[Request]
-) -> Sequence[Request]:
-    """Return the requests whose records request `number` may use. Each record must exist: without it the answer would differ."""
-    known = requests[: space.first_unknowns(slots, study.window)[number]]
+def _known_to(study: Study, folder: StudyFolder, slot: Slot, requests: Sequence[Request]) -> Sequence[Request]:
+    """Return the requests whose records a slot's request may use. Each record must exist: without it the answer would differ."""
+    known = requests[: slot.first_unknown]
     for request in known:
         record = folder.trial(request.number).record
         if not record.exists():
             raise UserError(
-                f"{record} does not exist, and request {number} is asked knowing the records up to"
+                f"{record} does not exist, and request {slot.number} is asked knowing the records up to"
                 f" {known[-1].number} (window {study.window}). Run trial {request.number} first"
             )
     return known

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from envknee.study.errors import UserError
@@ -125,6 +125,9 @@ class Slot:
     """The trial's place in its block, or among its arm's trials of this repeat."""
     again: bool = False
     """Whether the trial measures the point of its block's first trial once more, which shows drift."""
+    first_unknown: int = 0
+    """The first trial whose record its request must not know: that of the latest `window` - 1 jobs before its own, so that `window` jobs
+    can run side by side."""
 
 
 def points_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
@@ -180,7 +183,13 @@ def plan(study: Study) -> list[Slot]:
         first = measured[later.section]
         measured[later.section] += later.repeats
         slots += _slots(study, later.section, range(first, measured[later.section]), len(slots))
-    return slots if study.replay is None else slots[: study.replay.trials]
+    in_jobs = jobs(slots if study.replay is None else slots[: study.replay.trials])
+    firsts = [job[0].number for job in in_jobs]
+    return [
+        replace(slot, first_unknown=firsts[max(0, place - study.window + 1)])
+        for place, job in enumerate(in_jobs)
+        for slot in job
+    ]
 
 
 def later_repeats(study: Study) -> list[Raise]:
@@ -259,16 +268,6 @@ def jobs(slots: Sequence[Slot]) -> list[list[Slot]]:
     """Return the trials of each job: those of a block together, each other trial alone, in the order of their numbers."""
     grouped = itertools.groupby(slots, key=lambda slot: (slot.block, slot.number if slot.block is None else None))
     return [list(group) for _, group in grouped]
-
-
-def first_unknowns(slots: Sequence[Slot], window: int) -> list[int]:
-    """Return, for each request, the first trial whose record it must not know.
-
-    It must not know the latest `window` - 1 jobs before its own, so that `window` jobs can run side by side.
-    """
-    all_jobs = jobs(slots)
-    firsts = [job[0].number for job in all_jobs]
-    return [firsts[max(0, place - window + 1)] for place, job in enumerate(all_jobs) for _ in job]
 
 
 def _shown(sizes: object) -> str:
