@@ -43,8 +43,8 @@ def test_an_interval_of_one_ratio_by_hand_and_noise_from_repeats():
     # Student's t on 8 degrees of freedom at 97.5% is 2.306.
     lower, upper = gain_interval(0.1, [0.03, 0.04], 0.95)
     assert (lower, upper) == pytest.approx((0.1 - 2.306 * 0.05, 0.1 + 2.306 * 0.05), abs=1e-4)
-    assert measured_cv({16: [1.0], 32: [2.0]}) is None
-    assert measured_cv({16: [1.0, math.exp(0.02)], 32: [5.0]}) == pytest.approx(0.02 / math.sqrt(2))
+    assert measured_cv([[1.0], [2.0]]) is None
+    assert measured_cv([[1.0, math.exp(0.02)], [5.0]]) == pytest.approx(0.02 / math.sqrt(2))
 
 
 def test_a_study_is_told_its_power_for_the_noise_of_its_device():

@@ -7,7 +7,7 @@ truth in 98.6% of 140 single doublings. On CPUs the noise was 11% at any size.
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from scipy.special import stdtrit
 
@@ -38,9 +38,9 @@ def gain_interval(log_gain: float, cvs: Sequence[float], confidence: float) -> t
     return log_gain - width, log_gain + width
 
 
-def measured_cv(fps: Mapping[int, Sequence[float]]) -> float | None:
-    """Return the coefficient of variation of repeats, pooled over num_envs; None without repeats."""
-    logs = [[math.log(value) for value in values] for values in fps.values() if len(values) > 1]
+def measured_cv(points: Iterable[Sequence[float]]) -> float | None:
+    """Return the coefficient of variation of the repeats of each point, pooled over points; None without repeats."""
+    logs = [[math.log(value) for value in values] for values in points if len(values) > 1]
     free = sum(len(values) - 1 for values in logs)
     if not free:
         return None

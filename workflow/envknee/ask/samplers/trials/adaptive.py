@@ -107,11 +107,9 @@ def _note(tried: Tried, request: Request, record: Record | None) -> None:
         return
     tried.asked += 1
     if record is None:
-        return
-    before = tried.known
-    if record.request.kind == "throughput":
+        tried.under_way += 1
+    elif request.kind == "throughput":
         tried.fps += throughput.measured_fps([record])
     else:
         seeds = learning_cost.seconds_of([record])
         tried.seeds += [(seconds, True) for seconds in seeds.reached] + [(seconds, False) for seconds in seeds.censored]
-    tried.lost += tried.known == before
