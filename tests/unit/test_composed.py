@@ -235,7 +235,7 @@ def test_a_margin_shifts_p_values_bounds_and_what_more_repeats_could_show():
         ({"fresh_below": 128}, "take fresh_below and points out"),
         ({"points": 4}, "take fresh_below and points out"),
         ({"horizon": 8}, "compose_horizons: horizon 8 is the only one"),
-        ({"arms": {"a": {"nodes": 2, "gpus": 1}}}, "arms.a: compose_horizons is for arms that collect and then learn"),
+        ({"arms": {"a": {"nodes": 2, "gpus": 1}}}, "arm 'a': compose_horizons is for arms that collect and then learn"),
         ({"arms": {"a": {"trainer": "skrl_sac"}}}, "no off-policy trainer, scaling, command, or several nodes"),
     ],
 )

@@ -64,6 +64,15 @@ class Setup(BaseModel):
         return world_size(self.gpus, self.cpu_ranks, self.nodes, self.strategy)
 
     @property
+    def can_share(self) -> bool:
+        """Whether one process for each rank can measure several trials.
+
+        All must be on one machine, and collect and learn in turns. A foreign command starts a program for each.
+        """
+        together = self.world_size == 1 or (self.trainer == "rsl_rl" and self.nodes == 1)
+        return together and self.strategy == "in_turns" and self.command is None
+
+    @property
     def is_off_policy(self) -> bool:
         """Whether batches are drawn from a replay buffer: they need not divide a rollout, and it has one size at all points."""
         return self.trainer in OFF_POLICY

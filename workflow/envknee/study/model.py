@@ -163,6 +163,12 @@ class Study(Strict):
                 f"the first iteration of trainer: {arm.trainer} fills its replay buffer and learns nothing, and"
                 " throughput.warmup_iterations 0 would time it. Set 1 or more"
             )
+        composes = self.throughput is not None and self.throughput.compose_horizons
+        if composes and (arm.scaling or arm.is_off_policy or not arm.can_share):
+            yield (
+                "compose_horizons is for arms that collect and then learn, in one process per rank of one machine: no off-policy trainer,"
+                " scaling, command, or several nodes. Take compose_horizons out, or put the arm into another study"
+            )
         for sweep in self.sections.values() if arm.scaling else ():
             if sweep.batch_size == "library":
                 yield (

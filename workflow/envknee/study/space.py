@@ -147,15 +147,9 @@ def as_run(arm: Arm, point: Point) -> Scaled:
     return scaled(arm.scaling, point.num_envs, point.horizon, point.batch_size, arm.world_size)
 
 
-def _check_arms(study: Study) -> None:
-    """Make sure that every scaling rule gives legal values at every point, and that `compose_horizons` is for each arm."""
+def _check_rules(study: Study) -> None:
+    """Make sure that every scaling rule gives legal values at every point."""
     for name, arm in study.arms.items():
-        composes = study.throughput is not None and study.throughput.compose_horizons
-        if composes and (arm.scaling or arm.is_off_policy or not can_share(arm)):
-            raise UserError(
-                f"arms.{name}: compose_horizons is for arms that collect and then learn, in one process per rank of one machine:"
-                " no off-policy trainer, scaling, command, or several nodes. Take compose_horizons out, or put the arm into another study"
-            )
         for sweep in study.sections.values() if arm.scaling else ():
             for point in legal_points(sweep, study.world_sizes):
                 try:
@@ -173,7 +167,7 @@ def plan(study: Study) -> list[Slot]:
     Raises:
         UserError: when a section has no legal point, or a scaling rule gives illegal values.
     """
-    _check_arms(study)
+    _check_rules(study)
     slots: list[Slot] = []
     for kind, sweep in study.sections.items():
         slots += _slots(study, kind, range(sweep.repeats), len(slots))
@@ -239,7 +233,7 @@ def _in_blocks(study: Study, kind: Kind, sizes: Sequence[int], repeats: range, f
     # A learning trial takes too long to be measured again for its drift. With compose_horizons the points that test the law show it.
     once = kind == "learning" or (study.throughput is not None and study.throughput.compose_horizons)
     for repeat, (chunk, size), arm in itertools.product(repeats, enumerate(sizes), sorted(study.arms)):
-        number, shares = first + len(slots), size > 1 and can_share(study.arms[arm])
+        number, shares = first + len(slots), size > 1 and study.arms[arm].can_share
         block = number if shares else None  # a block has the number of its first trial
         slots += [
             Slot(number + position, arm, kind, repeat, block, chunk, position, again=position == size)
@@ -253,15 +247,6 @@ def chunk_sizes(points: int, block: int | Literal["all"]) -> list[int]:
     most = points if block == "all" else min(block, points)
     parts = -(-points // most)
     return [points // parts + (part < points % parts) for part in range(parts)]
-
-
-def can_share(arm: Arm) -> bool:
-    """Tell whether one process for each rank can measure several trials of an arm.
-
-    All must be on one machine, and collect and learn in turns. A foreign command starts a program for each.
-    """
-    together = arm.world_size == 1 or (arm.trainer == "rsl_rl" and arm.nodes == 1)
-    return together and arm.strategy == "in_turns" and arm.command is None
 
 
 def jobs(slots: Sequence[Slot]) -> list[list[Slot]]:
