@@ -27,16 +27,21 @@ CHOOSING_TRIALS = names_in(TRIAL_SAMPLERS)
 """Samplers that choose repeats as well as points, and may stop early."""
 
 
-class Adaptive(Strict):
-    """When a sampler that chooses trials has seen enough.
+class UntilDecided(Strict):
+    """When a section may stop before all `repeats` are measured.
 
     It has its own delta and confidence: `decide` may change after the measurement, requests may not.
     """
 
     delta: Share = 0.10
-    """Stop when two successive doublings are shown to gain less than this."""
+    """A series is decided when doublings are shown to gain less than this, or still to gain it at the largest size."""
     confidence: Confidence = 0.95
-    """Confidence of these decisions."""
+    """Confidence of that decision."""
+
+
+class Adaptive(UntilDecided):
+    """When a sampler that chooses trials has seen enough: two successive doublings are shown to gain less than delta."""
+
     within: Annotated[float, Field(ge=1), BeforeValidator(number)] = 2.0
     """Learning: also stop when the threshold's interval spans at most this factor."""
     probes: NotNegative = 0
@@ -47,18 +52,6 @@ class Adaptive(Strict):
     understate it."""
     trials: Positive | None = None
     """At most this many trials; without it, half of all points with all their repeats, and the fresh ones."""
-
-
-class UntilDecided(Strict):
-    """When a section may stop before all `repeats` are measured.
-
-    Like `Adaptive`, it has its own delta and confidence.
-    """
-
-    delta: Share = 0.10
-    """A series is decided when its limit is reached, or still pays, at this delta."""
-    confidence: Confidence = 0.95
-    """Confidence of that decision."""
 
 
 def _block(value: Any) -> Any:
