@@ -14,7 +14,7 @@ import argparse
 import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +87,9 @@ def request_for(
 ) -> Request:
     """Return the request that follows from the study, the slot and the point."""
     sweep, arm = study.sections[slot.kind], study.arms[slot.arm]
-    run = space.as_run(arm, point)
     base = arm.scaling
     unchanged: dict[str, Any] = {name: getattr(arm, name) for name in Setup.model_fields}
-    unchanged |= {name: getattr(sweep, name, None) for name in OF_A_SECTION}
+    unchanged |= {name: getattr(sweep, name, None) for name in OF_A_SECTION} | asdict(space.as_run(arm, point))
     return Request(
         study=study.study,
         number=slot.number,
@@ -98,8 +97,6 @@ def request_for(
         kind=slot.kind,
         repeat=slot.repeat,
         num_envs=point.num_envs,
-        horizon=run.horizon,
-        batch_size=run.batch_size,
         seed=designs.derived_seed(study.seed, "trial", slot.kind, slot.repeat, *astuple(point)),
         task_id=study.task.id,
         asset=study.task.asset,
@@ -116,8 +113,6 @@ def request_for(
         again=slot.again,
         fresh=slot.block is not None and _is_fresh(sweep, point),
         compose_horizons=getattr(sweep, "compose_horizons", False),
-        learning_rate=run.learning_rate,
-        epochs=run.epochs,
         scaled_from=base
         and ScaledFrom(rule=base.rule, num_envs=base.num_envs, horizon=point.horizon, batch_size=point.batch_size or 0),
         **unchanged,
