@@ -10,7 +10,7 @@ from envknee.study.choices import NameIn
 from envknee.study.command import OF_A_RULE, Command
 from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict, newer
 from envknee.study.scaling_rule import Scaling
-from envknee.study.strategies import STRATEGIES, StrategyName, world_size
+from envknee.study.strategies import STRATEGIES, StrategyName
 
 REMEDIES: Any = {name: (remedy.type, remedy.field) for name, remedy in remedies.remedies().items()}
 WITH_REMEDIES: Any = create_model("WithRemedies", __base__=Strict, **REMEDIES)
@@ -60,8 +60,13 @@ class Setup(BaseModel):
 
     @property
     def world_size(self) -> int:
-        """Ranks that train together, each with num_envs environments of its own."""
-        return world_size(self.gpus, self.cpu_ranks, self.nodes, self.strategy)
+        """Ranks that train together, each with num_envs environments of its own: on each node one per GPU, or `cpu_ranks`.
+
+        With strategy: ray, these are collectors that share one learner.
+        """
+        if STRATEGIES[self.strategy].is_one_rank:
+            return 1
+        return self.nodes * (self.cpu_ranks if self.gpus == 0 else 1 if self.gpus == "auto" else self.gpus)
 
     @property
     def can_share(self) -> bool:
