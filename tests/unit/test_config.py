@@ -118,11 +118,6 @@ def test_a_task_alone_may_be_its_name() -> None:
     assert parse_study(plain(task="Isaac-Ant-Direct")).task.id == "Isaac-Ant-Direct"
 
 
-def test_a_study_is_frozen() -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        parse_study(plain()).seed = 2
-
-
 # Round trips
 
 
