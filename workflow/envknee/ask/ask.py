@@ -149,7 +149,7 @@ def _next(
     elif slot.repeat:
         block = {request.point for request in of_arm if request.repeat == 0}
         order = designs.shuffled(block, study.seed, "block", slot.arm, slot.kind, slot.repeat)
-        point = order[slot.position % len(block)]
+        point = order[slot.chunk % len(block)]
     elif question.sweep.sampler in FIXED_DESIGNS:
         point = question.new(samplers.load(POINT_SAMPLERS, question.sweep.sampler).order(study, slot.kind))[0]
     else:

@@ -120,9 +120,9 @@ class Slot:
     block: int | None = None
     """The block that measures the trial; None: a process of its own."""
     chunk: int = 0
-    """The part of a repeat's points that the block measures."""
+    """The part of a repeat's points: with blocks some points, else one."""
     position: int = 0
-    """The trial's place in its block, or among its arm's trials of this repeat."""
+    """The trial's place in that part."""
     again: bool = False
     """Whether the trial measures the point of its block's first trial once more, which shows drift."""
     first_unknown: int = 0
@@ -203,7 +203,7 @@ def later_repeats(study: Study) -> list[Raise]:
 
 
 def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
-    """Return the slots of some repeats of a section; the first has number `first`."""
+    """Return the slots of some repeats of a section, part by part, arms taking turns; the first has number `first`."""
     sweep = study.sections[kind]
     points = points_asked(sweep, study.world_sizes)
     if points == 0:
@@ -214,32 +214,23 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
             f" but no pair of num_envs {_shown(sweep.num_envs)} and horizon {_shown(sweep.horizon)} allows that."
             f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
         )
-    if sweep.block != 1:
-        return _in_blocks(study, kind, chunk_sizes(points, sweep.block), repeats, first)
-    indices = range(points * repeats.start, points * repeats.stop)
-    if sweep.chooses_trials:  # at most as many as its limit: by default half of them, and the fresh repeats
-        series = {(point.horizon, point.batch_size) for point in legal_points(sweep, study.world_sizes)}
-        half = -(-len(indices) // 2) + 2 * sweep.adaptive.confirm * len(series)
-        indices = indices[: sweep.adaptive.trials or half]
-    return [
-        Slot(first + place, arm, kind, 0 if sweep.chooses_trials else index // points, position=index % points)
-        for place, (index, arm) in enumerate(itertools.product(indices, sorted(study.arms)))
-    ]
-
-
-def _in_blocks(study: Study, kind: Kind, sizes: Sequence[int], repeats: range, first: int) -> list[Slot]:
-    """Return the slots of a section with blocks of these sizes, block by block, arms taking turns."""
-    slots: list[Slot] = []
     # A learning trial takes too long to be measured again for its drift. With compose_horizons the points that test the law show it.
     once = kind == "learning" or (study.throughput is not None and study.throughput.compose_horizons)
-    for repeat, (chunk, size), arm in itertools.product(repeats, enumerate(sizes), sorted(study.arms)):
+    sizes = enumerate(chunk_sizes(points, sweep.block))
+    slots: list[Slot] = []
+    for repeat, (chunk, size), arm in itertools.product(repeats, sizes, sorted(study.arms)):
         number, shares = first + len(slots), size > 1 and study.arms[arm].can_share
         block = number if shares else None  # a block has the number of its first trial
         slots += [
             Slot(number + position, arm, kind, repeat, block, chunk, position, again=position == size)
             for position in range(size + (shares and not once))
         ]
-    return slots
+    if not sweep.chooses_trials:
+        return slots
+    # At most as many as its limit: by default half of them, and the fresh repeats.
+    series = {(point.horizon, point.batch_size) for point in legal_points(sweep, study.world_sizes)}
+    half = -(-points * len(repeats) // 2) + 2 * sweep.adaptive.confirm * len(series)
+    return [replace(slot, repeat=0) for slot in slots[: (sweep.adaptive.trials or half) * len(study.arms)]]
 
 
 def chunk_sizes(points: int, block: int | Literal["all"]) -> list[int]:
