@@ -12,7 +12,6 @@ anew which of them cannot fit the memory of this device.
 
 import argparse
 import difflib
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from envknee.record.schema import Record, Request, ScaledFrom
 from envknee.study import designs, space
 from envknee.study.arm import Setup
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json, read_model, write_atomically
+from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study, Sweep, Throughput
 from envknee.study.paths import StudyFolder, TrialFolder
@@ -250,7 +249,7 @@ def _measured_with(trial: TrialFolder) -> str | None:
         return None
     record = read_model(trial.record, Record, f"Delete {trial.record}: it is made again from the files beside it.")
     text = canonical_json(record.request)
-    return text if hashlib.sha256(text.encode()).hexdigest() == record.outcome.request_sha256 else None
+    return text if sha256_of(text) == record.outcome.request_sha256 else None
 
 
 def verify(folder: StudyFolder) -> tuple[int, list[str]]:

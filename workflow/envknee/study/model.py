@@ -1,6 +1,5 @@
 """A study as frozen models: what is measured, in which arms, and how it is decided."""
 
-import hashlib
 import itertools
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -10,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from envknee.study.arm import Arm
 from envknee.study.command import Command
 from envknee.study.errors import nearest
+from envknee.study.files import sha256_of
 from envknee.study.rules import (
     KINDS,
     STUDY_NAME,
@@ -61,7 +61,7 @@ class Tracking(Strict):
     @property
     def digest(self) -> str | None:
         """Hash of the URI, which reveals no password in it."""
-        return None if self.uri is None else hashlib.sha256(self.uri.encode()).hexdigest()
+        return None if self.uri is None else sha256_of(self.uri)
 
 
 class Replay(Strict):
