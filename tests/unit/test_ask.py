@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 from envknee.after import replay
 from envknee.ask import ask as asking
-from envknee.ask import observations
 from envknee.ask.ask import ask, ask_again
-from envknee.ask.observations import Observation
+from envknee.ask.question import Observation, censored_seconds, observe
 from envknee.ask.refusals import KnownMemory
 from envknee.ask.samplers.points import _optuna, gp, sobol, tpe
 from envknee.record.schema import Device, Record, Request
@@ -202,7 +201,7 @@ def test_a_trial_without_a_record_is_shown_as_running() -> None:
     study = a_study(throughput__sampler="tpe", throughput__repeats=1, window=1)
     requests, known = play(study, peak, until=12)
     some = {n: record for n, record in known.items() if n not in (3, 10, 11)}
-    shown = observations.observe(study.sections["throughput"], requests, some)
+    shown = observe(study.sections["throughput"], requests, some)
     assert [o.point for o in shown] == [r.point for r in requests]
     assert [n for n, o in enumerate(shown) if o.value is None] == [3, 10, 11]
     assert ask(study, 12, requests, some) == ask(study, 12, requests, dict(reversed(some.items())))
@@ -281,7 +280,7 @@ def test_samplers_turn_to_more_fps_and_fewer_seconds_and_away_from_memory_that_r
 def told(study: Study, trials: Sequence[Trial | None], kind: Kind = "throughput") -> list[Observation]:
     sweep = study.sections[kind]
     requests = [trial.request if trial else a_trial(16, number=n, kind=kind).request for n, trial in enumerate(trials)]
-    return observations.observe(sweep, requests, {n: trial.record for n, trial in enumerate(trials) if trial})
+    return observe(sweep, requests, {n: trial.record for n, trial in enumerate(trials) if trial})
 
 
 def test_throughput_is_told_as_median_fps_and_share_of_memory() -> None:
@@ -337,11 +336,11 @@ def test_learning_is_told_as_seconds_and_what_was_censored_as_more_than_the_budg
 
 
 def test_censored_seconds_by_hand() -> None:
-    assert observations.censored_seconds(5.0, 5.0, 60) == 60  # on the brink
-    assert observations.censored_seconds(0.0, 5.0, 60) == 90  # shortfall as large as the target: halfway
-    assert observations.censored_seconds(-1000.0, -200.0, 60) == 108  # 200 / (200 + 800) = 0.2
-    assert observations.censored_seconds(-3.0, 0.0, 60) == 105  # 1 / (1 + 3) = 0.25
-    assert observations.censored_seconds(-1e300, 5.0, 60) == 120
+    assert censored_seconds(5.0, 5.0, 60) == 60  # on the brink
+    assert censored_seconds(0.0, 5.0, 60) == 90  # shortfall as large as the target: halfway
+    assert censored_seconds(-1000.0, -200.0, 60) == 108  # 200 / (200 + 800) = 0.2
+    assert censored_seconds(-3.0, 0.0, 60) == 105  # 1 / (1 + 3) = 0.25
+    assert censored_seconds(-1e300, 5.0, 60) == 120
 
 
 @pytest.mark.parametrize(("points", "expected"), [(1, 1), (2, 1), (5, 2), (15, 7), (16, 8), (None, 8)])

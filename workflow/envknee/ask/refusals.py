@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envknee.ask.observations import MEMORY_MARGIN
 from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.model import Arm
@@ -22,6 +21,10 @@ from envknee.verdict import memory_sample
 
 if TYPE_CHECKING:
     from envknee.verdict.memory_model import Prediction
+
+MEMORY_MARGIN = 0.05
+"""Share of the device's memory that a point must leave free. Not `decide.memory_margin`, which may change after the measurement;
+requests may not."""
 
 CERTAIN_FAILURES = 2
 """Trials that must have run out of memory: a single failure may be due to another process on the device."""
