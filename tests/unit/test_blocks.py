@@ -243,8 +243,6 @@ def test_time_runs_out_between_repeats_and_never_within_one():
             "block is for samplers whose points are known beforehand .grid, random, sobol.",
         ),
         ({"block": 1, "sampler": "adaptive", "until_decided": {}}, "until_decided is for samplers"),
-        ({"time_limit_s": 0}, "throughput.time_limit_s"),
-        ({"fresh_below": 0}, "throughput.fresh_below"),
         ({"block": 1, "fresh_below": 128}, "fresh_below 128: with block 1 every trial has a fresh process"),
     ],
 )
