@@ -21,7 +21,6 @@ from typing import Any
 import numpy
 from envknee.ask import ask
 from envknee.ask.enough import LOOKS
-from envknee.ask.observations import point_of
 from envknee.record.read import load_records, without_skipped
 from envknee.record.schema import Record
 from envknee.study import space
@@ -73,7 +72,7 @@ def replay(study: Study, kind: Kind, answers: Answers, sampler: str) -> Replay:
         request = ask.ask(asked_by, slot.number, requests, known)
         requests.append(request)
         # Of one that is skipped only that is ever read.
-        of_point = next(iter(answers.values())) if request.skip else answers[request.arm, point_of(request)]
+        of_point = next(iter(answers.values())) if request.skip else answers[request.arm, request.point]
         known[slot.number] = of_point[0 if request.skip else request.repeat].model_copy(update={"request": request})
     ran = [record for record in known.values() if record.request.skip is None]
     seconds = [record.outcome.total_s * record.world_size for record in ran]
@@ -99,7 +98,7 @@ def answers_of(study: Study, kind: Kind, records: Iterable[Record]) -> Answers:
     }
     for record in ordered:
         if record.request.kind == kind:
-            answers[record.request.arm, point_of(record.request)].append(record)
+            answers[record.request.arm, record.request.point].append(record)
     fewest = min(answers, key=lambda place: len(answers[place]))
     if len(answers[fewest]) < 2:
         arm, point = fewest

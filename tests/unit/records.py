@@ -23,12 +23,12 @@ from envknee.record.schema import (
     Row,
     Status,
 )
+from envknee.study.arm import Setup
 from envknee.study.files import canonical_json, sha256_of
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.rules import Kind
-from envknee.study.strategies import world_size
 
 GPU = Device(type="cuda", name="NVIDIA H100 80GB HBM3", uuid="GPU-1", memory_gb=85.0)
 CPU = Device(type="cpu", name="AMD EPYC", uuid=None, memory_gb=25.3)
@@ -133,7 +133,7 @@ def a_trial(
     """
     learning = kind == "learning"
     status = status or ("ok" if not learning else "timeout" if seconds is None else "target_reached")
-    ranks = world_size(gpus, cpu_ranks, nodes)
+    ranks = Setup(gpus=gpus, cpu_ranks=cpu_ranks, nodes=nodes).world_size
     rollout = num_envs * horizon * ranks
     mini_batches = rollout // batch_size if batch_size else 16
     request = Request(

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from envknee.ask import enough
 from envknee.ask.ask import ask_again
-from envknee.ask.observations import point_of
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.study.errors import UserError
@@ -64,7 +63,7 @@ def law(noise: float = 0.0, bend: float = 0.0, most_transitions: float = math.in
 
 
 def ran(requests: list[Request], repeat: int) -> set[Point]:
-    return {point_of(request) for request in requests if request.repeat == repeat and request.skip is None}
+    return {request.point for request in requests if request.repeat == repeat and request.skip is None}
 
 
 def limits(records: dict[int, Record], of: Study) -> dict[int, ThroughputLimit]:
@@ -93,7 +92,7 @@ def test_a_first_repeat_measures_one_horizon_and_tests_each_larger_rollout_and_e
     alone = {Point(n, 8, None) for n in SIZES}
     assert ran(requests, 0) == alone | TESTS
     assert ran(requests, 1) == ran(requests, 2) == alone | {Point(1024, 32, None)}
-    skips = {point_of(request): request.skip for request in requests if request.repeat == 0 and request.skip}
+    skips = {request.point: request.skip for request in requests if request.repeat == 0 and request.skip}
     learning = "512 and 1024 environments' learning at horizon 8"
     assert skips[Point(512, 32, None)] == f"composed of 512 environments' steps and {learning}"
     why = "its rollout is over 2 times any at the smallest horizon: measured once the memory of others is known"
@@ -150,7 +149,7 @@ def test_a_test_that_met_a_busy_moment_is_repeated_and_its_median_counts():
 
     def disturbed(request: Request) -> Trial:
         trial = exact(request)
-        if (point_of(request), request.repeat) != (Point(128, 32, None), 0):
+        if (request.point, request.repeat) != (Point(128, 32, None), 0):
             return trial
         return trial.with_rows(1, fps_total=trial.rows[1].fps_total * 0.93)
 
@@ -187,7 +186,7 @@ def test_of_a_rollout_that_does_not_fit_nothing_is_composed():
 def test_points_follow_from_those_that_fit_at_the_smallest_horizon():
     small, records = play(study(), law(most_transitions=512 * 8))
     assert Point(512, 16, None) in ran(small, 1), "1,024 x 8 did not fit, so that nothing tells of it"
-    assert {point_of(request) for request in small if request.repeat == 2 and "composed" in (request.skip or "")} >= {
+    assert {request.point for request in small if request.repeat == 2 and "composed" in (request.skip or "")} >= {
         Point(64, 16, None), Point(256, 16, None), Point(64, 32, None),
     }  # fmt: skip
     assert all(point.fps > 0 for limit in limits(records, study()).values() for point in limit.points)
@@ -236,7 +235,7 @@ def test_a_margin_shifts_p_values_bounds_and_what_more_repeats_could_show():
         ({"fresh_below": 128}, "take fresh_below and points out"),
         ({"points": 4}, "take fresh_below and points out"),
         ({"horizon": 8}, "compose_horizons: horizon 8 is the only one"),
-        ({"arms": {"a": {"nodes": 2, "gpus": 1}}}, "arms.a: compose_horizons is for arms that collect and then learn"),
+        ({"arms": {"a": {"nodes": 2, "gpus": 1}}}, "arm 'a': compose_horizons is for arms that collect and then learn"),
         ({"arms": {"a": {"trainer": "skrl_sac"}}}, "no off-policy trainer, scaling, command, or several nodes"),
     ],
 )

@@ -100,8 +100,8 @@ def test_the_plan_is_throughput_first_arms_in_turns_and_blocks_one_after_the_oth
     plan = space.plan(study(throughput=throughput(points=2), learning=learning, arms={"b": {}, "a": {}}))
     assert [slot.number for slot in plan] == list(range(10))
     trials = [*(("throughput", index // 2, index % 2) for index in range(4)), ("learning", 0, 0)]
-    assert [(slot.kind, slot.repeat, slot.position) for slot in plan[::2]] == trials
-    assert [(slot.kind, slot.repeat, slot.position) for slot in plan[1::2]] == trials
+    assert [(slot.kind, slot.repeat, slot.chunk) for slot in plan[::2]] == trials
+    assert [(slot.kind, slot.repeat, slot.chunk) for slot in plan[1::2]] == trials
     assert [slot.arm for slot in plan] == ["a", "b"] * 5
 
 

@@ -37,9 +37,7 @@ try:
     FOLDER = claim.folder_of(STUDY)
     STUDY = claim.continued(STUDY, FOLDER)
     PLAN = space.plan(STUDY)
-    JOBS = space.jobs(PLAN)
     TRIALS = len(PLAN)
-    FIRST_UNKNOWN = space.first_unknowns(PLAN, STUDY.window)
     claim.check(STUDY, FOLDER)
     replayed.read(STUDY, FOLDER)  # a replay without its requests stops here
     if workflow.is_main_process and not workflow.dryrun:
@@ -100,7 +98,7 @@ trust_address(STUDY, workflow.config_settings.configfiles or ())
 
 
 # Trials in a block have its rules; `request` and `trial` are for all others.
-BLOCKS = [job for job in JOBS if job[0].block is not None]
+BLOCKS = [job for job in space.jobs(PLAN) if job[0].block is not None]
 IN_BLOCKS = "|".join(f"{slot.number:04d}" for job in BLOCKS for slot in job)
 OUTSIDE_BLOCKS = rf"(?!({IN_BLOCKS})/)\d+" if BLOCKS else r"\d+"
 
@@ -114,7 +112,7 @@ def known_to(number):
     known = {"resolved": ancient(FOLDER.resolved)}
     if number >= 1:
         known["previous"] = FOLDER.trial(number - 1).request
-    if first_unknown := FIRST_UNKNOWN[number]:
+    if first_unknown := PLAN[number].first_unknown:
         # Measuring one trial again must not throw away those asked after it.
         known["newest_record"] = ancient(FOLDER.trial(first_unknown - 1).record)
     return known

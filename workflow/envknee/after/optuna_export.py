@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from envknee.ask.observations import AXES, observe
+from envknee.ask.question import AXES, observe
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.study.model import Study
@@ -37,7 +37,7 @@ MEASURED = (
 def export(folder: StudyFolder) -> tuple[Path, dict[str, int]]:
     """Write the journal; return its path, and the number of trials of each Optuna study in it.
 
-    A trial has the value and the constraint that a sampler sees (`observations.observe`). A trial that did not fit the memory is
+    A trial has the value and the constraint that a sampler sees (`question.observe`). A trial that did not fit the memory is
     infeasible with the worst value seen; a trial that missed its target has a pessimistic value. The attribute `status` tells them
     apart, and other attributes hold the measurements.
 

@@ -17,7 +17,7 @@ from envknee.record.read import load_records
 from envknee.record.schema import Request
 from envknee.study import claim, space
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json, write_atomically
+from envknee.study.files import canonical_json, sha256_of, write_atomically
 from envknee.study.load import parse_study
 from envknee.study.model import Replay, Study
 from envknee.study.paths import StudyFolder
@@ -34,7 +34,7 @@ def prepare(original: StudyFolder, name: str | None, image: str | None = None) -
     study, records = load_measured(original)
     requests = _recorded(study, {record.request.number: record.request for record in records})
     text = replayed.text_of(requests)
-    replay = Replay(of=study.study, trials=len(requests), requests_sha256=replayed.digest(text))
+    replay = Replay(of=study.study, trials=len(requests), requests_sha256=sha256_of(text))
     changes = {"study": name or f"{study.study}-replay", "replay": replay.model_dump()}
     again = parse_study(
         study.model_dump(mode="json") | changes | ({} if image is None else {"image": image}),

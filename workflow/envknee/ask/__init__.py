@@ -4,9 +4,8 @@ In: study.json, requests and records so far. Out: request.json of one trial. May
 
 plan         what a study would measure, and could show
 ask          the next request, and whether recorded ones come out the same again
-question     what a sampler is asked, and may answer
+question     what a sampler is told of earlier trials, and may answer
 samplers/    what picks points, a file each
-observations earlier trials, as a sampler sees them
 search       the doublings that decide the verdict
 enough       when repeats are enough
 economy      learning trials that would change nothing

@@ -12,14 +12,12 @@ anew which of them cannot fit the memory of this device.
 
 import argparse
 import difflib
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any
 
 from envknee.ask import enough, replayed, samplers
-from envknee.ask.observations import point_of
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
 from envknee.record.read import load_record
@@ -27,7 +25,7 @@ from envknee.record.schema import Record, Request, ScaledFrom
 from envknee.study import designs, space
 from envknee.study.arm import Setup
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json, read_model, write_atomically
+from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study, Sweep, Throughput
 from envknee.study.paths import StudyFolder, TrialFolder
@@ -64,7 +62,7 @@ def ask(
                 f"request {request.number} is not one of study '{study.study}' as configured now: {problem}."
                 " A results folder belongs to one study: restore request.json and the study file, or use a new name."
             )
-    return _next(study, slot, space.first_unknowns(slots, study.window)[number], requests, records, recorded)
+    return _next(study, slot, requests, records, recorded)
 
 
 def ask_again(
@@ -77,9 +75,8 @@ def ask_again(
     """
     history: list[Request] = []
     answers: list[Request] = []
-    slots = space.plan(study)
-    for request, slot, known in zip(requests, slots, space.first_unknowns(slots, study.window), strict=False):
-        answers.append(_next(study, slot, known, history, records, recorded))
+    for request, slot in zip(requests, space.plan(study), strict=False):
+        answers.append(_next(study, slot, history, records, recorded))
         history.append(answers[-1] if foreign(study, slot, request) else request)
     return answers
 
@@ -89,10 +86,9 @@ def request_for(
 ) -> Request:
     """Return the request that follows from the study, the slot and the point."""
     sweep, arm = study.sections[slot.kind], study.arms[slot.arm]
-    run = space.as_run(arm, point)
     base = arm.scaling
     unchanged: dict[str, Any] = {name: getattr(arm, name) for name in Setup.model_fields}
-    unchanged |= {name: getattr(sweep, name, None) for name in OF_A_SECTION}
+    unchanged |= {name: getattr(sweep, name, None) for name in OF_A_SECTION} | asdict(space.as_run(arm, point))
     return Request(
         study=study.study,
         number=slot.number,
@@ -100,8 +96,6 @@ def request_for(
         kind=slot.kind,
         repeat=slot.repeat,
         num_envs=point.num_envs,
-        horizon=run.horizon,
-        batch_size=run.batch_size,
         seed=designs.derived_seed(study.seed, "trial", slot.kind, slot.repeat, *astuple(point)),
         task_id=study.task.id,
         asset=study.task.asset,
@@ -118,8 +112,6 @@ def request_for(
         again=slot.again,
         fresh=slot.block is not None and _is_fresh(sweep, point),
         compose_horizons=getattr(sweep, "compose_horizons", False),
-        learning_rate=run.learning_rate,
-        epochs=run.epochs,
         scaled_from=base
         and ScaledFrom(rule=base.rule, num_envs=base.num_envs, horizon=point.horizon, batch_size=point.batch_size or 0),
         **unchanged,
@@ -129,18 +121,17 @@ def request_for(
 def _next(
     study: Study,
     slot: Slot,
-    known: int,
     requests: Sequence[Request],
     records: Mapping[int, Record],
     recorded: Sequence[Request],
 ) -> Request:
-    """Return one request, chosen from the requests and from the records before number `known`: the window shows no others."""
-    visible = {number: records[number] for number in range(known) if number in records}
+    """Return one request, chosen from the requests and from the records that the window shows."""
+    visible = {number: records[number] for number in range(slot.first_unknown) if number in records}
     memory = KnownMemory.of(slot.arm, visible.values(), study.arms[slot.arm])
     if study.replay is not None:
         again = recorded[slot.number]
         # A point that another device refused may fit this one. A trial that was skipped there is skipped here, too.
-        refusal = None if again.skip else memory.refusal(point_of(again))
+        refusal = None if again.skip else memory.refusal(again.point)
         again = again.model_copy(update={"study": study.study, "refusal": refusal})
         if problem := foreign(study, slot, again):
             raise UserError(
@@ -155,9 +146,9 @@ def _next(
     if question.sweep.block != 1:
         point = _point_in_block(study, slot)
     elif slot.repeat:
-        block = {point_of(request) for request in of_arm if request.repeat == 0}
+        block = {request.point for request in of_arm if request.repeat == 0}
         order = designs.shuffled(block, study.seed, "block", slot.arm, slot.kind, slot.repeat)
-        point = order[slot.position % len(block)]
+        point = order[slot.chunk % len(block)]
     elif question.sweep.sampler in FIXED_DESIGNS:
         point = question.new(samplers.load(POINT_SAMPLERS, question.sweep.sampler).order(study, slot.kind))[0]
     else:
@@ -200,7 +191,7 @@ def _is_fresh(sweep: Sweep, point: Point) -> bool:
 
 def foreign(study: Study, slot: Slot, request: Request) -> str | None:
     """Return what in a request does not follow from the study, whatever its point; None if all does."""
-    point = point_of(request)
+    point = request.point
     sweep = study.sections[slot.kind]
     if sweep.chooses_trials:
         slot = replace(slot, repeat=request.repeat)
@@ -234,12 +225,11 @@ def write_request(study: Study, folder: StudyFolder, number: int) -> None:
     Raises:
         UserError: when an earlier request or a needed record is missing, truncated or changed.
     """
-    slots = space.plan(study)
-    slot = _slot(study, slots, number)
+    slot = _slot(study, space.plan(study), number)
     requests = [_read_request(folder, earlier) for earlier in range(number)]
     records = {
         request.number: load_record(folder.trial(request.number))
-        for request in _known_to(study, slots, folder, number, requests)
+        for request in _known_to(study, folder, slot, requests)
         # Other arms' records may make a trial needless.
         if request.arm == slot.arm or getattr(study.sections[slot.kind], "skip_decided", False)
     }
@@ -259,7 +249,7 @@ def _measured_with(trial: TrialFolder) -> str | None:
         return None
     record = read_model(trial.record, Record, f"Delete {trial.record}: it is made again from the files beside it.")
     text = canonical_json(record.request)
-    return text if hashlib.sha256(text.encode()).hexdigest() == record.outcome.request_sha256 else None
+    return text if sha256_of(text) == record.outcome.request_sha256 else None
 
 
 def verify(folder: StudyFolder) -> tuple[int, list[str]]:
@@ -274,11 +264,10 @@ def verify(folder: StudyFolder) -> tuple[int, list[str]]:
     present = [int(path.parent.name) for path in folder.trial_files("request.json")]
     if not present:
         raise UserError(f"{folder.trials} holds no request, and 0000/request.json was expected. Run the sweep first")
-    slots = space.plan(study)
-    last = _slot(study, slots, max(present)).number
-    requests = [_read_request(folder, number) for number in range(last + 1)]
+    last = _slot(study, space.plan(study), max(present))
+    requests = [_read_request(folder, number) for number in range(last.number + 1)]
     records, findings = {}, []
-    for request in _known_to(study, slots, folder, last, requests):
+    for request in _known_to(study, folder, last, requests):
         trial = folder.trial(request.number)
         records[request.number] = read_model(trial.record, Record, "Run that trial again.")
         try:
@@ -298,16 +287,14 @@ def _read_request(folder: StudyFolder, number: int) -> Request:
     return read_model(folder.trial(number).request, Request, remedy)
 
 
-def _known_to(
-    study: Study, slots: Sequence[Slot], folder: StudyFolder, number: int, requests: Sequence[Request]
-) -> Sequence[Request]:
-    """Return the requests whose records request `number` may use. Each record must exist: without it the answer would differ."""
-    known = requests[: space.first_unknowns(slots, study.window)[number]]
+def _known_to(study: Study, folder: StudyFolder, slot: Slot, requests: Sequence[Request]) -> Sequence[Request]:
+    """Return the requests whose records a slot's request may use. Each record must exist: without it the answer would differ."""
+    known = requests[: slot.first_unknown]
     for request in known:
         record = folder.trial(request.number).record
         if not record.exists():
             raise UserError(
-                f"{record} does not exist, and request {number} is asked knowing the records up to"
+                f"{record} does not exist, and request {slot.number} is asked knowing the records up to"
                 f" {known[-1].number} (window {study.window}). Run trial {request.number} first"
             )
     return known

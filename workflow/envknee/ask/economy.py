@@ -9,7 +9,6 @@ interval. It gets no more seeds if all missed the target, and each took longer t
 
 from collections.abc import Iterable, Mapping
 
-from envknee.ask.observations import point_of
 from envknee.record.schema import Record
 from envknee.study.space import Point
 from envknee.verdict.learning_cost import Seeds, cost, seconds_of
@@ -45,7 +44,7 @@ def _seeds(records: Iterable[Record]) -> Mapping[Place, Seeds]:
     for record in records:
         request = record.request
         if request.kind == "learning" and request.skip is None:
-            grouped.setdefault((request.arm, point_of(request)), []).append(record)
+            grouped.setdefault((request.arm, request.point), []).append(record)
     return {place: costs for place, group in grouped.items() if (costs := seconds_of(group)).count >= LEAST_REPEATS}
 
 

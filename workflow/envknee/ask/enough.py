@@ -10,11 +10,10 @@ import math
 import statistics
 from collections.abc import Sequence, Set
 
-from envknee.ask.observations import point_of
 from envknee.ask.question import Question
 from envknee.record.schema import Record
 from envknee.study.model import Decide
-from envknee.study.parts import FURTHEST, Parts, parts_of, rollout_of
+from envknee.study.parts import FURTHEST, Parts, parts_of
 from envknee.study.space import Point
 from envknee.study.sweep import UntilDecided
 from envknee.verdict.composed import compose
@@ -76,17 +75,17 @@ def following(question: Question, records: Sequence[Record]) -> tuple[dict[Point
     composition = compose(records)
     if composition.missed:
         return {}, {}
-    statuses = {point_of(record.request): record.outcome.status for record in records if not record.request.skip}
+    statuses = {record.request.point: record.outcome.status for record in records if not record.request.skip}
     bad = {point for point, status in statuses.items() if status != "ok"}
-    too_large = {(rollout_of(point), point.batch_size) for point in bad}
+    too_large = {(point.rollout, point.batch_size) for point in bad}
     composed = {
         point: parts
         for point, parts in parts_of(question.points).items()
-        if not parts.points & bad and (rollout_of(point), point.batch_size) not in too_large
+        if not parts.points & bad and (point.rollout, point.batch_size) not in too_large
     }
     groups: dict[tuple[bool, int, int | None], list[Point]] = {}
     for point, parts in composed.items():  # by ascending num_envs at each horizon
-        size = rollout_of(point) if parts.extrapolate else point.horizon
+        size = point.rollout if parts.extrapolate else point.horizon
         groups.setdefault((parts.extrapolate, size, point.batch_size), []).append(point)
     tests = composition.doubted
     for (extrapolates, size, batch_size), group in sorted(groups.items(), key=lambda item: not item[0][0]):
@@ -104,7 +103,7 @@ def following(question: Question, records: Sequence[Record]) -> tuple[dict[Point
 
 def _is_far(point: Point, points: Sequence[Point]) -> bool:
     smallest = min(point.horizon for point in points)
-    return rollout_of(point) > FURTHEST * max(rollout_of(own) for own in points if own.horizon == smallest)
+    return point.rollout > FURTHEST * max(own.rollout for own in points if own.horizon == smallest)
 
 
 def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided) -> int | None:
@@ -161,9 +160,9 @@ def _expected_s(records: Sequence[Record], clear: Set[Point], first: Set[Point] 
     for record in records:
         request, total_s = record.request, record.outcome.total_s
         if request.block is not None and request.position == 0:
-            begun.append((point_of(request), total_s))
+            begun.append((request.point, total_s))
         else:
-            seconds.setdefault(point_of(request), []).append(total_s)
+            seconds.setdefault(request.point, []).append(total_s)
     starts_s = [total_s - statistics.median(seconds.get(point, [0.0])) for point, total_s in begun]
     blocks = len(begun) / len({record.request.repeat for record in records})
     start_s = blocks * statistics.fmean(starts_s) if starts_s else 0.0

@@ -21,6 +21,7 @@ from envknee.study.paths import StudyFolder
 from envknee.verdict import noise
 from envknee.verdict.power import of_study
 from envknee.verdict.series import by_series
+from envknee.verdict.throughput import measured_fps
 from envknee.verdict.words.numbers import counted, listed
 
 
@@ -42,8 +43,7 @@ def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False)
     if study.throughput is not None and len(study.throughput.num_envs) < 2:
         lines.append("Power: one num_envs is no doubling; list at least two, such as {from: 512, to: 4096}")
         return lines
-    points = [at_size for sizes in by_series(earlier, "throughput").values() for at_size in sizes.values()]
-    fps = [[record.fps_total.median for record in at_size if record.fps_total] for at_size in points]
+    fps = [measured_fps(own) for sizes in by_series(earlier, "throughput").values() for own in sizes.values()]
     power = of_study(study, not on_cpu, noise.measured_cv(fps))
     return lines if power is None else [*lines, power]
 

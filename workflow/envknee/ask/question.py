@@ -1,16 +1,21 @@
-"""The information with which a sampler chooses a trial, and its answer."""
+"""What a sampler is told of earlier trials, and its answer. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from envknee.ask.observations import point_of
-from envknee.ask.refusals import KnownMemory
+from envknee.ask.refusals import MEMORY_MARGIN, KnownMemory
 from envknee.record.schema import Record, Request
+from envknee.record.status import DID_NOT_FIT
 from envknee.study import space
-from envknee.study.model import Study, Sweep, Throughput
+from envknee.study.model import Learning, Study, Sweep, Throughput
 from envknee.study.space import Point, Slot
+
+OOM_EXCESS = 0.5
+"""Memory excess of a trial that did not fit: as if it had needed 1.5 times the memory."""
+
+AXES = ("num_envs", "horizon", "batch_size")
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Question:
 
     def new(self, points: Iterable[Point]) -> list[Point]:
         """Return the points without a request so far, in the same order."""
-        asked = {point_of(request) for request in self.requests}
+        asked = {request.point for request in self.requests}
         return [point for point in points if point not in asked]
 
 
@@ -58,3 +63,62 @@ class Choice(NamedTuple):
     """Why no trial is needed; the point then has no meaning."""
     confirms: bool = False
     """Whether the trial is a fresh repeat, which measures the gain of the doubling that the search found."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One earlier trial, as a sampler sees it."""
+
+    point: Point
+    value: float | None
+    """FPS (more is better) or seconds to target (less is better); None while the trial runs."""
+    memory_excess: float
+    """Peak memory / usable memory - 1; 0 or less is feasible."""
+
+
+def observe(sweep: Sweep, requests: Sequence[Request], records: Mapping[int, Record]) -> list[Observation]:
+    """Return an observation of each request of one (arm, kind), in their order.
+
+    A trial without a record is running. A trial that did not fit is infeasible. It gets the worst value seen, and so does a trial
+    that broke before it was timed.
+    """
+    ended = {request.number: records[request.number] for request in requests if request.number in records}
+    values = {number: _value(sweep, record) for number, record in ended.items()}
+    known = [value for value in values.values() if value is not None]
+    worst = max(known, default=2 * sweep.budget_s) if isinstance(sweep, Learning) else min(known, default=0.0)
+    told = {number: worst if value is None else value for number, value in values.items()}
+    excess = {number: _memory_excess(record) for number, record in ended.items()}
+    return [Observation(r.point, told.get(r.number), excess.get(r.number, 0.0)) for r in requests]
+
+
+def censored_seconds(best_reward: float, target_reward: float, budget_s: float) -> float:
+    """Return a pessimistic value for the seconds to a target that was not reached within the budget.
+
+    The true time is above `budget_s` and unknown. The value is budget_s x (2 - progress), with progress = |target| / (|target| +
+    shortfall): the budget for a trial close to the target, twice the budget for one without progress. So a sampler sees which of
+    two censored trials came closer. For verdicts the trial stays censored.
+    """
+    scale = abs(target_reward) or 1.0
+    shortfall = max(0.0, target_reward - best_reward)
+    return budget_s * (2 - scale / (scale + shortfall))
+
+
+def _value(sweep: Sweep, record: Record) -> float | None:
+    """Return the objective of a trial, or None."""
+    if record.outcome.status in DID_NOT_FIT:
+        return None
+    if not isinstance(sweep, Learning):
+        return record.fps_total.median if record.fps_total else None
+    if record.seconds_to_target is not None:
+        return record.seconds_to_target
+    if record.outcome.status != "timeout" or record.best_reward is None:
+        return 2 * sweep.budget_s
+    return censored_seconds(record.best_reward, sweep.target_reward, sweep.budget_s)
+
+
+def _memory_excess(record: Record) -> float:
+    if record.outcome.status in DID_NOT_FIT:
+        return OOM_EXCESS
+    if record.memory_peak_gb is None or record.rank_memory_gb is None:
+        return 0.0  # it broke before the first measurement, and not from lack of memory
+    return record.memory_peak_gb / (record.rank_memory_gb * (1 - MEMORY_MARGIN)) - 1

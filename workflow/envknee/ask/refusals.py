@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envknee.ask.observations import MEMORY_MARGIN
 from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.model import Arm
@@ -22,6 +21,10 @@ from envknee.verdict import memory_sample
 
 if TYPE_CHECKING:
     from envknee.verdict.memory_model import Prediction
+
+MEMORY_MARGIN = 0.05
+"""Share of the device's memory that a point must leave free. Not `decide.memory_margin`, which may change after the measurement;
+requests may not."""
 
 CERTAIN_FAILURES = 2
 """Trials that must have run out of memory: a single failure may be due to another process on the device."""
@@ -90,7 +93,7 @@ class KnownMemory:
         if self.rollout is None or self.device_gb is None:
             return None
         gb_per_transition, num_envs, horizon = _transition_gb(self.rollout)
-        needed_gb = gb_per_transition * space.rollout_size(point.num_envs, point.horizon)
+        needed_gb = gb_per_transition * point.rollout
         usable_gb = self.device_gb * (1 - MEMORY_MARGIN)
         if needed_gb <= usable_gb:
             return None
@@ -112,7 +115,7 @@ class KnownMemory:
     def _by_model(self, point: Point) -> str | None:
         """Refuse by the memory model, which only applies to rollouts larger than any that fitted."""
         largest = max((space.rollout_size(r.request.num_envs, r.request.horizon) for r in self.whole), default=0)
-        if self.device_gb is None or not 0 < largest < space.rollout_size(point.num_envs, point.horizon):
+        if self.device_gb is None or not 0 < largest < point.rollout:
             return None
         predicted = self.prediction(point)
         if predicted is None or predicted.fit.largest_error_gb > MODEL_ERROR * self.device_gb:

@@ -3,13 +3,11 @@
 Input: recorded requests. Output: replayed.jsonl, a line each. The replay's study.json holds the file's sha256.
 """
 
-import hashlib
 from collections.abc import Sequence
-
-from pydantic import ValidationError
 
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
+from envknee.study.files import read_lines, sha256_of
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 
@@ -17,11 +15,6 @@ from envknee.study.paths import StudyFolder
 def text_of(requests: Sequence[Request]) -> str:
     """Return the content of the file: the same bytes for the same requests."""
     return "".join(request.model_dump_json() + "\n" for request in requests)
-
-
-def digest(text: str) -> str:
-    """Return the sha256 of the file's content, in hexadecimal."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read(study: Study, folder: StudyFolder) -> list[Request]:
@@ -38,12 +31,8 @@ def read(study: Study, folder: StudyFolder) -> list[Request]:
         raise UserError(
             f"{path} does not exist, and study '{study.study}' runs the {study.replay.trials} requests in it again. {remedy}"
         )
-    text = path.read_text(encoding="utf-8")
-    if digest(text) != study.replay.requests_sha256:
+    if (sha256 := sha256_of(path)) != study.replay.requests_sha256:
         raise UserError(
-            f"{path} was changed: its sha256 is {digest(text)}, and {study.replay.requests_sha256} was expected. {remedy}"
+            f"{path} was changed: its sha256 is {sha256}, and {study.replay.requests_sha256} was expected. {remedy}"
         )
-    try:
-        return [Request.model_validate_json(line) for line in text.splitlines()]
-    except ValidationError as error:
-        raise UserError(f"{path} holds a request that this version cannot run: {error}") from error
+    return read_lines(path, Request, remedy)

@@ -26,6 +26,7 @@ from envknee.study.rules import Kind
 from envknee.study.sweep import Adaptive
 from envknee.verdict import learning, throughput
 from envknee.verdict.learning_cost import Seeds
+from envknee.verdict.noise import measured_cv
 from envknee.verdict.rule import affine
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision, Tested
 from envknee.verdict.words.numbers import listed
@@ -42,8 +43,8 @@ class Tried:
 
     asked: int = 0
     """Requests so far, with or without a visible record."""
-    lost: int = 0
-    """Records without a measurement, such as a throughput trial that became NaN."""
+    under_way: int = 0
+    """Repeats without a visible record so far."""
     fps: list[float] = field(default_factory=list)
     seeds: list[tuple[float, bool]] = field(default_factory=list)
     """Seconds of each seed, and whether it reached the target, in the order asked."""
@@ -60,11 +61,6 @@ class Tried:
     def known(self) -> int:
         """Repeats with a measurement."""
         return len(self.fps) + len(self.seeds)
-
-    @property
-    def under_way(self) -> int:
-        """Repeats without a visible record so far."""
-        return self.asked - self.known - self.lost
 
 
 @dataclass(frozen=True)
@@ -205,13 +201,10 @@ def _hopeless(doubling: Tested | None, tried: Mapping[int, Tried], rule: Rule) -
     """
     if doubling is None or doubling.contrast.repeats < rule.least:
         return False
-    repeats = [tries.fps or [s for s, reached in tries.seeds if reached] for tries in tried.values()]
-    logs = [np.log(values) for values in repeats if len(values) > 1]
-    degrees = sum(len(values) - 1 for values in logs)
-    if degrees == 0:
+    cv = measured_cv(tries.fps or [s for s, reached in tries.seeds if reached] for tries in tried.values())
+    if cv is None:
         return False
-    noise = math.sqrt(sum(float(np.square(values - values.mean()).sum()) for values in logs) / degrees)
-    bound = -float(stdtrit(2 * (rule.most - 1), (1.0 - rule.confidence) / 2)) * noise * math.sqrt(2.0 / rule.most)
+    bound = -float(stdtrit(2 * (rule.most - 1), (1.0 - rule.confidence) / 2)) * cv * math.sqrt(2.0 / rule.most)
     return doubling.contrast.log_gain + bound > rule.log_limit
 
 

@@ -4,31 +4,17 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from envknee.record.build import build_record
 from envknee.record.schema import Cost, Outcome, Record, Request, Row
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
+from envknee.study.files import canonical_json, read_lines, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder, TrialFolder, number_of
 
 
 def read_rows(trial: TrialFolder) -> list[Row]:
-    """Read the rows of a trial, in order; none if it ended before its first iteration.
-
-    Raises:
-        UserError: when a line is truncated or does not fit.
-    """
-    if not trial.metrics.exists():
-        return []
-    rows = []
-    for number, line in enumerate(trial.metrics.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            rows.append(Row.model_validate_json(line))
-        except ValidationError as error:
-            raise UserError(f"{trial.metrics}, line {number}, is not a whole row: {error}\n{_remedy(trial)}") from error
-    return rows
+    """Read the rows of a trial, in order; none if it ended before its first iteration."""
+    return read_lines(trial.metrics, Row, _remedy(trial)) if trial.metrics.exists() else []
 
 
 def load_record(trial: TrialFolder) -> Record:

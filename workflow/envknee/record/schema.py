@@ -9,6 +9,7 @@ from envknee.record.status import Status
 from envknee.study.arm import Memory, Setup
 from envknee.study.rules import Kind, Overrides, PhaseSwitch, Positive, Runtime, newer
 from envknee.study.scaling_rule import RuleName
+from envknee.study.space import Point
 from envknee.study.strategies import STRATEGIES
 from envknee.study.task import Inject
 
@@ -109,14 +110,10 @@ class Request(Setup, Frozen):
     """The scaling rule that gave horizon, batch_size, learning_rate and epochs, with its base; None without a rule."""
 
     @property
-    def listed_horizon(self) -> int:
-        """The horizon in the study (with a scaling rule, at its base), which stays the same while num_envs doubles."""
-        return self.scaled_from.horizon if self.scaled_from else self.horizon
-
-    @property
-    def listed_batch_size(self) -> int | None:
-        """The batch size in the study (with a scaling rule, at its base), which stays the same while num_envs doubles."""
-        return self.scaled_from.batch_size if self.scaled_from else self.batch_size
+    def point(self) -> Point:
+        """The point as the study lists it: with a scaling rule, horizon and batch size are those at its base."""
+        listed = self.scaled_from or self
+        return Point(self.num_envs, listed.horizon, listed.batch_size)
 
     @property
     def processes(self) -> int:

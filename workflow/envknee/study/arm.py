@@ -1,15 +1,16 @@
 """An arm: the trainer, devices and memory under test."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, create_model
 
 from envknee.study import remedies
 from envknee.study.choices import NameIn
 from envknee.study.command import OF_A_RULE, Command
 from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict, newer
 from envknee.study.scaling_rule import Scaling
-from envknee.study.strategies import STRATEGIES, StrategyName, world_size
+from envknee.study.strategies import STRATEGIES, StrategyName
 
 REMEDIES: Any = {name: (remedy.type, remedy.field) for name, remedy in remedies.remedies().items()}
 WITH_REMEDIES: Any = create_model("WithRemedies", __base__=Strict, **REMEDIES)
@@ -59,8 +60,22 @@ class Setup(BaseModel):
 
     @property
     def world_size(self) -> int:
-        """Ranks that train together, each with num_envs environments of its own."""
-        return world_size(self.gpus, self.cpu_ranks, self.nodes, self.strategy)
+        """Ranks that train together, each with num_envs environments of its own: on each node one per GPU, or `cpu_ranks`.
+
+        With strategy: ray, these are collectors that share one learner.
+        """
+        if STRATEGIES[self.strategy].is_one_rank:
+            return 1
+        return self.nodes * (self.cpu_ranks if self.gpus == 0 else 1 if self.gpus == "auto" else self.gpus)
+
+    @property
+    def can_share(self) -> bool:
+        """Whether one process for each rank can measure several trials.
+
+        All must be on one machine, and collect and learn in turns. A foreign command starts a program for each.
+        """
+        together = self.world_size == 1 or (self.trainer == "rsl_rl" and self.nodes == 1)
+        return together and self.strategy == "in_turns" and self.command is None
 
     @property
     def is_off_policy(self) -> bool:
@@ -76,64 +91,48 @@ class Arm(Setup, Strict):
     overrides: Overrides = {}
     """Like the task's overrides, for this arm only, and with priority."""
 
-    @model_validator(mode="after")
-    def _ranks_have_a_device(self) -> "Arm":
+    def _problems(self) -> Iterator[str]:
         if self.cpu_ranks > 1 and self.gpus != 0:
-            raise ValueError(f"cpu_ranks {self.cpu_ranks} is for gpus: 0; on GPUs there is a rank for each (gpus: k)")
+            yield f"cpu_ranks {self.cpu_ranks} is for gpus: 0; on GPUs there is a rank for each (gpus: k)"
         if self.nodes > 1 and self.gpus == "auto":
-            raise ValueError(
-                f"nodes {self.nodes} needs a definite number of GPUs on each: gpus: 1 or more, or 0 for the CPU"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _command_is_whole(self) -> "Arm":
+            yield f"nodes {self.nodes} needs a definite number of GPUs on each: gpus: 1 or more, or 0 for the CPU"
         if (self.trainer == "command") != (self.command is not None):
-            raise ValueError("trainer: command and the section `command:` belong together: one of them is missing")
-        if self.command is None:
-            return self
-        for key in ("observations", "deterministic", "memory", "overrides", "strategy", "cpu_ranks", "nodes"):
-            if getattr(self, key) != Arm.model_fields[key].default:
-                raise ValueError(
-                    f"{key} is not for trainer: command: the program runs unchanged, on one machine. Take {key} out of this arm,"
-                    " and set what the program has of its own in `command.argv` and `command.env`"
-                )
-        stated = {name for name in OF_A_RULE if self.scaling is not None and getattr(self.scaling, name) is not None}
-        for name in sorted(stated - self.command.of_a_rule):
-            raise ValueError(
-                f"scaling.{name} does not reach this command, which would keep its own: {{{name}}} is in none of its arguments."
-                f" Add an argument such as `--{name.replace('_', '-')}={{{name}}}` to command.argv, as the program calls it"
-            )
-        for name in sorted(self.command.of_a_rule - stated):
-            raise ValueError(
-                f"{{{name}}} has no value: only a scaling rule gives it one. Add scaling.{name}, or write the number into command.argv"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _fits_its_trainer(self) -> "Arm":
+            yield "trainer: command and the section `command:` belong together: one of them is missing"
+        if self.command is not None:
+            yield from self._problems_with(self.command)
         strategy = STRATEGIES[self.strategy]
         if strategy.trainer not in (None, self.trainer):
-            raise ValueError(
-                f"strategy {self.strategy} is for trainer: {strategy.trainer}, and the trainer is {self.trainer}"
-            )
+            yield f"strategy {self.strategy} is for trainer: {strategy.trainer}, and the trainer is {self.trainer}"
         if strategy.cluster and self.nodes > 1:
-            raise ValueError(
+            yield (
                 f"nodes {self.nodes} is for ranks; with strategy {self.strategy} the cluster that {strategy.cluster} names has the"
                 " machines, and gpus (or cpu_ranks) counts collectors on all of them"
             )
         if self.sync_every != 1 and not strategy.is_one_rank:
-            raise ValueError(
-                f"sync_every {self.sync_every} is for strategy: async2; with {self.strategy} each update acts at once"
-            )
+            yield f"sync_every {self.sync_every} is for strategy: async2; with {self.strategy} each update acts at once"
         if strategy.is_one_rank and (self.gpus not in ("auto", 0, 1, 2) or self.cpu_ranks > 1 or self.nodes > 1):
-            raise ValueError(
+            yield (
                 f"strategy {self.strategy} has one side that simulates and one that learns: gpus: auto, 2, 1 or 0 of one"
                 f" machine, and no ranks (got gpus {self.gpus}, cpu_ranks {self.cpu_ranks}, nodes {self.nodes})"
             )
         if self.scaling is not None and self.is_off_policy:
-            raise ValueError(
+            yield (
                 f"scaling: rule {self.scaling.rule} says how a rollout is cut into batches, and trainer: {self.trainer} draws its batches"
                 " from a replay buffer. Take scaling out of this arm"
             )
-        return self
+
+    def _problems_with(self, command: Command) -> Iterator[str]:
+        for key in ("observations", "deterministic", "memory", "overrides", "strategy", "cpu_ranks", "nodes"):
+            if getattr(self, key) != Arm.model_fields[key].default:
+                yield (
+                    f"{key} is not for trainer: command: the program runs unchanged, on one machine. Take {key} out of this arm,"
+                    " and set what the program has of its own in `command.argv` and `command.env`"
+                )
+        stated = {name for name in OF_A_RULE if self.scaling is not None and getattr(self.scaling, name) is not None}
+        for name in sorted(stated - command.of_a_rule):
+            yield (
+                f"scaling.{name} does not reach this command, which would keep its own: {{{name}}} is in none of its arguments."
+                f" Add an argument such as `--{name.replace('_', '-')}={{{name}}}` to command.argv, as the program calls it"
+            )
+        for name in sorted(command.of_a_rule - stated):
+            yield f"{{{name}}} has no value: only a scaling rule gives it one. Add scaling.{name}, or write the number into command.argv"

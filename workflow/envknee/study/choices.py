@@ -13,15 +13,9 @@ def names_in(folder: str) -> tuple[str, ...]:
 
     Names that begin with `_` are left out, and so is `common`, which the other modules share. `folder` is below `envknee`, such as
     "ask/samplers/points".
-
-    Raises:
-        ValueError: when there is no such folder, or it holds no module.
     """
     files = [*(PACKAGE / folder).glob("*.py"), *(path.parent for path in (PACKAGE / folder).glob("*/__init__.py"))]
-    names = sorted({path.stem for path in files if path.stem != "common" and not path.stem.startswith("_")})
-    if not names:
-        raise ValueError(f"{PACKAGE / folder} holds no module to choose")
-    return tuple(names)
+    return tuple(sorted({path.stem for path in files if path.stem != "common" and not path.stem.startswith("_")}))
 
 
 class NameIn:

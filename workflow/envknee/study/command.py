@@ -1,7 +1,7 @@
 """A foreign command: the program of an arm with `trainer: command`, and how its log is read. Pure, except that presets are files."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
@@ -93,23 +93,19 @@ class Rows(Strict):
     reward_is: Literal["average", "episode"] = "average"
     """Whether the reward is the program's running average, or the return of a single episode."""
 
-    @model_validator(mode="after")
-    def _source_is_whole(self) -> "Rows":
+    def _problems(self) -> Iterator[str]:
         if (self.source == "regex") != bool(self.patterns):
-            raise ValueError("patterns are for source: regex, which needs at least one")
+            yield "patterns are for source: regex, which needs at least one"
         groups = {group for pattern in self.patterns for group in re.compile(pattern).groupindex}
         legal = {"step", "time", *get_args(Told), *self.losses}
         for group in sorted(groups - legal):
-            raise ValueError(
-                f"the group {group!r} of a pattern has no meaning{nearest(group, legal)}. Legal: {', '.join(sorted(legal))}"
-            )
+            yield f"the group {group!r} of a pattern has no meaning{nearest(group, legal)}. Legal: {', '.join(sorted(legal))}"
         if self.source == "regex" and not re.compile(self.patterns[0]).groupindex.keys() & legal:
-            raise ValueError("the first pattern needs a named group, such as (?P<step>[0-9]+)")
+            yield "the first pattern needs a named group, such as (?P<step>[0-9]+)"
         if self.source == "tensorboard" and not (self.row or self.names):
-            raise ValueError("source: tensorboard needs `names` or `row`: tags of which one comes with each row")
+            yield "source: tensorboard needs `names` or `row`: tags of which one comes with each row"
         if self.source in ("jsonl", "csv") and self.path == Rows.model_fields["path"].default:
-            raise ValueError(f"source: {self.source} needs `path`, the file below the folder that the command runs in")
-        return self
+            yield f"source: {self.source} needs `path`, the file below the folder that the command runs in"
 
     def tells(self, what: Told) -> bool:
         """Tell whether the log holds a quantity, according to this section."""
@@ -160,14 +156,12 @@ class Command(Strict):
             return filled | value | {"rows": filled["rows"] | value["rows"]}
         return filled | value
 
-    @model_validator(mode="after")
-    def _placeholders_exist(self) -> "Command":
+    def _problems(self) -> Iterator[str]:
         for name in sorted(placeholders(self.texts) - PLACEHOLDERS.keys()):
-            raise ValueError(
+            yield (
                 f"{{{name}}} is no placeholder{nearest(name, PLACEHOLDERS)}. Legal: {', '.join(PLACEHOLDERS)}. Write {{{{{name}}}}} for"
                 " the braces themselves"
             )
-        return self
 
     @property
     def texts(self) -> list[str]:

@@ -25,9 +25,11 @@ def canonical_json(value: Any) -> str:
     return json.dumps(plain, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as stream:
+def sha256_of(content: Path | str) -> str:
+    """Return the sha256 of a file's bytes, or of a text, in hexadecimal."""
+    if isinstance(content, str):
+        return hashlib.sha256(content.encode()).hexdigest()
+    with content.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -78,3 +80,20 @@ def read_model(path: Path, model: type[Model], remedy: str) -> Model:
         raise UserError(f"{path} does not exist, and a {model.__name__} was expected there. {remedy}") from error
     except (ValidationError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not a whole, valid {model.__name__}: {error}\n{remedy}") from error
+
+
+def read_lines(path: Path, model: type[Model], remedy: str) -> list[Model]:
+    """Read a file with the JSON of a frozen `model` in each line.
+
+    Raises:
+        UserError: when a line is truncated or does not fit. It ends with `remedy`: what to do.
+    """
+    models = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            models.append(model.model_validate_json(line))
+        except ValidationError as error:
+            raise UserError(
+                f"{path}, line {number}, is not a whole, valid {model.__name__}: {error}\n{remedy}"
+            ) from error
+    return models

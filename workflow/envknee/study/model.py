@@ -1,12 +1,15 @@
 """A study as frozen models: what is measured, in which arms, and how it is decided."""
 
-import hashlib
+import itertools
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from envknee.study.arm import Arm
+from envknee.study.command import Command
 from envknee.study.errors import nearest
+from envknee.study.files import sha256_of
 from envknee.study.rules import (
     KINDS,
     STUDY_NAME,
@@ -58,7 +61,7 @@ class Tracking(Strict):
     @property
     def digest(self) -> str | None:
         """Hash of the URI, which reveals no password in it."""
-        return None if self.uri is None else hashlib.sha256(self.uri.encode()).hexdigest()
+        return None if self.uri is None else sha256_of(self.uri)
 
 
 class Replay(Strict):
@@ -125,94 +128,81 @@ class Study(Strict):
             return {"phases": "off", "task": "foreign"} | value
         return value
 
-    @model_validator(mode="after")
-    def _commands_fit(self) -> "Study":
-        foreign = {name: arm.command for name, arm in self.arms.items() if arm.command is not None}
-        if foreign and len(foreign) == len(self.arms) and self.phases != "off":
-            raise ValueError(
-                f"phases {self.phases!r}: a foreign command is not looked into, so that it has no phases. Take the key out"
-            )
-        for name, command in foreign.items():
-            if self.task.overrides or self.task.inject is not None:
-                raise ValueError(
-                    f"arm {name!r}: task.overrides and task.inject do not reach a foreign command. Write them into its argv"
-                )
-            if self.learning is not None and not command.rows.tells("reward"):
-                raise ValueError(
-                    f"arm {name!r}: a learning study needs the reward, and command.rows.names has none."
-                    " Add `reward: NAME`, or take the learning section out"
-                )
-            for sweep in self.sections.values():
-                if sweep.batch_size == "library" and command.needs_batch_size:
-                    raise ValueError(
-                        f"arm {name!r}: {{{command.needs_batch_size[0]}}} has no value with batch_size: library."
-                        " Move it to command.batch_arguments, or name batch sizes"
-                    )
-            if self.runtime != "host":
-                raise ValueError(
-                    f"arm {name!r}: trainer: command is for runtime: host (got {self.runtime}). An image of your own is part of the"
-                    " command: argv: [apptainer, exec, --nv, my.sif, python, train.py]"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _something_to_do(self) -> "Study":
+    def _problems(self) -> Iterator[str]:
         if self.throughput is None and self.learning is None:
-            raise ValueError("a study needs a 'throughput' or a 'learning' section, or both")
+            yield "a study needs a 'throughput' or a 'learning' section, or both"
         for sweep in self.sections.values():
             batches = 1 if sweep.batch_size == "library" else len(sweep.batch_size)
             trials = len(self.arms) * len(sweep.num_envs) * len(sweep.horizon) * batches * sweep.all_repeats
             if trials > MOST_TRIALS:
-                raise ValueError(
-                    f"arms x num_envs x horizon x batch_size x repeats make up to {trials:,} trials, and {MOST_TRIALS:,} are the most"
-                )
+                yield f"arms x num_envs x horizon x batch_size x repeats make up to {trials:,} trials, and {MOST_TRIALS:,} are the most"
         if self.image is not None and self.runtime == "host":
-            raise ValueError(f"image {self.image!r} is for runtime: apptainer or docker, and the runtime is host")
+            yield f"image {self.image!r} is for runtime: apptainer or docker, and the runtime is host"
         if self.architectures is not None and (self.runtime != "apptainer" or self.image is not None):
-            raise ValueError("architectures are for the image that is built with runtime: apptainer and no `image:`")
+            yield "architectures are for the image that is built with runtime: apptainer and no `image:`"
         if self.decide.baseline is not None and self.decide.baseline not in self.arms:
-            raise ValueError(
+            yield (
                 f"decide.baseline {self.decide.baseline!r} is no arm of this study{nearest(self.decide.baseline, self.arms)}."
                 f" Arms: {', '.join(self.arms)}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _arms_fit(self) -> "Study":
+        if self.phases != "off" and all(arm.command is not None for arm in self.arms.values()):
+            yield f"phases {self.phases!r}: a foreign command is not looked into, so that it has no phases. Take the key out"
         for name, arm in self.arms.items():
             if not STUDY_NAME.fullmatch(name):
-                raise ValueError(
-                    f"arm {name!r}: expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
+                yield f"arm {name!r}: expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
+            problems = itertools.chain(self._problems_with(arm), self._problems_with_command(arm.command))
+            yield from (f"arm {name!r}: {problem}" for problem in problems)
+
+    def _problems_with(self, arm: Arm) -> Iterator[str]:
+        if STRATEGIES[arm.strategy].cluster and self.runtime != "host":
+            yield f"strategy {arm.strategy} is for runtime: host; images have no Ray (got {self.runtime})"
+        if arm.nodes > 1 and self.runtime == "docker":
+            yield f"nodes {arm.nodes} is for runtime: host or apptainer; a container of Docker's has no network"
+        if arm.is_off_policy and self.throughput is not None and not self.throughput.warmup_iterations:
+            yield (
+                f"the first iteration of trainer: {arm.trainer} fills its replay buffer and learns nothing, and"
+                " throughput.warmup_iterations 0 would time it. Set 1 or more"
+            )
+        composes = self.throughput is not None and self.throughput.compose_horizons
+        if composes and (arm.scaling or arm.is_off_policy or not arm.can_share):
+            yield (
+                "compose_horizons is for arms that collect and then learn, in one process per rank of one machine: no off-policy trainer,"
+                " scaling, command, or several nodes. Take compose_horizons out, or put the arm into another study"
+            )
+        for sweep in self.sections.values() if arm.scaling else ():
+            if sweep.batch_size == "library":
+                yield (
+                    "a rule starts from a stated batch_size, and batch_size is library. Name the batch size at scaling.num_envs; rule:"
+                    " library then keeps the number of mini-batches"
                 )
-            if STRATEGIES[arm.strategy].cluster and self.runtime != "host":
-                raise ValueError(
-                    f"arm {name!r}: strategy {arm.strategy} is for runtime: host; images have no Ray (got {self.runtime})"
+            if sweep.adaptive.probes:
+                yield f"adaptive.probes {sweep.adaptive.probes} is for arms without scaling"
+        if arm.scaling and arm.scaling.rule == "fixed_frames" and self.throughput is not None:
+            yield (
+                "rule fixed_frames changes the horizon with num_envs, and throughput limits are those of one horizon. Put the"
+                " throughput section into a study of its own"
+            )
+
+    def _problems_with_command(self, command: Command | None) -> Iterator[str]:
+        if command is None:
+            return
+        if self.task.overrides or self.task.inject is not None:
+            yield "task.overrides and task.inject do not reach a foreign command. Write them into its argv"
+        if self.learning is not None and not command.rows.tells("reward"):
+            yield (
+                "a learning study needs the reward, and command.rows.names has none. Add `reward: NAME`, or take the learning section out"
+            )
+        for sweep in self.sections.values():
+            if sweep.batch_size == "library" and command.needs_batch_size:
+                yield (
+                    f"{{{command.needs_batch_size[0]}}} has no value with batch_size: library. Move it to command.batch_arguments, or name"
+                    " batch sizes"
                 )
-            if arm.nodes > 1 and self.runtime == "docker":
-                raise ValueError(
-                    f"arm {name!r}: nodes {arm.nodes} is for runtime: host or apptainer; a container of Docker's has no network"
-                )
-            if arm.is_off_policy and self.throughput is not None and not self.throughput.warmup_iterations:
-                raise ValueError(
-                    f"arm {name!r}: the first iteration of trainer: {arm.trainer} fills its replay buffer and learns nothing, and"
-                    " throughput.warmup_iterations 0 would time it. Set 1 or more"
-                )
-            for sweep in self.sections.values() if arm.scaling else ():
-                if sweep.batch_size == "library":
-                    raise ValueError(
-                        f"arm {name!r}: a rule starts from a stated batch_size, and batch_size is library. Name the batch size at"
-                        f" scaling.num_envs; rule: library then keeps the number of mini-batches"
-                    )
-                if sweep.adaptive.probes:
-                    raise ValueError(
-                        f"arm {name!r}: adaptive.probes {sweep.adaptive.probes} is for arms without scaling"
-                    )
-            if arm.scaling and arm.scaling.rule == "fixed_frames" and self.throughput is not None:
-                raise ValueError(
-                    f"arm {name!r}: rule fixed_frames changes the horizon with num_envs, and throughput limits are those of one"
-                    " horizon. Put the throughput section into a study of its own"
-                )
-        return self
+        if self.runtime != "host":
+            yield (
+                f"trainer: command is for runtime: host (got {self.runtime}). An image of your own is part of the command:"
+                " argv: [apptainer, exec, --nv, my.sif, python, train.py]"
+            )
 
     @property
     def sections(self) -> dict[Kind, Sweep]:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from itertools import pairwise
 from typing import NamedTuple
 
-from envknee.study.space import Point, rollout_size
+from envknee.study.space import Point
 
 FURTHEST = 2.0
 """Largest rollout that follows, in units of the largest at the smallest horizon."""
@@ -34,11 +34,6 @@ class Parts(NamedTuple):
         return min(self.learns.values()) < 0.0
 
 
-def rollout_of(point: Point) -> int:
-    """Return the transitions of a point's rollout."""
-    return rollout_size(point.num_envs, point.horizon)
-
-
 def parts_of(points: Collection[Point]) -> dict[Point, Parts]:
     """Return the parts of each point that has them, by ascending horizon and num_envs. No part has parts itself."""
     smallest = min(point.horizon for point in points)
@@ -47,7 +42,7 @@ def parts_of(points: Collection[Point]) -> dict[Point, Parts]:
         same_batch = sorted(own for own in points if (own.horizon, own.batch_size) == (smallest, point.batch_size))
         collects = Point(point.num_envs, smallest, point.batch_size)
         if point.horizon > smallest and collects in same_batch:
-            learns = _on_a_line(rollout_of(point), same_batch)
+            learns = _on_a_line(point.rollout, same_batch)
             if learns:
                 composed[point] = Parts(collects, learns)
     return composed
@@ -55,10 +50,10 @@ def parts_of(points: Collection[Point]) -> dict[Point, Parts]:
 
 def _on_a_line(rollout: int, points: list[Point]) -> dict[Point, float]:
     """Return the weights of `points`, by ascending num_envs, that give the learning of a rollout; none if it is too far from theirs."""
-    if exact := [point for point in points if rollout_of(point) == rollout]:
+    if exact := [point for point in points if point.rollout == rollout]:
         return {exact[0]: 1.0}
-    if len(points) < 2 or rollout > FURTHEST * rollout_of(points[-1]):
+    if len(points) < 2 or rollout > FURTHEST * points[-1].rollout:
         return {}
-    below, above = next((pair for pair in pairwise(points) if rollout < rollout_of(pair[1])), (points[-2], points[-1]))
-    share = (rollout - rollout_of(below)) / (rollout_of(above) - rollout_of(below))
+    below, above = next((pair for pair in pairwise(points) if rollout < pair[1].rollout), (points[-2], points[-1]))
+    share = (rollout - below.rollout) / (above.rollout - below.rollout)
     return {below: 1.0 - share, above: share}

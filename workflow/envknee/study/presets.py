@@ -63,12 +63,9 @@ def read(name: str) -> Preset:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
         fields = {field: data.pop(field) for field in Preset._fields if field != "command"}
         return Preset(**fields, command=data)
-    except (OSError, yaml.YAMLError) as error:
-        raise ValueError(f"the preset {path} cannot be read: {error}") from error
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"the preset {path} lacks {error}: expected {', '.join(Preset._fields[:-1])} and keys of `command:`"
-        ) from error
+    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+        expected = f"{', '.join(Preset._fields[:-1])} and keys of `command:`"
+        raise ValueError(f"the preset {path} cannot be read: {error!r}. Expected {expected}") from error
 
 
 def main() -> None:

@@ -2,9 +2,10 @@
 
 import math
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -19,6 +20,16 @@ class Strict(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+    def _problems(self) -> Iterator[str]:
+        """Yield what is wrong with values that are legal one by one: the first is told."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if problem := next(self._problems(), None):
+            raise ValueError(problem)
+        return self
 
 
 def newer(default: Any, **field: Any) -> Any:

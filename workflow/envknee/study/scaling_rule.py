@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from pydantic import model_validator
-
 from envknee.study.rules import Positive, PositiveNumber, Strict
 
 RuleName = Literal["library", "fixed_batch", "fixed_updates", "sqrt_lr", "linear_lr", "fixed_frames"]
@@ -40,13 +38,11 @@ class Scaling(Strict):
     epochs: Positive | None = None
     """Epochs of the base; without it, the task's own. fixed_updates needs it."""
 
-    @model_validator(mode="after")
-    def _base_is_stated(self) -> "Scaling":
+    def _problems(self) -> Iterator[str]:
         needed = {"learning_rate": self.rule in RATE_GROWS, "epochs": self.rule == "fixed_updates"}
         for field, is_needed in needed.items():
             if is_needed and getattr(self, field) is None:
-                raise ValueError(f"rule {self.rule} starts from a stated {field}: add scaling.{field}")
-        return self
+                yield f"rule {self.rule} starts from a stated {field}: add scaling.{field}"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from envknee.study.errors import UserError
@@ -21,6 +21,11 @@ class Point:
     num_envs: int
     horizon: int
     batch_size: int | None
+
+    @property
+    def rollout(self) -> int:
+        """Transitions that a rank collects in one iteration."""
+        return rollout_size(self.num_envs, self.horizon)
 
 
 def rollout_size(num_envs: int, horizon: int) -> int:
@@ -63,8 +68,7 @@ def is_legal(point: Point, world_sizes: Collection[int] = (1,)) -> bool:
     """Tell whether the batch divides the rollout into whole mini-batches, for each number of ranks."""
     if point.batch_size is None:
         return True
-    rollout = rollout_size(point.num_envs, point.horizon)
-    return all(divides(point.batch_size, rollout, ranks) for ranks in world_sizes)
+    return all(divides(point.batch_size, point.rollout, ranks) for ranks in world_sizes)
 
 
 def axes(sweep: Sweep) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int | None, ...]]:
@@ -116,11 +120,14 @@ class Slot:
     block: int | None = None
     """The block that measures the trial; None: a process of its own."""
     chunk: int = 0
-    """The part of a repeat's points that the block measures."""
+    """The part of a repeat's points: with blocks some points, else one."""
     position: int = 0
-    """The trial's place in its block, or among its arm's trials of this repeat."""
+    """The trial's place in that part."""
     again: bool = False
     """Whether the trial measures the point of its block's first trial once more, which shows drift."""
+    first_unknown: int = 0
+    """The first trial whose record its request must not know: that of the latest `window` - 1 jobs before its own, so that `window` jobs
+    can run side by side."""
 
 
 def points_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
@@ -140,15 +147,9 @@ def as_run(arm: Arm, point: Point) -> Scaled:
     return scaled(arm.scaling, point.num_envs, point.horizon, point.batch_size, arm.world_size)
 
 
-def _check_arms(study: Study) -> None:
-    """Make sure that every scaling rule gives legal values at every point, and that `compose_horizons` is for each arm."""
+def _check_rules(study: Study) -> None:
+    """Make sure that every scaling rule gives legal values at every point."""
     for name, arm in study.arms.items():
-        composes = study.throughput is not None and study.throughput.compose_horizons
-        if composes and (arm.scaling or arm.is_off_policy or not can_share(arm)):
-            raise UserError(
-                f"arms.{name}: compose_horizons is for arms that collect and then learn, in one process per rank of one machine:"
-                " no off-policy trainer, scaling, command, or several nodes. Take compose_horizons out, or put the arm into another study"
-            )
         for sweep in study.sections.values() if arm.scaling else ():
             for point in legal_points(sweep, study.world_sizes):
                 try:
@@ -166,7 +167,7 @@ def plan(study: Study) -> list[Slot]:
     Raises:
         UserError: when a section has no legal point, or a scaling rule gives illegal values.
     """
-    _check_arms(study)
+    _check_rules(study)
     slots: list[Slot] = []
     for kind, sweep in study.sections.items():
         slots += _slots(study, kind, range(sweep.repeats), len(slots))
@@ -176,7 +177,13 @@ def plan(study: Study) -> list[Slot]:
         first = measured[later.section]
         measured[later.section] += later.repeats
         slots += _slots(study, later.section, range(first, measured[later.section]), len(slots))
-    return slots if study.replay is None else slots[: study.replay.trials]
+    in_jobs = jobs(slots if study.replay is None else slots[: study.replay.trials])
+    firsts = [job[0].number for job in in_jobs]
+    return [
+        replace(slot, first_unknown=firsts[max(0, place - study.window + 1)])
+        for place, job in enumerate(in_jobs)
+        for slot in job
+    ]
 
 
 def later_repeats(study: Study) -> list[Raise]:
@@ -196,7 +203,7 @@ def later_repeats(study: Study) -> list[Raise]:
 
 
 def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
-    """Return the slots of some repeats of a section; the first has number `first`."""
+    """Return the slots of some repeats of a section, part by part, arms taking turns; the first has number `first`."""
     sweep = study.sections[kind]
     points = points_asked(sweep, study.world_sizes)
     if points == 0:
@@ -207,32 +214,23 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
             f" but no pair of num_envs {_shown(sweep.num_envs)} and horizon {_shown(sweep.horizon)} allows that."
             f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
         )
-    if sweep.block != 1:
-        return _in_blocks(study, kind, chunk_sizes(points, sweep.block), repeats, first)
-    indices = range(points * repeats.start, points * repeats.stop)
-    if sweep.chooses_trials:  # at most as many as its limit: by default half of them, and the fresh repeats
-        series = {(point.horizon, point.batch_size) for point in legal_points(sweep, study.world_sizes)}
-        half = -(-len(indices) // 2) + 2 * sweep.adaptive.confirm * len(series)
-        indices = indices[: sweep.adaptive.trials or half]
-    return [
-        Slot(first + place, arm, kind, 0 if sweep.chooses_trials else index // points, position=index % points)
-        for place, (index, arm) in enumerate(itertools.product(indices, sorted(study.arms)))
-    ]
-
-
-def _in_blocks(study: Study, kind: Kind, sizes: Sequence[int], repeats: range, first: int) -> list[Slot]:
-    """Return the slots of a section with blocks of these sizes, block by block, arms taking turns."""
-    slots: list[Slot] = []
     # A learning trial takes too long to be measured again for its drift. With compose_horizons the points that test the law show it.
     once = kind == "learning" or (study.throughput is not None and study.throughput.compose_horizons)
-    for repeat, (chunk, size), arm in itertools.product(repeats, enumerate(sizes), sorted(study.arms)):
-        number, shares = first + len(slots), size > 1 and can_share(study.arms[arm])
+    sizes = enumerate(chunk_sizes(points, sweep.block))
+    slots: list[Slot] = []
+    for repeat, (chunk, size), arm in itertools.product(repeats, sizes, sorted(study.arms)):
+        number, shares = first + len(slots), size > 1 and study.arms[arm].can_share
         block = number if shares else None  # a block has the number of its first trial
         slots += [
             Slot(number + position, arm, kind, repeat, block, chunk, position, again=position == size)
             for position in range(size + (shares and not once))
         ]
-    return slots
+    if not sweep.chooses_trials:
+        return slots
+    # At most as many as its limit: by default half of them, and the fresh repeats.
+    series = {(point.horizon, point.batch_size) for point in legal_points(sweep, study.world_sizes)}
+    half = -(-points * len(repeats) // 2) + 2 * sweep.adaptive.confirm * len(series)
+    return [replace(slot, repeat=0) for slot in slots[: (sweep.adaptive.trials or half) * len(study.arms)]]
 
 
 def chunk_sizes(points: int, block: int | Literal["all"]) -> list[int]:
@@ -242,29 +240,10 @@ def chunk_sizes(points: int, block: int | Literal["all"]) -> list[int]:
     return [points // parts + (part < points % parts) for part in range(parts)]
 
 
-def can_share(arm: Arm) -> bool:
-    """Tell whether one process for each rank can measure several trials of an arm.
-
-    All must be on one machine, and collect and learn in turns. A foreign command starts a program for each.
-    """
-    together = arm.world_size == 1 or (arm.trainer == "rsl_rl" and arm.nodes == 1)
-    return together and arm.strategy == "in_turns" and arm.command is None
-
-
 def jobs(slots: Sequence[Slot]) -> list[list[Slot]]:
     """Return the trials of each job: those of a block together, each other trial alone, in the order of their numbers."""
     grouped = itertools.groupby(slots, key=lambda slot: (slot.block, slot.number if slot.block is None else None))
     return [list(group) for _, group in grouped]
-
-
-def first_unknowns(slots: Sequence[Slot], window: int) -> list[int]:
-    """Return, for each request, the first trial whose record it must not know.
-
-    It must not know the latest `window` - 1 jobs before its own, so that `window` jobs can run side by side.
-    """
-    all_jobs = jobs(slots)
-    firsts = [job[0].number for job in all_jobs]
-    return [firsts[max(0, place - window + 1)] for place, job in enumerate(all_jobs) for _ in job]
 
 
 def _shown(sizes: object) -> str:

@@ -49,16 +49,6 @@ STRATEGIES: Mapping[StrategyName, Strategy] = {
 }
 
 
-def world_size(gpus: Literal["auto"] | int, cpu_ranks: int, nodes: int = 1, name: StrategyName = "in_turns") -> int:
-    """Return how many ranks train together, each with its own environments: on each node one per GPU, or `cpu_ranks`.
-
-    With Ray, these are collectors that share one learner.
-    """
-    if STRATEGIES[name].is_one_rank:
-        return 1
-    return nodes * (cpu_ranks if gpus == 0 else 1 if gpus == "auto" else gpus)
-
-
 def own_cluster(name: StrategyName, folder: Path) -> dict[str, str]:
     """Return the environment variables of a trial that starts its own cluster, with files in `folder`; mostly none."""
     if STRATEGIES[name].cluster is None:

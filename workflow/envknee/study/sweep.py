@@ -1,8 +1,9 @@
 """A section of a study: its points, repeats and time limits."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from envknee.study.choices import NameIn, names_in
 from envknee.study.rules import (
@@ -26,16 +27,21 @@ CHOOSING_TRIALS = names_in(TRIAL_SAMPLERS)
 """Samplers that choose repeats as well as points, and may stop early."""
 
 
-class Adaptive(Strict):
-    """When a sampler that chooses trials has seen enough.
+class UntilDecided(Strict):
+    """When a section may stop before all `repeats` are measured.
 
     It has its own delta and confidence: `decide` may change after the measurement, requests may not.
     """
 
     delta: Share = 0.10
-    """Stop when two successive doublings are shown to gain less than this."""
+    """A series is decided when doublings are shown to gain less than this, or still to gain it at the largest size."""
     confidence: Confidence = 0.95
-    """Confidence of these decisions."""
+    """Confidence of that decision."""
+
+
+class Adaptive(UntilDecided):
+    """When a sampler that chooses trials has seen enough: two successive doublings are shown to gain less than delta."""
+
     within: Annotated[float, Field(ge=1), BeforeValidator(number)] = 2.0
     """Learning: also stop when the threshold's interval spans at most this factor."""
     probes: NotNegative = 0
@@ -46,18 +52,6 @@ class Adaptive(Strict):
     understate it."""
     trials: Positive | None = None
     """At most this many trials; without it, half of all points with all their repeats, and the fresh ones."""
-
-
-class UntilDecided(Strict):
-    """When a section may stop before all `repeats` are measured.
-
-    Like `Adaptive`, it has its own delta and confidence.
-    """
-
-    delta: Share = 0.10
-    """A series is decided when its limit is reached, or still pays, at this delta."""
-    confidence: Confidence = 0.95
-    """Confidence of that decision."""
 
 
 def _block(value: Any) -> Any:
@@ -110,29 +104,25 @@ class Sweep(Strict):
         """Whether `sampler` is one of `CHOOSING_TRIALS`."""
         return self.sampler in CHOOSING_TRIALS
 
-    @model_validator(mode="after")
-    def _fits_its_sampler(self) -> "Sweep":
+    def _problems(self) -> Iterator[str]:
         stops = "until_decided" if self.until_decided else "time_limit_s" if self.time_limit_s else None
         key = "block" if self.block != 1 else stops
         if key is not None and self.sampler not in FIXED_DESIGNS:
-            raise ValueError(
+            yield (
                 f"{key} is for samplers whose points are known beforehand ({', '.join(FIXED_DESIGNS)}), and the sampler is"
                 f" {self.sampler}. Take one of those, or leave {key} out"
             )
         if not self.chooses_trials and self.adaptive != Adaptive():
             choosing = " or ".join(CHOOSING_TRIALS)
-            raise ValueError(f"'adaptive' is for sampler: {choosing}, and the sampler is {self.sampler}")
+            yield f"'adaptive' is for sampler: {choosing}, and the sampler is {self.sampler}"
         for key in ("points", "more_repeats") if self.chooses_trials else ():
             if getattr(self, key):
-                raise ValueError(
+                yield (
                     f"{key} {getattr(self, key)}: sampler {self.sampler} chooses points and repeats itself, and stops after"
                     f" adaptive.trials at most. Take {key} out"
                 )
         if self.chooses_trials and self.repeats < 3:
-            raise ValueError(
-                f"repeats {self.repeats}: sampler {self.sampler} needs at least 3 of a point to decide anything"
-            )
-        return self
+            yield f"repeats {self.repeats}: sampler {self.sampler} needs at least 3 of a point to decide anything"
 
 
 class Throughput(Sweep):
@@ -150,23 +140,20 @@ class Throughput(Sweep):
     same num_envs, and learning with the same rollout."""
     limit_s: Seconds = 600.0
 
-    @model_validator(mode="after")
-    def _fits_its_block(self) -> "Throughput":
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
         if self.compose_horizons and (self.block != "all" or self.fresh_below is not None or self.points is not None):
-            raise ValueError(
+            yield (
                 "compose_horizons: times are put together within a process that measures every point. Set `block: all`, and"
                 " take fresh_below and points out"
             )
         if self.compose_horizons and len(self.horizon) < 2:
-            raise ValueError(
-                f"compose_horizons: horizon {min(self.horizon)} is the only one, and there must be two or more"
-            )
+            yield f"compose_horizons: horizon {min(self.horizon)} is the only one, and there must be two or more"
         if self.fresh_below is not None and self.block == 1:
-            raise ValueError(
+            yield (
                 f"fresh_below {self.fresh_below}: with block 1 every trial has a fresh process. Set `block: all`, or take"
                 " fresh_below out"
             )
-        return self
 
 
 class Learning(Sweep):
@@ -183,13 +170,12 @@ class Learning(Sweep):
     skip_decided: bool = newer(False)
     """A size gets no more seeds once three or more show it slower than another size of any arm (95% intervals do not overlap)."""
 
-    @model_validator(mode="after")
-    def _skips_and_ends_in_time(self) -> "Learning":
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
         if self.skip_decided and self.chooses_trials:
-            raise ValueError(f"skip_decided is for samplers that choose points: {self.sampler} stops by itself")
+            yield f"skip_decided is for samplers that choose points: {self.sampler} stops by itself"
         if self.limit_s <= self.budget_s:
-            raise ValueError(
+            yield (
                 f"limit_s {self.limit_s:g} would stop every trial before its budget_s {self.budget_s:g} is spent:"
                 " leave a minute or more for the start"
             )
-        return self

@@ -1,6 +1,5 @@
 """The content of one MLflow run, within MLflow's limits on names and values. Pure, except that artifacts are read."""
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -45,10 +44,10 @@ class Run:
         content = {
             "name": self.name, "started_ms": self.started_ms, "ended_ms": self.ended_ms, "status": self.status,
             "params": self.params, "tags": self.tags, "metrics": [tuple(metric) for metric in self.metrics],
-            "artifacts": {path: _sha256(content) for path, content in self.artifacts.items()},
+            "artifacts": {path: sha256_of(content) for path, content in self.artifacts.items()},
         }  # fmt: skip
         text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
-        return _sha256(text)
+        return sha256_of(text)
 
 
 def metrics_of(values: Mapping[str, Any], timestamp_ms: int, step: int) -> list[Metric]:
@@ -71,7 +70,3 @@ def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
 def _legal(name: str) -> str:
     """Return a name in which characters that MLflow refuses (such as '+' and brackets) are replaced."""
     return re.sub(r"[^/\w.\- ]", "_", name)[:250]
-
-
-def _sha256(content: Path | str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest() if isinstance(content, str) else sha256_of(content)

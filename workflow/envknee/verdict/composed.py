@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from envknee.record.schema import Record, Spread
-from envknee.study.parts import Parts, parts_of, rollout_of
+from envknee.study.parts import Parts, parts_of
 from envknee.study.space import Point
 
 LEAST_MARGIN = 0.02
@@ -85,13 +85,13 @@ def compose(records: Sequence[Record]) -> Composition:
     processes: dict[int | None, dict[Point, Record]] = {}
     for record in wanted:
         if record.outcome.status == "ok" and record.fps_total and record.fps_env_step_inference:
-            processes.setdefault(record.request.block, {})[_point(record)] = record
-    fits = {(rollout_of(point), point.batch_size) for measured in processes.values() for point in measured}
+            processes.setdefault(record.request.block, {})[record.request.point] = record
+    fits = {(point.rollout, point.batch_size) for measured in processes.values() for point in measured}
     composed: list[Record] = []
     tests: dict[Point, list[float]] = {}
     for measured in processes.values():
         for point, needed in parts.items():
-            if not needed.points <= measured.keys() or (rollout_of(point), point.batch_size) not in fits:
+            if not needed.points <= measured.keys() or (point.rollout, point.batch_size) not in fits:
                 continue
             repeat = _repeat(point, needed, measured)
             if point not in measured:
@@ -108,10 +108,6 @@ def _every_point(records: Sequence[Record]) -> set[Point]:
     return set(itertools.starmap(Point, itertools.product(sizes, horizons, batch_sizes)))
 
 
-def _point(record: Record) -> Point:
-    return Point(record.request.num_envs, record.request.horizon, record.request.batch_size)
-
-
 def _median(fps: Spread | None) -> float:
     assert fps is not None
     return fps.median
@@ -121,7 +117,7 @@ def _repeat(point: Point, parts: Parts, measured: Mapping[Point, Record]) -> Rec
     """Return the record of the trial with as many environments, with the composed point and its FPS."""
     collects = measured[parts.collects]
     learning_s = sum(weight * _learning_s(part, measured[part]) for part, weight in parts.learns.items())
-    fps = rollout_of(point) / (rollout_of(point) / _median(collects.fps_env_step_inference) + learning_s)
+    fps = point.rollout / (point.rollout / _median(collects.fps_env_step_inference) + learning_s)
     request = collects.request.model_copy(update={"horizon": point.horizon})
     spread = Spread(median=fps, lower_quartile=fps, upper_quartile=fps, iterations=0)
     return collects.model_copy(update={"request": request, "fps_total": spread})
@@ -129,4 +125,4 @@ def _repeat(point: Point, parts: Parts, measured: Mapping[Point, Record]) -> Rec
 
 def _learning_s(point: Point, record: Record) -> float:
     """Return an iteration's seconds of learning, divided by the number of ranks: FPS are of all, the rollout is of one."""
-    return rollout_of(point) * (1.0 / _median(record.fps_total) - 1.0 / _median(record.fps_env_step_inference))
+    return point.rollout * (1.0 / _median(record.fps_total) - 1.0 / _median(record.fps_env_step_inference))

@@ -39,7 +39,7 @@ def gain_interval(log_gain: float, cvs: Sequence[float], confidence: float) -> t
 
 
 def measured_cv(points: Iterable[Sequence[float]]) -> float | None:
-    """Return the coefficient of variation of the FPS of repeats, pooled over points; None without repeats."""
+    """Return the coefficient of variation of the repeats of each point, pooled over points; None without repeats."""
     logs = [[math.log(value) for value in values] for values in points if len(values) > 1]
     free = sum(len(values) - 1 for values in logs)
     if not free:

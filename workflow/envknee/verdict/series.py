@@ -86,8 +86,8 @@ def batch_size_of(record: Record) -> int:
 
 def series_of(record: Record) -> Series:
     """Return the series of a trial."""
-    request = record.request
-    return Series(request.arm, request.listed_horizon, request.listed_batch_size)
+    point = record.request.point
+    return Series(record.request.arm, point.horizon, point.batch_size)
 
 
 def by_series(records: Iterable[Record], kind: Kind) -> dict[Series, dict[int, list[Record]]]:

@@ -14,6 +14,7 @@ from envknee.show.figures.style import INK, Look, look_at, wrapped
 from envknee.verdict.learning_cost import seconds_of, that_ran
 from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.study import Verdict
+from envknee.verdict.series import by_series
 
 WITHOUT_MEMORY = "*"
 """Mark after the label of a point at which some trials lacked memory."""
@@ -82,18 +83,13 @@ def pareto_front(places: Sequence[Place]) -> list[Place]:
 
 
 def _points(verdict: Verdict, records: Sequence[Record]) -> list[_Point]:
-    trials: dict[tuple[str, int, int, int | None], list[Record]] = {}
     # A trial that ran out of memory has neither its full peak nor a time.
-    for record in that_ran(records):
-        request = record.request
-        if request.kind == "learning" and record.memory_peak_gb is not None:
-            point = (request.arm, request.num_envs, request.listed_horizon, request.listed_batch_size)
-            trials.setdefault(point, []).append(record)
+    trials = by_series([record for record in that_ran(records) if record.memory_peak_gb is not None], "learning")
     points = []
     for limit in (limit for arm in verdict.arms for limit in arm.learning):
         batch = "lib" if limit.batch_size is None else f"{limit.batch_size:,}"
         for point in limit.points:
-            own = trials.get((limit.arm, point.num_envs, limit.horizon, limit.batch_size), [])
+            own = trials.get(limit.series, {}).get(point.num_envs, [])
             if point.seconds_to_target is not None and own:
                 label = f"{point.num_envs:,}/{limit.horizon}/{batch}{WITHOUT_MEMORY if point.without_memory else ''}"
                 peak_gb = max(record.memory_peak_gb or 0.0 for record in own)

@@ -6,8 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from envknee.ask.observations import AXES, Observation, observe
-from envknee.ask.question import Question
+from envknee.ask.question import AXES, Observation, Question, observe
 from envknee.ask.samplers.points import sobol
 from envknee.study import space
 from envknee.study.designs import derived_seed

@@ -60,7 +60,7 @@ def _by_series(points: Sequence[Point]) -> dict[tuple[int, int | None], list[Poi
 
 
 def _asked_of(series: tuple[int, int | None], asked: Sequence[Request]) -> list[Request]:
-    return [r for r in asked if (r.listed_horizon, r.listed_batch_size) == series]
+    return [r for r in asked if (r.point.horizon, r.point.batch_size) == series]
 
 
 def _probe(question: Question, asked: Sequence[Request]) -> Point | None:
@@ -107,11 +107,9 @@ def _note(tried: Tried, request: Request, record: Record | None) -> None:
         return
     tried.asked += 1
     if record is None:
-        return
-    before = tried.known
-    if record.request.kind == "throughput":
+        tried.under_way += 1
+    elif request.kind == "throughput":
         tried.fps += throughput.measured_fps([record])
     else:
         seeds = learning_cost.seconds_of([record])
         tried.seeds += [(seconds, True) for seconds in seeds.reached] + [(seconds, False) for seconds in seeds.censored]
-    tried.lost += tried.known == before
