@@ -15,12 +15,13 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
+from envknee.tracking.follow import follow
 from envknee.tracking.follow import start as start_publisher
 from envknee.tracking.live import LivePublisher
 from envknee.tracking.publish import publish
 from envknee.tracking.store import locate_store
 from envknee.tracking.writing import TAG_CONTENT, TAG_PARENT
-from forked import FORK, follow_in_child
+from forked import in_child
 from records import CURVE
 from tracked import (
     a_live_run,
@@ -188,7 +189,7 @@ def test_publisher_killed_while_it_starts_a_run_loses_and_doubles_nothing(
     folder: StudyFolder, tmp_path: Path, empty_store: Path, call: str
 ) -> None:
     write(folder, "".join(lines(2)))
-    assert_killed(follow_in_child(folder, call))
+    assert_killed(in_child(follow, a_study(), folder, killed_after=call))
     live(folder).look()
     assert steps(folder) == [0, 1]
     finish_trial_0(folder)
@@ -203,7 +204,7 @@ def test_publisher_killed_while_it_completes_a_run_loses_and_doubles_nothing(
     write(folder, "".join(lines(2)))
     live(folder).look()
     finish_trial_0(folder)
-    assert_killed(follow_in_child(folder, call))
+    assert_killed(in_child(follow, a_study(), folder, killed_after=call))
     live(folder).look()
     assert publish(a_study(), folder).created == 1
     assert without_start(contents(folder)) == without_start(reference(tmp_path, empty_store))
@@ -240,7 +241,7 @@ def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFol
     rows, chance = lines(CURVE), random.Random(6)  # noqa: S311
     position = 0
     for _ in range(5):
-        child = follow_in_child(folder)
+        child = in_child(follow, a_study(), folder)
         until = time.monotonic() + chance.uniform(0.2, 1.2)
         while time.monotonic() < until and position < CURVE:
             write(folder, rows[position])
@@ -258,9 +259,9 @@ def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFol
 
 def test_second_publisher_waits_for_the_end_of_the_first(folder: StudyFolder, capfd) -> None:
     write(folder, lines(1)[0])
-    first = follow_in_child(folder)
+    first = in_child(follow, a_study(), folder)
     wait_for(lambda: steps(folder) == [0], timeout_s=10)
-    second = follow_in_child(folder)
+    second = in_child(follow, a_study(), folder)
     said: list[str] = []
 
     def waits() -> bool:
@@ -291,8 +292,7 @@ def test_publisher_ends_with_the_sweep_that_started_it_and_is_not_there_without_
         publisher.wait(60)
 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    killed = FORK.Process(target=sweep, daemon=True)
-    killed.start()
+    killed = in_child(sweep)
     wait_for(lambda: steps(folder) == [0], timeout_s=30)
     killed.kill()
     killed.join()

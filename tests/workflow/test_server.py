@@ -21,6 +21,7 @@ from envknee.record.read import read_rows
 from envknee.study.errors import UserError, run_command
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.tracking.database import check_database
+from envknee.tracking.follow import follow
 from envknee.tracking.guard import may_hold_files
 from envknee.tracking.live import LivePublisher
 from envknee.tracking.mlflow_server import Server as MLflowServer
@@ -28,7 +29,7 @@ from envknee.tracking.publish import publish
 from envknee.tracking.server import main
 from envknee.tracking.sign_in import sign_in
 from envknee.tracking.store import Store, locate_store, parse_uri
-from forked import follow_in_child
+from forked import in_child
 from programs import succeeded
 from records import CURVE
 from tracked import a_folder, a_running_study, a_study, client_of, finish, history, lines, steps, stored_runs, write
@@ -62,7 +63,7 @@ def test_server_and_publisher_killed_at_any_time_lose_and_double_nothing(server:
     study = a_study("killed", uri=server.uri)
     folder = a_running_study(tmp_path / "results" / "killed", study)
     rows, chance, position = lines(CURVE), random.Random(6), 0  # noqa: S311
-    child = follow_in_child(folder, study=study)
+    child = in_child(follow, study, folder)
     for victim in ("server", "publisher", "server"):
         until = time.monotonic() + chance.uniform(0.5, 3.5)
         while time.monotonic() < until:
@@ -77,7 +78,7 @@ def test_server_and_publisher_killed_at_any_time_lose_and_double_nothing(server:
         else:
             child.kill()
             child.join()
-            child = follow_in_child(folder, study=study)
+            child = in_child(follow, study, folder)
         wait_until_delivered(folder, server, position)
     write(folder, "".join(rows[position:]))
     wait_until_delivered(folder, server, CURVE)

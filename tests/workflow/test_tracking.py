@@ -8,7 +8,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +20,6 @@ from conftest import serving
 from envknee.record.schema import Device, Environment, Failure, Image
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
-from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.tracking import ui, writing
@@ -32,8 +30,8 @@ from envknee.tracking.mlflow_server import Server
 from envknee.tracking.publish import publish
 from envknee.tracking.store import check_credentials, locate_store, trust_address, without_credentials
 from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS
-from forked import FORK, kill_after_call
-from programs import python
+from forked import FORK, in_child
+from programs import python, refused
 from records import CPU, CURVE, known, write_trial
 from tracked import (
     a_folder,
@@ -71,34 +69,20 @@ def folder(tmp_path: Path, study: Study, empty_store: Path) -> StudyFolder:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> StudyFolder:
-    """The same trials with figures and report, published once, for tests that only look."""
+    """The same trials, published once and without any accident, for tests that only look."""
     folder = six_trials(tmp_path_factory.mktemp("results") / "demo", a_study())
     shutil.copy(empty_store, folder.root.parent / "mlflow.db")
-    folder.figures.mkdir()
-    (folder.figures / "fps.svg").write_text("<svg/>")
-    folder.records_csv.write_text("number\n0\n")
-    folder.report.write_text("<html/>")
     assert publish(a_study(), folder).created == 8
     return folder
-
-
-@pytest.fixture
-def storeless(tmp_path: Path, study: Study) -> StudyFolder:
-    """The same trials, not published to anywhere yet."""
-    return six_trials(tmp_path / "results" / "demo", study)
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """What a store without any accident holds of the six trials."""
-    folder = six_trials(tmp_path_factory.mktemp("reference") / "demo", a_study())
-    publish(a_study(), folder)
-    return contents(folder)
 
 
 def six_trials(root: Path, study: Study) -> StudyFolder:
     """Return the folder of six trials: ok on GPU and CPU, learning with many metrics, out of memory, NaN, refused."""
     folder = a_folder(root, study)
+    folder.figures.mkdir()
+    (folder.figures / "fps.svg").write_text("<svg/>")
+    folder.records_csv.write_text("number\n0\n")
+    folder.report.write_text("<html/>")
     overrides = {"env.scene.tiled_camera.width": 64, "env.viewer": None}
     many_losses = {f"part{number}": 0.5 for number in range(40)}
     learning = a_run(2, "stock", "target_reached", kind="learning", losses=many_losses)
@@ -335,18 +319,18 @@ def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder
     assert stored_parent(folder, "lean").data.tags[note].startswith("3 of 6 trials")
 
 
-def test_half_a_verdict_is_told(study: Study, storeless: StudyFolder) -> None:
-    storeless.verdict.write_text("{")
+def test_half_a_verdict_is_told(study: Study, folder: StudyFolder) -> None:
+    folder.verdict.write_text("{")
     with pytest.raises(UserError, match=r"verdict\.json is not JSON"):
-        describe_study(study, storeless)
+        describe_study(study, folder)
 
 
-def test_tracking_uri_is_not_among_the_artifacts(storeless: StudyFolder) -> None:
+def test_tracking_uri_is_not_among_the_artifacts(folder: StudyFolder) -> None:
     study = a_study(uri="http://user:secret@host")
-    storeless.study.write_text(canonical_json(study))
+    folder.study.write_text(canonical_json(study))
     texts = [
         content if isinstance(content, str) else content.read_text()
-        for parent, trials in describe_study(study, storeless)
+        for parent, trials in describe_study(study, folder)
         for run in (parent, *trials)
         for content in run.artifacts.values()
     ]
@@ -425,42 +409,47 @@ def test_runs_of_others_in_the_experiment_are_left_alone(study: Study, folder: S
     "call", ["create_experiment:1", "create_run:1", "log_batch:4", "log_artifact:2", "set_terminated:2", "set_tag:1"]
 )
 def test_killed_publisher_leaves_nothing_behind_once_it_runs_again(
-    folder: StudyFolder, reference: list[Any], call: str
+    study: Study, folder: StudyFolder, published: StudyFolder, call: str
 ) -> None:
     """The publisher is killed (SIGKILL) right after the n-th call of a kind."""
-    assert publish_in_child(folder, killed_after=call) == -signal.SIGKILL
-    assert publish_in_child(folder) == 0
-    assert contents(folder) == reference
+    for killed_after, status in ((call, -signal.SIGKILL), (None, 0)):
+        child = in_child(publish, study, folder, killed_after=killed_after)
+        child.join(timeout=60)
+        assert child.exitcode == status
+    assert contents(folder) == contents(published)
 
 
-def test_several_publishers_make_one_store_and_one_set_of_runs(storeless: StudyFolder, reference: list[Any]) -> None:
-    other = a_folder(storeless.root.parent / "other", a_study(name="other"))
+def test_several_publishers_make_one_store_and_one_set_of_runs(
+    study: Study, folder: StudyFolder, published: StudyFolder
+):
+    (folder.root.parent / "mlflow.db").unlink()
+    other = a_folder(folder.root.parent / "other", a_study(name="other"))
     finish(other, 0, "stock", "ok")
     start = FORK.Barrier(4)
-    children = [FORK.Process(target=publish_at, args=(folder, start)) for folder in [storeless, other] * 2]
-    for child in children:
-        child.start()
+
+    def publish_at_once(study: Study, folder: StudyFolder) -> None:
+        start.wait()
+        publish(study, folder)
+
+    children = [in_child(publish_at_once, *own) for own in [(study, folder), (a_study(name="other"), other)] * 2]
     for child in children:
         child.join(timeout=60)
     assert [child.exitcode for child in children] == [0] * 4
-    assert contents(storeless) == reference
+    assert contents(folder) == contents(published)
     assert len(stored_runs(other, name="other")) == 2
 
 
 # What goes wrong
 
 
-def test_server_that_is_down_is_told_within_30_s(storeless: StudyFolder, tmp_path: Path) -> None:
-    port = free_port()
-    study = a_study(uri=f"http://user:secret@127.0.0.1:{port}")
-    process = publisher(storeless, write_config(tmp_path, study))
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 2
-    assert "secret" not in errors and "Traceback" not in errors
-    uri = f"http://127.0.0.1:{port}"
-    for part in (uri, "tracking.uri of the study", f"safe in {storeless.root}", "`make publish`"):
-        assert part in errors
-    assert not storeless.published.exists()
+def test_server_that_is_down_is_told_within_30_s(folder: StudyFolder, tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    done = published_by_command(
+        folder, write_config(tmp_path, a_study(uri=f"http://user:secret@{address}")), timeout=30
+    )
+    words = (f"http://{address}", "tracking.uri of the study", f"safe in {folder.root}", "`make publish`")
+    assert "secret" not in refused(done, *words, status=2)
+    assert not folder.published.exists()
 
 
 def test_server_that_accepts_and_says_nothing_is_told_within_30_s(folder: StudyFolder, monkeypatch) -> None:
@@ -519,12 +508,12 @@ def test_credentials_are_never_shown(uri: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["a results folder", "MLFLOW_TRACKING_URI", "the user's file", "the user's sweep"])
-def test_credentials_go_only_where_the_user_says(storeless: StudyFolder, tmp_path: Path, monkeypatch, way: str) -> None:
+def test_credentials_go_only_where_the_user_says(folder: StudyFolder, tmp_path: Path, monkeypatch, way: str) -> None:
     """A study names a server, which listens: what it is sent, and with which sign-in."""
     with listener() as (uri, heard):
         study = a_study(uri=uri)
-        storeless.study.write_text(canonical_json(study))
-        config = write_config(tmp_path, study) if way == "the user's file" else storeless.study
+        folder.study.write_text(canonical_json(study))
+        config = write_config(tmp_path, study) if way == "the user's file" else folder.study
         if way == "MLFLOW_TRACKING_URI":
             monkeypatch.setenv("MLFLOW_TRACKING_URI", f"{uri}/")
         if way == "the user's sweep":
@@ -532,16 +521,16 @@ def test_credentials_go_only_where_the_user_says(storeless: StudyFolder, tmp_pat
             trust_address(study, ["config/mine.yaml"])
         elif way == "a results folder":
             monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mine.example:5000")
-            trust_address(study, [storeless.study])  # changes nothing
+            trust_address(study, [folder.study])  # changes nothing
         for name in ("USERNAME", "PASSWORD"):
             monkeypatch.setenv(f"MLFLOW_TRACKING_{name}", "hunter2")
-        _, errors = publisher(storeless, config).communicate(timeout=120)
+        errors = published_by_command(folder, config, timeout=120).stderr
         if way == "a results folder":
             assert heard == []
             assert f"nothing was sent. If they are, set MLFLOW_TRACKING_URI={uri} and" in errors
             for name in ("USERNAME", "PASSWORD"):
                 monkeypatch.delenv(f"MLFLOW_TRACKING_{name}")
-            publisher(storeless, config).communicate(timeout=120)
+            published_by_command(folder, config, timeout=120)
             assert heard and set(heard) == {None}
         else:
             assert heard and set(heard) == {"Basic aHVudGVyMjpodW50ZXIy"}
@@ -700,28 +689,8 @@ def test_help_does_not_import_mlflow() -> None:
 # The publisher as a process
 
 
-def publisher(folder: StudyFolder, config: Path) -> "subprocess.Popen[str]":
-    """Start `python -m envknee.tracking`."""
-    command = [sys.executable, "-m", "envknee.tracking", str(folder.root), "--config", str(config)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def publish_in_child(folder: StudyFolder, killed_after: str | None = None) -> int | None:
-    """Publish in a process of its own, which gets SIGKILL after the n-th call of a method; return its exit status."""
-    child = FORK.Process(target=publish_at, args=(folder, None, killed_after))
-    child.start()
-    child.join(timeout=60)
-    return child.exitcode
-
-
-def publish_at(folder: StudyFolder, start: Any, killed_after: str | None = None) -> None:
-    """Publish once all others are at `start`."""
-    if killed_after is not None:
-        method, _, count = killed_after.partition(":")
-        kill_after_call(method, int(count))
-    if start is not None:
-        start.wait()
-    publish(read_study(folder.study), folder)
+def published_by_command(folder: StudyFolder, config: Path, timeout: float) -> "subprocess.CompletedProcess[str]":
+    return python("-m", "envknee.tracking", folder.root, "--config", config, timeout=timeout)
 
 
 @contextlib.contextmanager
