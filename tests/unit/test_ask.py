@@ -93,10 +93,6 @@ def block(requests: Sequence[Request], arm: str, kind: Kind, repeat: int = 0) ->
     return [point_of(r) for r in requests if (r.arm, r.kind, r.repeat) == (arm, kind, repeat)]
 
 
-def text(requests: Sequence[Request]) -> str:
-    return "".join(canonical_json(request) for request in requests)
-
-
 # Every sampler, every history
 
 sizes = st.lists(st.sampled_from([1, 2, 3, 4, 6, 8, 12, 16, 24, 32]), min_size=1, max_size=4, unique=True)
@@ -539,7 +535,7 @@ def replay_study(sampler: str) -> Study:
 
 
 def digest(study: Study) -> str:
-    return hashlib.sha256(text(play(study)[0]).encode()).hexdigest()
+    return hashlib.sha256("".join(map(canonical_json, play(study)[0])).encode()).hexdigest()
 
 
 def test_other_processes_hash_seeds_and_thread_counts_ask_the_same() -> None:

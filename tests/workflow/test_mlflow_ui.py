@@ -199,7 +199,7 @@ def words_of(address: str, where: Path, *awaited: str) -> str:
     """Return the words of a page as soon as it shows these one after the other, or of its last look."""
     page = ""
     for _ in looks():
-        page = without_tags(browse(address, where))
+        page = " ".join(re.sub(r"<[^>]*>", " ", browse(address, where)).split())  # without tags
         if in_order(awaited, page):
             break
     return page
@@ -208,11 +208,6 @@ def words_of(address: str, where: Path, *awaited: str) -> str:
 def in_order(words: Sequence[str], page: str) -> bool:
     """Tell whether a page says these one after the other."""
     return re.search(".*?".join(map(re.escape, words)), page) is not None
-
-
-def without_tags(page: str) -> str:
-    """Return the words of a page, one blank between them."""
-    return " ".join(re.sub(r"<[^>]*>", " ", page).split())
 
 
 def red_share(screenshot: Path) -> float:

@@ -45,22 +45,16 @@ def of_a_block(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Tria
     return measured
 
 
-@pytest.fixture(scope="module")
-def together(of_a_block: dict[str, tuple[TrialFolder, Record]]) -> tuple[TrialFolder, Record]:
-    """Return a finished trial of two ranks."""
-    return of_a_block["plain"]
-
-
-def test_two_ranks_are_one_trial(together: tuple[TrialFolder, Record]):
-    trial, record = together
+def test_two_ranks_are_one_trial(of_a_block: dict[str, tuple[TrialFolder, Record]]):
+    trial, record = of_a_block["plain"]
     assert (record.outcome.status, record.world_size, record.num_envs_total) == ("ok", 2, 8)
     assert record.num_mini_batches == 2 * 4 * 4 // 8
     assert [row.frames for row in read_rows(trial)] == [32, 64, 96, 128]
     assert record == load_record(trial) and record.frames == 128
 
 
-def test_each_ranks_figures_are_there_and_the_slowest_sets_the_pace(together: tuple[TrialFolder, Record]):
-    trial, record = together
+def test_each_ranks_figures_are_there_and_the_slowest_sets_the_pace(of_a_block: dict[str, tuple[TrialFolder, Record]]):
+    trial, record = of_a_block["plain"]
     for row in read_rows(trial):
         assert row.ranks is not None and [rank.rank for rank in row.ranks] == [0, 1]
         assert row.collect_s == max(rank.collect_s for rank in row.ranks)
@@ -87,9 +81,12 @@ def seeds_of(trial: TrialFolder) -> set[str]:
     return {line.split()[-1] for line in lines if "Environment seed" in line}
 
 
-def test_ranks_simulate_different_episodes_and_learn_the_same_network(together: tuple[TrialFolder, Record]):
-    assert seeds_of(together[0]) == {"7", "8"}
-    assert "Synchronizing parameters for rank 1" in together[0].log.read_text(encoding="utf-8")
+def test_ranks_simulate_different_episodes_and_learn_the_same_network(
+    of_a_block: dict[str, tuple[TrialFolder, Record]],
+):
+    trial, _ = of_a_block["plain"]
+    assert seeds_of(trial) == {"7", "8"}
+    assert "Synchronizing parameters for rank 1" in trial.log.read_text(encoding="utf-8")
 
 
 def test_ranks_that_do_not_share_their_gradients_make_no_result(of_a_block: dict[str, tuple[TrialFolder, Record]]):
