@@ -48,6 +48,16 @@ def folder(tmp_path: Path, empty_store: Path) -> StudyFolder:
     return folder
 
 
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> list[Any]:
+    """What a store holds of the same trial, published once when all is over."""
+    other = a_running_study(tmp_path_factory.mktemp("reference") / "demo")
+    shutil.copy(empty_store, other.root.parent / "mlflow.db")
+    finish_trial_0(other)
+    publish(a_study(), other)
+    return without_start(contents(other))
+
+
 def live(folder: StudyFolder, study: Study | None = None) -> LivePublisher:
     study = study or a_study()
     return LivePublisher(locate_store(study, folder), study, folder, print)
@@ -83,7 +93,7 @@ def test_rows_are_delivered_as_they_come_and_half_a_line_waits(folder: StudyFold
 
 
 def test_live_run_becomes_the_finished_one_with_the_content_that_publishing_alone_gives(
-    folder: StudyFolder, tmp_path: Path, empty_store: Path
+    folder: StudyFolder, reference: list[Any]
 ) -> None:
     publisher = live(folder)
     for text in ("".join(lines(3)), "".join(lines(CURVE)[3:])):
@@ -99,20 +109,11 @@ def test_live_run_becomes_the_finished_one_with_the_content_that_publishing_alon
     assert publish(a_study(), folder).created == 1  # the arm, of which no one knew that it had ended
     assert stored_parent(folder, "stock").info.run_id == arm.info.run_id
     assert publish(a_study(), folder).created == 0
-    assert without_start(contents(folder)) == without_start(reference(tmp_path, empty_store))
+    assert without_start(contents(folder)) == reference
 
 
 def finish_trial_0(folder: StudyFolder) -> None:
     finish(folder, 0, "stock", "target_reached", kind="learning")
-
-
-def reference(tmp_path: Path, empty_store: Path) -> list[Any]:
-    """What a store holds of the same trial, published once when all is over."""
-    other = a_running_study(tmp_path / "reference" / "demo")
-    shutil.copy(empty_store, other.root.parent / "mlflow.db")
-    finish_trial_0(other)
-    publish(a_study(), other)
-    return contents(other)
 
 
 def test_publishing_meanwhile_leaves_running_trials_alone(folder: StudyFolder) -> None:
@@ -186,7 +187,7 @@ def test_run_that_a_person_deleted_stays_deleted_until_the_end(folder: StudyFold
 
 @pytest.mark.parametrize("call", ["create_run:1", "create_run:2", "log_batch:2", "log_batch:3"])
 def test_publisher_killed_while_it_starts_a_run_loses_and_doubles_nothing(
-    folder: StudyFolder, tmp_path: Path, empty_store: Path, call: str
+    folder: StudyFolder, reference: list[Any], call: str
 ) -> None:
     write(folder, "".join(lines(2)))
     assert_killed(in_child(follow, a_study(), folder, killed_after=call))
@@ -194,12 +195,12 @@ def test_publisher_killed_while_it_starts_a_run_loses_and_doubles_nothing(
     assert steps(folder) == [0, 1]
     finish_trial_0(folder)
     publish(a_study(), folder)
-    assert without_start(contents(folder)) == without_start(reference(tmp_path, empty_store))
+    assert without_start(contents(folder)) == reference
 
 
 @pytest.mark.parametrize("call", ["log_batch:1", "log_batch:2", "log_artifact:2", "set_tag:1", "set_terminated:1"])
 def test_publisher_killed_while_it_completes_a_run_loses_and_doubles_nothing(
-    folder: StudyFolder, tmp_path: Path, empty_store: Path, call: str
+    folder: StudyFolder, reference: list[Any], call: str
 ) -> None:
     write(folder, "".join(lines(2)))
     live(folder).look()
@@ -207,7 +208,7 @@ def test_publisher_killed_while_it_completes_a_run_loses_and_doubles_nothing(
     assert_killed(in_child(follow, a_study(), folder, killed_after=call))
     live(folder).look()
     assert publish(a_study(), folder).created == 1
-    assert without_start(contents(folder)) == without_start(reference(tmp_path, empty_store))
+    assert without_start(contents(folder)) == reference
 
 
 def test_delivery_that_breaks_off_within_a_row_goes_on_with_that_row(folder: StudyFolder, monkeypatch) -> None:

@@ -400,7 +400,7 @@ def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site
     job = submitted.stdout.strip()
     # Two blocks side by side. SLURM tells the sweep that the end is near, as `sbatch --signal=B:USR1@300` would.
     hung = hang(site, folder, 0, 3)
-    steps = [launcher_of(process) for process in hung]
+    steps = [known(psutil.Process(process).parent()).environ() for process in hung]  # of their launchers
     assert {step["SLURM_JOB_ID"] for step in steps} == {job} and len({step["SLURM_STEP_ID"] for step in steps}) == 2
     assert {(step["SLURM_CPUS_PER_TASK"], step["SLURM_GPUS_ON_NODE"]) for step in steps} == {("4", "1")}
     assert len({(step["SLURMD_NODENAME"], step["CUDA_VISIBLE_DEVICES"]) for step in steps}) == 2
@@ -447,11 +447,6 @@ def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site
     assert [record.lost_attempts for record in records] == [0, 1, 0] * 2
     assert {path: path.stat().st_mtime_ns for path in measured} == measured
     assert not any(record.queue_wait_s for record in records)  # the allocation waited, not they
-
-
-def launcher_of(process: int) -> dict[str, str]:
-    """Return the environment of the launcher that started a trial's process."""
-    return known(psutil.Process(process).parent()).environ()
 
 
 def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):

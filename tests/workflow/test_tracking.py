@@ -108,24 +108,23 @@ def on_h100(**changes: Any) -> Environment:
 # What is logged
 
 
-def test_hierarchy_is_experiment_arm_trial(published: StudyFolder) -> None:
+def test_hierarchy_is_experiment_arm_trial_and_names_tell_them_apart(published: StudyFolder) -> None:
     runs = stored_runs(published)
     assert len(runs) == 8  # two arms and six trials
     parents = {run.data.tags["arm"]: run for run in runs if TAG_PARENT not in run.data.tags}
     assert set(parents) == {"stock", "lean"}
     assert {run.info.run_name for run in parents.values()} == {"stock · H100", "lean · CPU, H100"}
-    trials = [run for run in runs if TAG_PARENT in run.data.tags]
-    assert sorted(run.data.tags["trial"] for run in trials) == ["0000", "0001", "0002", "0003", "0004", "0005"]
-    for run in trials:
+    trials = {run.data.tags["trial"]: run for run in runs if TAG_PARENT in run.data.tags}
+    for run in trials.values():
         assert run.data.tags[TAG_PARENT] == parents[run.data.tags["arm"]].info.run_id
-
-
-def test_names_tell_trials_apart(published: StudyFolder) -> None:
-    names = {run.data.tags["trial"]: run.info.run_name for run in stored_runs(published) if "trial" in run.data.tags}
-    assert names["0000"] == "H100 · 2048 envs · T32 · B4096 · repeat 1"
-    assert names["0001"] == "CPU · 64 envs · T32 · B2048 · repeat 1"
-    assert names["0002"] == "H100 · 2048 envs · T32 · B4096 · learning · repeat 1"
-    assert names["0005"] == "not run · 2048 envs · T32 · B4096 · repeat 1"
+    assert {number: run.info.run_name for number, run in trials.items()} == {
+        "0000": "H100 · 2048 envs · T32 · B4096 · repeat 1",
+        "0001": "CPU · 64 envs · T32 · B2048 · repeat 1",
+        "0002": "H100 · 2048 envs · T32 · B4096 · learning · repeat 1",
+        "0003": "H100 · 2048 envs · T32 · B4096 · repeat 1",
+        "0004": "H100 · 2048 envs · T32 · B4096 · repeat 1",
+        "0005": "not run · 2048 envs · T32 · B4096 · repeat 1",
+    }
 
 
 def test_library_batch_has_a_name_and_a_parameter() -> None:

@@ -164,24 +164,14 @@ def test_a_rank_of_a_block_that_hangs_ends_all_within_a_minute_and_is_named(tmp_
     assert whole.record.exists() and not hanging.outcome.exists()
 
 
-def test_a_launcher_that_is_killed_leaves_no_rank_behind(tmp_path):
-    trial = a_trial(tmp_path / "endless", **TWO, iterations=10**6)
-    with started_launcher(trial) as launcher:
-        wait_for(lambda: has_rows(trial))
-        processes = psutil.Process(launcher.pid).children(recursive=True)
-        launcher.kill()
-    assert len(processes) == 3
-    _, alive = psutil.wait_procs(processes, timeout=10)
-    assert not alive
-
-
-@pytest.mark.parametrize(("ranks", "processes"), [(1, 1), (2, 3)])
-def test_a_launcher_that_is_killed_while_they_are_imported_leaves_none_behind(tmp_path, ranks, processes):
+@pytest.mark.parametrize(("ranks", "processes", "train"), [(1, 1, False), (2, 3, False), (2, 3, True)])
+def test_a_launcher_that_is_killed_leaves_no_rank_behind(tmp_path, ranks, processes, train):
+    """Also while they import what they need."""
     trial = a_trial(tmp_path / "endless", **TWO | {"cpu_ranks": ranks}, iterations=10**6)
     with started_launcher(trial) as launcher:
         parent = psutil.Process(launcher.pid)
-        wait_for(lambda: len(parent.children(recursive=True)) >= processes)
+        wait_for(lambda: has_rows(trial) if train else len(parent.children(recursive=True)) >= processes)
         started = parent.children(recursive=True)
         launcher.kill()
     _, alive = psutil.wait_procs(started, timeout=5)
-    assert not alive and not trial.environment.exists()
+    assert len(started) == processes and not alive and trial.environment.exists() is train
