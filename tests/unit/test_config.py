@@ -168,6 +168,11 @@ ARCHITECTURES_WANTED = "study: architectures are for the image that is built wit
 NAME_WANTED = "expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
 TRAINERS = list(map(repr, names_in("trainers")))
 OVERRIDE_WANTED = "expected true, false, a finite number, a text, null, or a list of these"
+ASYNC, RAY = ({"trainer": "torchrl", "strategy": strategy} for strategy in ("async2", "ray"))
+TWO_SIDES = "strategy async2 has one side that simulates and one that learns: gpus: auto, 2, 1 or 0 of one machine, and no ranks"
+CLUSTER_WANTED = (
+    "the cluster that RAY_ADDRESS names has the machines, and gpus (or cpu_ranks) counts collectors on all of them"
+)
 NO_BUDGET = {key: value for key, value in LEARNING.items() if key != "budget_s"}
 
 
@@ -241,6 +246,11 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(
         ({"arms": {"x": {"nodes": 2}}}, "arms.x: nodes 2 needs a definite number of GPUs on each: gpus: 1 or more, or 0 for the CPU"),
         ({"arms": {"x": {"nodes": 2, "gpus": 1}}, "runtime": "docker", "image": "i"},
          "study: arm 'x': nodes 2 is for runtime: host or apptainer; a container of Docker's has no network"),
+        ({"arms": {"x": {"strategy": "async2"}}}, "arms.x: strategy async2 is for trainer: torchrl, and the trainer is rsl_rl"),
+        ({"arms": {"x": RAY | {"sync_every": 2}}}, "arms.x: sync_every 2 is for strategy: async2; with ray each update acts at once"),
+        ({"arms": {"x": ASYNC | {"gpus": 4}}}, f"arms.x: {TWO_SIDES} (got gpus 4, cpu_ranks 1, nodes 1)"),
+        ({"arms": {"x": ASYNC | {"gpus": 0, "cpu_ranks": 2}}}, f"arms.x: {TWO_SIDES} (got gpus 0, cpu_ranks 2, nodes 1)"),
+        ({"arms": {"x": RAY | {"gpus": 1, "nodes": 2}}}, f"arms.x: nodes 2 is for ranks; with strategy ray {CLUSTER_WANTED}"),
         ({"arms": {"a": {"gpus": True}}}, "arms.a.gpus: expected 'auto', 0 (the CPU) or a number of GPUs (got True)"),
         ({"arms": {"a": {"memory": {"memory_cap_gb": 0}}}}, "arms.a.memory.memory_cap_gb: expected greater than 0 (got 0)"),
         ({"arms": {"a": {"memory": {"clear_cache_every": 0}}}},
@@ -263,6 +273,11 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(
 )  # fmt: skip
 def test_a_wrong_value_is_shown_with_its_key_and_what_is_legal(changes: dict[str, Any], line: str) -> None:
     assert complaint(**changes) == line
+
+
+def test_a_pipeline_is_one_rank_and_collectors_are_many() -> None:
+    arms = ASYNC | {"gpus": 2}, RAY | {"gpus": 2}, RAY | {"gpus": 0, "cpu_ranks": 3}
+    assert [Arm.model_validate(arm).world_size for arm in arms] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

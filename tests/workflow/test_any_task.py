@@ -46,14 +46,6 @@ def test_a_task_without_cameras_has_no_rendering_and_no_pictures(tmp_path, task_
     assert "physics" in words and "render" not in words
 
 
-def test_the_manager_based_camera_task_runs_from_this_machine_s_files(tmp_path):
-    trial = a_trial(tmp_path / "trial", task_id="Isaac-Cartpole-Camera", **SMALL)
-    record = quick.launch(trial)
-    assert is_whole(record) and record.phases_s is not None
-    assert record.phases_s["render"].median > 0
-    assert trial.frames.exists()
-
-
 def test_files_that_a_server_does_not_give_are_listed_with_what_to_do(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     nothing = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "empty"))

@@ -176,8 +176,10 @@ def test_the_manager_based_task_runs_with_an_asset_from_a_server(tmp_path, monke
 
     with serving(Files) as root:
         monkeypatch.setenv("ISAACSIM_ASSET_ROOT", root)
-        record = launch.launch(a_trial(tmp_path / "trial", asset="nucleus", task_id="Isaac-Cartpole-Camera"))
-    assert record.outcome.status == "ok"
+        trial = a_trial(tmp_path / "trial", asset="nucleus", task_id="Isaac-Cartpole-Camera", warmup_iterations=1)
+        record = launch.launch(trial)
+    assert record.outcome.status == "ok" and record.memory_peak_gb is not None and record.rollout_gb is not None
+    assert min(spread.median for spread in known(record.phases_s).values()) > 0 and trial.frames.exists()
     assert "/Isaac/IsaacLab/Robots/Classic/Cartpole/cartpole.usd" in asked
 
 
