@@ -18,8 +18,6 @@ from envknee.study.paths import TrialFolder
 from envknee.study.space import Point, Slot
 from records import known
 
-pytestmark = pytest.mark.workflow
-
 FAKE = Path(__file__).with_name("fake_trainer.py")
 
 TAGS = {

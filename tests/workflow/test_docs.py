@@ -19,7 +19,6 @@ pytest.importorskip("mkdocs")
 pytest.importorskip("material")
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.workflow
 
 
 def build(project: Path, site: Path) -> subprocess.CompletedProcess[str]:

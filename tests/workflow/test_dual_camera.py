@@ -53,7 +53,6 @@ def test_stock_lean_and_per_frame_learn_the_same_from_two_cameras(tmp_path):
             assert sheet.size == (4 * stacked * 24, 2 * 3 * 24), "four steps; three environments of each camera"
 
 
-@pytest.mark.workflow
 def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace, capsys: pytest.CaptureFixture[str]):
     arms = {"two-cameras": {"gpus": 0}, "one-camera": {"gpus": 0, "overrides": {"presets": "one_camera"}}}
     sweep = {"num_envs": 8, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}

@@ -26,8 +26,6 @@ from envknee.tracking.publish import publish
 from tracked import a_folder, finish, stored_runs
 from tracking_server import Server, attack
 
-pytestmark = pytest.mark.workflow
-
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="200"><rect width="300" height="200" fill="red"/></svg>'

@@ -35,8 +35,6 @@ from records import CURVE
 from tracked import a_folder, a_running_study, a_study, client_of, finish, history, lines, steps, stored_runs, write
 from tracking_server import PASSWORD, Postgres, Server, attack, postgres
 
-pytestmark = pytest.mark.workflow
-
 API = "/api/2.0/mlflow/experiments/get?experiment_id=0"
 FILES = "/api/2.0/mlflow-artifacts/artifacts/none"
 """Served by another part of MLflow, which asks for the sign-in in a way of its own."""

@@ -237,7 +237,6 @@ def measures(process: int, number: int) -> bool:
     return False
 
 
-@pytest.mark.timeout(1200)  # SLURM and Snakemake poll: minutes where a machine is busy
 def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site, cluster: Cluster):
     # Three blocks side by side on two nodes: two sizes, and the first again. Each stops in its second trial, by its own fault.
     # Somebody else has the fourth GPU, or what is started again would come to the node that crashes next.
@@ -293,7 +292,6 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     assert ended[jobs[victim]]["JobState"] == "COMPLETED"
 
 
-@pytest.mark.timeout(1200)  # SLURM and Snakemake poll: minutes where a machine is busy
 def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, cluster: Cluster):
     # Nodes of this machine share its loopback interface; others name theirs in the same variable.
     site.environment |= {"GLOO_SOCKET_IFNAME": "lo"}
@@ -344,7 +342,6 @@ def test_each_node_gets_its_gpus_and_a_trial_that_breaks_is_tried_as_often_as_th
     assert not folder.trial(0).record.exists()
 
 
-@pytest.mark.timeout(1200)
 def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: Site, cluster: Cluster):
     folder = site.prepared()
     study = site.study(arms={"fake": an_arm()}, task=None, throughput=THROUGHPUT, learning=None, window=1)
