@@ -11,8 +11,7 @@ from envknee.measure.meter import Meter
 from envknee.record.read import read_rows
 from envknee.record.schema import Row
 from envknee.study.paths import TrialFolder
-from trained import refusal
-from trained_here import a_torchrl_trial, trained_here
+from trained import a_torchrl_trial, refusal, trained_here
 
 pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
 

@@ -17,8 +17,7 @@ from envknee.run import launch
 from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
 from records import known
-from trained import refusal
-from trained_here import HORIZON, NUM_ENVS, a_torchrl_trial
+from trained import HORIZON, NUM_ENVS, a_torchrl_trial, refusal
 
 pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
 
