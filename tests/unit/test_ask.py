@@ -150,14 +150,6 @@ def test_every_request_is_legal_and_every_block_complete(study: Study) -> None:
     check_plan_and_blocks(study, requests)
 
 
-@pytest.mark.parametrize("sampler", ["grid", "random", "sobol", "tpe"])
-def test_the_same_holds_when_every_legal_point_is_asked(sampler: str) -> None:
-    study = a_study(arms={"stock": {}, "lean": {}}, throughput__sampler=sampler, window=3)
-    requests, _ = play(study)
-    assert len(requests) == 20 * 2 * 2
-    check_plan_and_blocks(study, requests)
-
-
 def test_the_same_holds_for_gp() -> None:
     for window, batch_size in ((1, [128, 256]), (4, "library")):
         section = learning_section(sampler="gp", batch_size=batch_size, repeats=1)

@@ -47,13 +47,6 @@ def test_an_interval_of_one_ratio_by_hand_and_noise_from_repeats():
     assert measured_cv({16: [1.0, math.exp(0.02)], 32: [5.0]}) == pytest.approx(0.02 / math.sqrt(2))
 
 
-def test_a_study_is_told_its_power_for_the_noise_of_its_device():
-    cpu, gpu = (of_study(a_study(), on_gpu) for on_gpu in (False, True))
-    assert cpu is not None and "11.0%, from published CPU studies" in cpu
-    assert gpu is not None and "from published GPU studies" in gpu
-    assert "2.0%, from earlier studies of this machine" in known(of_study(a_study(), True, 0.02))
-
-
 def test_the_documented_power_is_what_the_program_computes():
     """docs/verdicts.md: noise, power of 3, 5 and 8 repeats and the repeats for 80%, unpaired and then paired."""
     text = (Path(__file__).parents[2] / "docs/verdicts.md").read_text(encoding="utf-8")
