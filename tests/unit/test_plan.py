@@ -73,6 +73,9 @@ def test_earlier_studies_of_this_machine_say_how_large_noise_is(tmp_path: Path, 
     study = a_study()
     earlier = earlier_records(folder.root.parent, study, [])
     assert len(earlier) == len(trials)
-    assert "noise between processes 8.5%, from earlier studies of this machine" in lines_of(study, earlier, on_cpu=True)[-1]
+    assert (
+        "noise between processes 8.5%, from earlier studies of this machine"
+        in lines_of(study, earlier, on_cpu=True)[-1]
+    )
     monkeypatch.setattr("socket.gethostname", lambda: "another")
     assert earlier_records(folder.root.parent, study, []) == []
