@@ -140,13 +140,6 @@ def test_a_trial_that_is_run_again_gets_a_run_of_its_own(folder: StudyFolder) ->
     assert steps(folder) == [0]
 
 
-def test_a_copy_of_a_trial_that_was_set_aside_has_no_run(folder: StudyFolder) -> None:
-    finish(folder, 1, "stock", "ok")
-    shutil.copytree(folder.trial(1).root, folder.trials / "0001.old")
-    live(folder).look()
-    assert len(stored_runs(folder)) == 2  # the arm's and its trial's
-
-
 def test_sweep_that_ends_early_leaves_no_run_that_seems_to_go_on(folder: StudyFolder) -> None:
     publisher = live(folder)
     write(folder, lines(1)[0])
