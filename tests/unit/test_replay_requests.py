@@ -150,7 +150,3 @@ def test_a_verdict_that_does_not_follow_from_the_records_is_found(tmp_path: Path
     folder.verdict.write_text(canonical_json(verdict))
     count, (finding,) = replay.verify(folder)
     assert count == 35 and "verdict.json does not follow from the records" in finding
-
-
-def test_without_a_replay_a_study_is_written_as_before():
-    assert "replay" not in json.loads(canonical_json(a_study()))
