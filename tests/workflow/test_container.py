@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, trial_processes, wait_for, wait_until_none
+from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, has_rows, trial_processes, wait_for, wait_until_none
 from envknee.measure import ranks
 from envknee.record.read import load_record, read_rows
 from envknee.record.schema import Environment, Outcome
@@ -208,7 +208,7 @@ def test_every_kernel_came_with_the_image_and_a_launcher_that_ends_leaves_no_tri
     scratch = workspace.folder / "scratch"
     trial = a_trial(workspace.folder / "0000", runtime="apptainer", iterations=100_000, observations=observations)
     launcher = start_launcher(trial, sif, scratch)
-    wait_for(lambda: trial.metrics.exists() and trial.metrics.stat().st_size > 0)
+    wait_for(lambda: has_rows(trial))
     assert trial_processes(workspace.folder)
     files = [path for path in scratch.glob("envknee-ranks-*/kernels/**/*") if path.is_symlink() or path.is_file()]
     assert len(files) > 100

@@ -269,7 +269,7 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     wait_for(were_submitted_again, timeout_s=180)
     cluster.wait_until_saved()
     cluster.crash_node(nodes[victim])
-    cluster.kill_controller()
+    cluster.kill("slurmctld")
     wait_for(lambda: not psutil.pid_exists(hung[victim]), timeout_s=20)
     cluster.start_controller()
     # SLURM finds the node lost and starts its job again, under its number; the node comes back meanwhile.
@@ -483,6 +483,6 @@ def test_what_a_node_with_a_sensor_takes_is_told_to_the_trial(site: Site, cluste
 
 def restart(cluster: Cluster, node: str, mounts: Sequence[str] = ()) -> None:
     cluster.wait_until_idle()  # stopped before it has said that a job is over, it would be waited for
-    cluster.stop_node(node)
+    cluster.kill(f"slurmd-{node}")
     cluster.start_node(node, mounts)
     cluster.wait_until_idle()
