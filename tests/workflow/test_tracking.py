@@ -40,7 +40,6 @@ from tracked import (
     client_of,
     contents,
     downloaded,
-    dump,
     finish,
     history,
     run_of,
@@ -341,13 +340,13 @@ def test_tracking_uri_is_not_among_the_artifacts(folder: StudyFolder) -> None:
 
 def test_publishing_again_changes_nothing(study: Study, folder: StudyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(study, folder)
-    before, published = dump(folder), folder.published.read_bytes()
+    before, published = contents(folder), folder.published.read_bytes()
     monkeypatch.setattr(writing, "RUNS_PER_PAGE", 3)  # eight runs on three pages
     assert publish(study, folder).created == 0
-    assert dump(folder) == before
+    assert contents(folder) == before
     assert folder.published.read_bytes() == published
     client_of(folder).log_metric(stored_trial(folder, "0000").info.run_id, "fps_total", 1.0, step=1)
-    assert dump(folder) != before  # so the comparison can tell
+    assert contents(folder) != before  # so the comparison can tell
 
 
 def test_changed_record_replaces_its_run_at_the_original_time(study: Study, folder: StudyFolder) -> None:
@@ -363,9 +362,9 @@ def test_changed_record_replaces_its_run_at_the_original_time(study: Study, fold
     for run in stored_runs(folder):  # the other trials of the arm follow to its new parent
         if "trial" in run.data.tags:
             assert run.data.tags[TAG_PARENT] == new[f"arms/{run.data.tags['arm']}"]
-    before = dump(folder)
-    publish(study, folder)
-    assert dump(folder) == before
+    before = contents(folder)
+    assert publish(study, folder).created == 0
+    assert contents(folder) == before
 
 
 def test_published_json(study: Study, folder: StudyFolder) -> None:
@@ -573,9 +572,9 @@ def test_store_in_a_folder_with_an_odd_name(tmp_path: Path, study: Study) -> Non
     folder = a_folder(tmp_path / "my results, 100%25 é#1" / "demo", study)
     finish(folder, 0, "stock", "ok")
     publish(study, folder)
-    before = dump(folder)
+    before = contents(folder)
     assert publish(study, folder).created == 0
-    assert dump(folder) == before
+    assert contents(folder) == before
     assert (folder.root.parent / "mlflow.db").exists()
     assert downloaded(client_of(folder), stored_trial(folder, "0000"), tmp_path / "got")["request.json"]
 
