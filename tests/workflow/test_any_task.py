@@ -10,9 +10,9 @@ from conftest import a_trial, by_hand, serving
 from envknee.run import launch
 from envknee.show.evidence import Evidence
 from envknee.show.figures.phases import draw_phases
-from envknee.study.errors import UserError
 from envknee.verdict import decide
 from matplotlib.legend import Legend
+from programs import told
 from records import known
 
 ANT = {"env.scene.robot.spawn.usd_path": "package:newton/examples/assets/ant.usda"}
@@ -47,12 +47,9 @@ def test_files_that_a_server_does_not_give_are_listed_with_what_to_do(tmp_path, 
     nothing = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "empty"))
     with serving(nothing) as root:
         monkeypatch.setenv("ISAACSIM_ASSET_ROOT", root)
-        with pytest.raises(UserError) as error:
-            launch.launch(a_trial(tmp_path / "trial", task_id="Isaac-Ant-Direct", asset="nucleus", overrides={}))
-    said = str(error.value)
-    assert "Unable to find the file" in said
-    assert f"env.scene.robot.spawn.usd_path: {root}/" in said and "ant_instanceable.usd" in said
-    assert "task.overrides" in said and "try again where the server can be reached" in said
+        trial = a_trial(tmp_path / "trial", task_id="Isaac-Ant-Direct", asset="nucleus", overrides={})
+        words = ("Unable to find the file", f"env.scene.robot.spawn.usd_path: {root}/", "ant_instanceable.usd")
+        told(lambda: launch.launch(trial), *words, "task.overrides", "try again where the server can be reached")
 
 
 def test_a_simulation_that_drops_contacts_is_no_result(tmp_path):

@@ -13,10 +13,10 @@ from envknee import tasks
 from envknee.machine import processes
 from envknee.measure.meter import Meter, TrialDone
 from envknee.record.schema import Record, Request, Row
-from envknee.study.errors import UserError
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
 from envknee.trainers import load
+from programs import told
 from records import known
 
 # PyTorch calls a hook after each step of any optimizer, whoever makes it; a trial ends without leaving room for a last word.
@@ -101,9 +101,7 @@ def a_request(folder: Path, trainer: str, **changes: Any) -> Request:
 def refusal(folder: Path, trainer: str, **changes: Any) -> str:
     """Return what is said to a request before anything starts."""
     request = a_request(folder, trainer, **changes)
-    with pytest.raises(UserError) as error:
-        load(trainer).resolve(request, "cpu")
-    return str(error.value)
+    return told(lambda: load(trainer).resolve(request, "cpu"))
 
 
 def assert_refused(folder: Path, trainer: str, words: str) -> None:
