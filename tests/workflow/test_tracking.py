@@ -31,7 +31,7 @@ from envknee.tracking.publish import publish
 from envknee.tracking.store import check_credentials, locate_store, trust_address, without_credentials
 from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS
 from forked import FORK, in_child
-from programs import python, refused
+from programs import python, refused, told
 from records import CPU, CURVE, known, write_trial
 from tracked import (
     a_folder,
@@ -471,10 +471,9 @@ def test_time_limits_stay_below_30_s_together() -> None:
 
 def test_database_server_that_is_down_is_told_at_once(folder: StudyFolder) -> None:
     started = time.monotonic()
-    with pytest.raises(UserError, match=r"postgresql://127\.0\.0\.1:9/mlflow \(tracking\.uri of the study\)") as error:
-        publish(a_study(uri="postgresql://user:secret@127.0.0.1:9/mlflow"), folder)
-    assert time.monotonic() - started < 30
-    assert "secret" not in str(error.value)
+    study = a_study(uri="postgresql://user:secret@127.0.0.1:9/mlflow")
+    said = told(lambda: publish(study, folder), "postgresql://127.0.0.1:9/mlflow (tracking.uri of the study)")
+    assert time.monotonic() - started < 30 and "secret" not in said
 
 
 @pytest.mark.parametrize(
@@ -486,9 +485,8 @@ def test_database_server_that_is_down_is_told_at_once(folder: StudyFolder) -> No
     ],
 )  # fmt: skip
 def test_malformed_uri_is_told(folder: StudyFolder, uri: str) -> None:
-    with pytest.raises(UserError, match="tracking.uri of the study is .*Expected sqlite:///FILE") as error:
-        publish(a_study(uri=uri), folder)
-    assert uri.strip().partition("?")[0] in str(error.value)
+    shown = uri.strip().partition("?")[0]
+    told(lambda: publish(a_study(uri=uri), folder), "tracking.uri of the study is ", "Expected sqlite:///FILE", shown)
 
 
 @pytest.mark.parametrize(
@@ -536,22 +534,20 @@ def test_credentials_go_only_where_the_user_says(folder: StudyFolder, tmp_path: 
 
 def test_credentials_in_mlflows_own_file_and_of_databases_count_too(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    study = a_study(uri="https://elsewhere.example")
-    check_credentials(study, Path("results/demo/study.json"))
+    study, results = a_study(uri="https://elsewhere.example"), Path("results/demo/study.json")
+    check_credentials(study, results)
     (tmp_path / ".mlflow").mkdir()
     (tmp_path / ".mlflow/credentials").write_text("[mlflow]\nmlflow_tracking_username = me\n")
     with pytest.raises(UserError, match=r"credentials \(~/.mlflow/credentials\)"):
-        check_credentials(study, Path("results/demo/study.json"))
+        check_credentials(study, results)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://elsewhere.example:443/path")
-    check_credentials(study, Path("results/demo/study.json"))
+    check_credentials(study, results)
     for uri in ("sqlite:///mlflow.db", None):
-        check_credentials(a_study(uri=uri), Path("results/demo/study.json"))
+        check_credentials(a_study(uri=uri), results)
     database = a_study(uri="postgresql+psycopg2://me@elsewhere.example/runs")
-    check_credentials(database, Path("results/demo/study.json"))
+    check_credentials(database, results)
     monkeypatch.setenv("PGPASSWORD", "hunter2")
-    with pytest.raises(UserError, match=r"credentials \(PGPASSWORD\)") as error:
-        check_credentials(database, Path("results/demo/study.json"))
-    assert "hunter2" not in str(error.value)
+    assert "hunter2" not in told(lambda: check_credentials(database, results), "credentials (PGPASSWORD)")
 
 
 def test_store_is_the_studys_then_the_environments_then_beside_the_results(folder: StudyFolder, monkeypatch) -> None:
