@@ -1,4 +1,4 @@
-"""Programs that a test puts on PATH, and those that it runs."""
+"""Programs that a test puts on PATH, those that it runs, and what they say of a mistake."""
 
 import subprocess
 import sys
@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from unittest import mock
+
+import pytest
+from envknee.study.errors import UserError
 
 Result = TypeVar("Result")
 
@@ -21,6 +24,15 @@ def run_main(main: Callable[[], Result], *words: object) -> Result:
     """Call a command's `main` as if these words were typed behind its name."""
     with mock.patch.object(sys, "argv", ["envknee", *map(str, words)]):
         return main()
+
+
+def told(call: Callable[[], object], *words: str) -> str:
+    """Return what the `UserError` says that `call` has to raise; all these words must be in it."""
+    with pytest.raises(UserError) as error:
+        call()
+    said = str(error.value)
+    assert [word for word in words if word not in said] == [], said
+    return said
 
 
 def ran(command: Sequence[object], **options: Any) -> subprocess.CompletedProcess[str]:

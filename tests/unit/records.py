@@ -4,7 +4,7 @@ A `Trial` holds the request, rows and outcome; its record follows from them by `
 `write_study` writes them all as a sweep would.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -180,27 +180,36 @@ def a_trial(
 
 def fps_trials(fps: Mapping[int, Sequence[float]], *, first: int = 0, **fields: Any) -> list[Trial]:
     """Return throughput trials: num_envs -> FPS of each repeat."""
-    points = [(num_envs, repeat, value) for num_envs, values in fps.items() for repeat, value in enumerate(values)]
-    return [a_trial(n, number=first + i, repeat=r, fps=value, **fields) for i, (n, r, value) in enumerate(points)]
+    return _each(fps, lambda _, value: {"fps": value}, first, fields)
 
 
 def phase_trials(
     phases_s: Mapping[int, Sequence[Mapping[Phase, float]]], *, first: int = 0, horizon: int = 8, **fields: Any
 ) -> list[Trial]:
     """Return throughput trials of one rank: num_envs -> seconds by phase of each repeat, which add up to an iteration."""
-    points = [(num_envs, repeat, value) for num_envs, values in phases_s.items() for repeat, value in enumerate(values)]
-    return [
-        a_trial(n, number=first + i, repeat=r, horizon=horizon, fps=n * horizon / sum(value.values()), phases_s=value, **fields)
-        for i, (n, r, value) in enumerate(points)
-    ]  # fmt: skip
+
+    def measured(num_envs: int, value: Mapping[Phase, float]) -> dict[str, Any]:
+        return {"fps": num_envs * horizon / sum(value.values()), "phases_s": value}
+
+    return _each(phases_s, measured, first, fields | {"horizon": horizon})
 
 
 def learning_trials(seconds: Mapping[int, Sequence[float | None]], *, first: int = 0, **fields: Any) -> list[Trial]:
     """Return learning trials: num_envs -> seconds to the target of each seed, None for a spent budget."""
-    points = [(num_envs, seed, value) for num_envs, values in seconds.items() for seed, value in enumerate(values)]
+    return _each(seconds, lambda _, value: {"seconds": value}, first, fields | {"kind": "learning"})
+
+
+def _each(
+    values: Mapping[int, Sequence[Value]],
+    measured: Callable[[int, Value], dict[str, Any]],
+    first: int,
+    fields: dict[str, Any],
+) -> list[Trial]:
+    """Return a trial of each num_envs and repeat, numbered from `first` on, with what was `measured` there."""
+    points = [(num_envs, repeat, value) for num_envs, own in values.items() for repeat, value in enumerate(own)]
     return [
-        a_trial(n, number=first + i, repeat=seed, kind="learning", seconds=value, **fields)
-        for i, (n, seed, value) in enumerate(points)
+        a_trial(n, number=first + i, repeat=repeat, **fields, **measured(n, value))
+        for i, (n, repeat, value) in enumerate(points)
     ]
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from envknee.after import archive, received
+from envknee.after.keep import keep
+from envknee.after.optuna_export import export
 from envknee.record.read import load_records
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
@@ -219,14 +221,16 @@ def test_what_a_killed_unpacking_left_is_removed(packed: Path, tmp_path: Path):
     assert not left.exists()
 
 
-def test_what_is_no_archive_says_so(tmp_path: Path):
+def test_what_is_no_archive_and_no_study_to_write_says_so(tmp_path: Path):
     with pytest.raises(UserError, match="does not exist"):
         received.check(tmp_path / "none.zip")
     (tmp_path / "text.zip").write_text("words")
     with pytest.raises(UserError, match="is not a whole archive of a study, a zip file"):
         received.check(tmp_path / "text.zip")
-    with pytest.raises(UserError, match="holds no finished trial"):
-        archive.write(write_study(tmp_path / "demo", a_study(), []), tmp_path / "demo.zip")
+    nothing = write_study(tmp_path / "demo", a_study(), [])
+    for write in (archive.write, keep, lambda folder, _: export(folder)):
+        with pytest.raises(UserError, match="holds no finished trial"):
+            write(nothing, tmp_path / "written")
 
 
 def test_another_study_of_that_name_is_left_alone(folder: StudyFolder, tmp_path: Path):

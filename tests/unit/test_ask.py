@@ -91,10 +91,6 @@ def block(requests: Sequence[Request], arm: str, kind: Kind, repeat: int = 0) ->
     return [r.point for r in requests if (r.arm, r.kind, r.repeat) == (arm, kind, repeat)]
 
 
-def text(requests: Sequence[Request]) -> str:
-    return "".join(canonical_json(request) for request in requests)
-
-
 # Every sampler, every history
 
 sizes = st.lists(st.sampled_from([1, 2, 3, 4, 6, 8, 12, 16, 24, 32]), min_size=1, max_size=4, unique=True)
@@ -149,14 +145,6 @@ def check_plan_and_blocks(study: Study, requests: Sequence[Request]) -> None:
 @given(study=small_studies())
 def test_every_request_is_legal_and_every_block_complete(study: Study) -> None:
     requests, _ = play(study)
-    check_plan_and_blocks(study, requests)
-
-
-@pytest.mark.parametrize("sampler", ["grid", "random", "sobol", "tpe"])
-def test_the_same_holds_when_every_legal_point_is_asked(sampler: str) -> None:
-    study = a_study(arms={"stock": {}, "lean": {}}, throughput__sampler=sampler, window=3)
-    requests, _ = play(study)
-    assert len(requests) == 20 * 2 * 2
     check_plan_and_blocks(study, requests)
 
 
@@ -524,7 +512,7 @@ def replay_study(sampler: str) -> Study:
 
 
 def digest(study: Study) -> str:
-    return hashlib.sha256(text(play(study)[0]).encode()).hexdigest()
+    return hashlib.sha256("".join(map(canonical_json, play(study)[0])).encode()).hexdigest()
 
 
 def test_other_processes_hash_seeds_and_thread_counts_ask_the_same() -> None:

@@ -183,37 +183,6 @@ def test_lack_of_memory_is_recognized_in_the_words_of_each_program(line: str):
     assert said.oom_line == line
 
 
-@pytest.mark.parametrize(
-    ("preset", "line"),
-    [
-        (
-            "isaaclab2-rsl-rl",
-            "[Error] [omni.physx.plugin] PhysX error: Patch buffer overflow detected, please increase its size to at least 219146 in"
-            " the scene desc!",
-        ),
-        (
-            "isaaclab2-rl-games",
-            "internal error : PxgDynamicsMemoryConfig::collisionStackSize buffer overflow detected, please increase its size to at"
-            " least 1484688128 in the scene desc!",
-        ),
-        (
-            "mani-skill",
-            "[SAPIEN] [critical] the application need to increase the PxgDynamicsMemoryConfig::foundLostPairsCapacity parameter to"
-            " 165721092, otherwise the simulation will miss interactions",
-        ),
-        ("mjlab", "nefc overflow - please increase njmax to 312"),
-        ("mujoco-playground", "broadphase overflow - please increase nconmax to 24 or naconmax to 4096"),
-    ],
-)
-def test_each_preset_knows_the_words_of_a_simulation_that_drops_contacts(preset: str, line: str):
-    command = Command.model_validate({"preset": preset, "argv": ["x"]})
-    said = ends.Output.matching(command.oom, command.invalid)
-    said.take("Learning iteration 3/300: 48,000 steps/s")
-    assert not said.invalid_lines
-    said.take(line)
-    assert said.invalid_lines and said.oom_line is None
-
-
 def test_fps_that_differ_from_the_clock_are_told():
     assert unlike_clock([77_249.0], [6_500.0]) == (
         "the command says 77,249 FPS, and the times of its own rows give 6,500: the latter are used"

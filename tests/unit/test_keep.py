@@ -47,13 +47,6 @@ def test_keeping_again_brings_what_was_measured_since_and_no_other_study_in_betw
         keep(other, tmp_path / "published")
 
 
-def test_nothing_measured_is_nothing_to_keep(tmp_path: Path):
-    folder = write_study(tmp_path / "results/demo", a_study(), [])
-    folder.trials.mkdir(exist_ok=True)
-    with pytest.raises(UserError, match="holds no finished trial"):
-        keep(folder, tmp_path / "published")
-
-
 def test_the_tracking_store_stays_behind(tmp_path: Path) -> None:
     study = a_study(tracking={"uri": "postgresql://me:hunter2@db/runs"})
     folder = with_verdict(write_study(tmp_path / "results/demo", study, [a_trial(16)]))

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from envknee.verdict.noise import assumed_cv, gain_interval, measured_cv
-from envknee.verdict.power import enough_repeats, of_study, power
-from records import a_study, known
+from envknee.verdict.power import enough_repeats, power
+from records import known
 from scipy.stats import ttest_ind, ttest_rel
 
 
@@ -25,8 +25,6 @@ def test_power_is_the_share_of_simulated_studies_that_show_a_plateau(cv: float, 
 
 def test_two_repeats_decide_nothing_and_enough_is_the_first_number_that_does():
     assert power(2, 0.05, 0.15, 0.95) == 0.0
-    twice = of_study(a_study(throughput={"num_envs": [16, 32], "horizon": [8], "batch_size": 128, "repeats": 2}), False)
-    assert twice is not None and "2 repeats decide nothing, 3 are the least. 22 repeats would show it in 80%." in twice
     enough = known(enough_repeats(0.05, 0.15, 0.95))
     assert power(enough - 1, 0.05, 0.15, 0.95) < 0.8 <= power(enough, 0.05, 0.15, 0.95)
     assert enough_repeats(0.5, 0.10, 0.95) is None
@@ -45,13 +43,6 @@ def test_an_interval_of_one_ratio_by_hand_and_noise_from_repeats():
     assert (lower, upper) == pytest.approx((0.1 - 2.306 * 0.05, 0.1 + 2.306 * 0.05), abs=1e-4)
     assert measured_cv([[1.0], [2.0]]) is None
     assert measured_cv([[1.0, math.exp(0.02)], [5.0]]) == pytest.approx(0.02 / math.sqrt(2))
-
-
-def test_a_study_is_told_its_power_for_the_noise_of_its_device():
-    cpu, gpu = (of_study(a_study(), on_gpu) for on_gpu in (False, True))
-    assert cpu is not None and "11.0%, from published CPU studies" in cpu
-    assert gpu is not None and "from published GPU studies" in gpu
-    assert "2.0%, from earlier studies of this machine" in known(of_study(a_study(), True, 0.02))
 
 
 def test_the_documented_power_is_what_the_program_computes():

@@ -5,7 +5,6 @@ from pathlib import Path
 import optuna
 import pytest
 from envknee.after.optuna_export import export
-from envknee.study.errors import UserError
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from records import GPU, a_study, a_trial, write_study
 
@@ -59,8 +58,3 @@ def test_it_is_made_anew_each_time(tmp_path):
     again, counts = export(folder)
     assert first == again and counts == {"demo/stock/throughput": 1}
     assert [path.name for path in folder.root.iterdir() if "optuna" in path.name] == ["optuna.journal"]
-
-
-def test_a_study_without_a_trial_says_so(tmp_path):
-    with pytest.raises(UserError, match="holds no finished trial"):
-        export(write_study(tmp_path / "demo", a_study(), []))

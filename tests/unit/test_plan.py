@@ -24,10 +24,11 @@ def test_trials_points_and_power_are_told():
 
 
 @pytest.mark.parametrize(
-    ("repeats", "said"), [(1, "1 repeat decides nothing"), (2, "2 repeats decide nothing, 3 are the least")]
+    ("repeats", "said"),
+    [(1, "1 repeat decides nothing, 3 are the least."), (2, "2 repeats decide nothing, 3 are the least.")],
 )
 def test_too_few_repeats_are_said_before_they_are_measured(repeats: int, said: str):
-    assert said in a_plan(sweep={"repeats": repeats})[-1]
+    assert f"{said} 22 repeats would show it in 80%." in a_plan(on_cpu=True, sweep={"repeats": repeats})[-1]
 
 
 def test_more_repeats_show_more_and_a_cpu_is_noisier():
@@ -73,6 +74,9 @@ def test_earlier_studies_of_this_machine_say_how_large_noise_is(tmp_path: Path, 
     study = a_study()
     earlier = earlier_records(folder.root.parent, study, [])
     assert len(earlier) == len(trials)
-    assert "from earlier studies of this machine" in lines_of(study, earlier, on_cpu=True)[-1]
+    assert (
+        "noise between processes 8.5%, from earlier studies of this machine"
+        in lines_of(study, earlier, on_cpu=True)[-1]
+    )
     monkeypatch.setattr("socket.gethostname", lambda: "another")
     assert earlier_records(folder.root.parent, study, []) == []

@@ -142,9 +142,6 @@ def test_what_is_missing_is_named_with_what_writes_it(folder: StudyFolder):
     (folder.figures / "memory.svg").unlink()
     with pytest.raises(UserError, match=r"memory.svg does not exist. .*envknee figures"):
         report.write(folder)
-    folder.verdict.unlink()
-    with pytest.raises(UserError, match=r"verdict.json does not exist.*envknee verdict"):
-        report.write(folder)
 
 
 ATTACKS = (

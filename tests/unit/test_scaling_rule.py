@@ -11,7 +11,7 @@ import test_ask
 from drawn import judged, marks, texts, with_verdict
 from envknee.ask import economy
 from envknee.ask import plan as planning
-from envknee.ask.ask import ask, verify
+from envknee.ask.ask import verify
 from envknee.ask.refusals import KnownMemory
 from envknee.record.schema import Request
 from envknee.show import report
@@ -120,13 +120,6 @@ def test_requests_hold_what_follows_and_where_it_came_from() -> None:
     assert sqrt.point == frames.point == Point(256, 16, 256)
     assert sqrt.seed == frames.seed  # compared pair by pair
     assert "scaled_from" in json.loads(canonical_json(sqrt))
-
-
-def test_a_request_without_a_rule_is_written_as_before() -> None:
-    study = parse_study({"study": "s", "throughput": {"num_envs": [64], "horizon": 16, "batch_size": 64}})
-    written = json.loads(canonical_json(ask(study, 0, [], {})))
-    assert not {"scaled_from", "learning_rate", "epochs", "staggered"} & written.keys()
-    assert not {"scaling", "staggered"} & study.model_dump(mode="json")["arms"]["stock"].keys()
 
 
 def test_a_rules_batch_may_be_larger_than_the_smallest_rollout_listed() -> None:

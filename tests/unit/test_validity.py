@@ -9,12 +9,16 @@ from envknee.measure import validity
     ("line", "what"),
     [
         ("nefc overflow - please increase njmax to 312", "MuJoCo-Warp dropped"),
+        ("broadphase overflow - please increase nconmax to 24 or naconmax to 4096", "MuJoCo-Warp dropped"),
         ("njmax_nnz overflow - please increase njmax_nnz to 9", "MuJoCo-Warp dropped"),
         ("CCD overflow in flex narrowphase - please increase naccdmax to 7", "MuJoCo-Warp dropped"),
         ("contact match overflow: please increase Option.contact_sensor_maxmatch to 3", "MuJoCo-Warp dropped"),
         ("Warning: Kamino per-world contact capacity exceeded. Increase the per-world contact capacity.", "Newton's Kamino"),
         ("PhysX error: the application need to increase PxGpuDynamicsMemoryConfig::foundLostPairsCapacity", "PhysX missed"),
+        ("internal error : PxgDynamicsMemoryConfig::collisionStackSize buffer overflow detected, please increase its size", "PhysX missed"),
+        ("[SAPIEN] the application need to increase the PxgDynamicsMemoryConfig::foundLostPairsCapacity parameter", "PhysX missed"),
         ("Contact buffer overflow detected, please increase its size to at least 9", "PhysX dropped"),
+        ("[omni.physx.plugin] PhysX error: Patch buffer overflow detected, please increase its size to at least 2", "PhysX dropped"),
     ],
 )  # fmt: skip
 def test_what_engines_say_of_full_buffers_is_known_for_every_trainer(line: str, what: str):

@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+import records
 import side_by_side
 import yaml
 from envknee.machine import gpus
@@ -29,7 +30,6 @@ from envknee.tracking.client import explaining
 from envknee.tracking.database import prepare_database
 from envknee.tracking.store import locate_store
 from programs import ran, succeeded
-from records import known
 from tracked import a_folder, a_study
 
 ROOT = Path(__file__).parents[2]
@@ -233,12 +233,8 @@ def camera(px: int, **more: Any) -> dict[str, Any]:
 
 def a_trial(folder: Path, **changes: Any) -> TrialFolder:
     """Write the request of a trial of the camera cart-pole, small enough for seconds on a CPU."""
-    request = {
-        "study": "by-hand", "number": 0, "arm": "stock", "kind": "throughput", "repeat": 0, "num_envs": 4, "horizon": 4,
-        "batch_size": 16, "seed": 7, "task_id": "Isaac-Cartpole-Camera-Direct", "asset": "local",
-        "overrides": camera(24), "trainer": "rsl_rl",
-        "gpus": 0, "warmup_iterations": 0, "iterations": 1, "target_reward": None, "target_episodes": None,
-        "budget_s": None, "limit_s": 480.0, "sampler": "grid", "refusal": None,
+    request = records.a_trial(4, horizon=4, batch_size=16, gpus=0).request.model_dump() | {
+        "study": "by-hand", "seed": 7, "overrides": camera(24), "warmup_iterations": 0, "iterations": 1, "limit_s": 480.0,
     }  # fmt: skip
     trial = TrialFolder(folder)
     trial.root.mkdir(parents=True)
@@ -259,7 +255,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = locate_store(a_study(), folder)
     with explaining(store, folder):
         prepare_database(store, str(store.artifacts))
-    return known(store.database)
+    return records.known(store.database)
 
 
 @pytest.fixture

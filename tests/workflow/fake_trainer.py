@@ -7,6 +7,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 parser = argparse.ArgumentParser()
@@ -19,27 +20,21 @@ given = parser.parse_args()
 iteration_s = 0.02 + 0.0002 * given.envs
 
 
-class TensorBoard:
-    def __init__(self) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[attr-defined]  # made by protobuf when imported
-        from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[attr-defined]  # made by protobuf when imported
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+def tensorboard() -> Callable[[int, dict[str, float]], None]:
+    from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[attr-defined]  # made by protobuf when imported
+    from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[attr-defined]  # made by protobuf when imported
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-        self.event, self.summary = Event, Summary
-        Path("logs/run").mkdir(parents=True)
-        self.writer = EventFileWriter("logs/whole" if given.breaks == "torn" else "logs/run", flush_secs=1)
+    Path("logs/run").mkdir(parents=True)
+    writer = EventFileWriter("logs/whole" if given.breaks == "torn" else "logs/run", flush_secs=1)
+    timed = {"fps": "total_fps", "collect": "collection time", "learn": "learning_time"}
+    tags = {name: f"Perf/{tag}" for name, tag in timed.items()} | {"reward": "Train/mean_reward"}
 
-    def write(self, number: int, values: dict[str, float]) -> None:
-        names = {
-            "fps": "Perf/total_fps",
-            "collect": "Perf/collection time",
-            "learn": "Perf/learning_time",
-            "reward": "Train/mean_reward",
-        }
+    def write(number: int, values: dict[str, float]) -> None:
         for name, value in values.items():
-            summary = self.summary(value=[self.summary.Value(tag=names.get(name, f"Loss/{name}"), simple_value=value)])
-            self.writer.add_event(self.event(wall_time=time.time(), step=number, summary=summary))
-        self.writer.flush()
+            summary = Summary(value=[Summary.Value(tag=tags.get(name, f"Loss/{name}"), simple_value=value)])
+            writer.add_event(Event(wall_time=time.time(), step=number, summary=summary))
+        writer.flush()
         if given.breaks == "torn":
             # As tensorboardX writes, 4 kB at a time: in the midst of an event, and the rest later.
             (whole,) = Path("logs/whole").iterdir()
@@ -49,6 +44,8 @@ class TensorBoard:
                 log.flush()
                 time.sleep(2.5 if number == 3 else 0)
                 log.write(new[-20:])
+
+    return write
 
 
 def printed(number: int, values: dict[str, float]) -> None:
@@ -73,12 +70,7 @@ if given.breaks == "garbage":
     print("\x00\xff\x1b[31m~~~ {not json", flush=True)
     Path("log.jsonl").write_bytes(b"\x00\xff{{{\nstep step step\n")
     sys.exit(0)
-write = {
-    "tensorboard": lambda: TensorBoard().write,
-    "jsonl": lambda: as_json,
-    "csv": lambda: as_csv,
-    "print": lambda: printed,
-}[given.log]()
+write = tensorboard() if given.log == "tensorboard" else {"jsonl": as_json, "csv": as_csv, "print": printed}[given.log]
 kept = []
 for number in range(1, given.iterations + 1):
     time.sleep(iteration_s)

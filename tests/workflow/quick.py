@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -92,30 +92,14 @@ def _import_for(request: Request) -> None:
         importlib.import_module(str(gymnasium.spec(request.task_id).entry_point).partition(":")[0])
 
 
-class Fork:
-    """Runs `python -m envknee.run.process TRIAL` as subprocess.Popen would, without starting Python anew."""
+class Fork(subprocess.Popen[bytes]):
+    """Runs `python -m envknee.run.process TRIAL` without starting Python anew; it is waited for as any other process."""
 
     def __init__(self, command: list[str], *, stdout: IO[str], env: dict[str, str], **_: Any) -> None:
         """Start it, with its output in `stdout`."""
         place = command.index("envknee.run.process")
-        self.args, self.returncode = command, None
+        self.args, self.returncode, self._waitpid_lock = command, None, threading.Lock()
         self.pid = _fork(stdout, env, lambda: run_trial(command[place:]))
-
-    def poll(self) -> int | None:
-        """Return the exit status once there is one."""
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
-        return self.returncode
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for the exit status."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while (status := self.poll()) is None:
-            if deadline is not None and time.monotonic() > deadline:
-                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
-            time.sleep(0.02)
-        return status
 
 
 def _fork(stdout: IO[str], env: dict[str, str], run: Callable[[], None]) -> int:

@@ -144,10 +144,6 @@ class Cluster:
         script = " && ".join([*mounts, f"exec slurmd -N {node}"])
         self._daemon("unshare", "--mount", "--propagation", "private", "sh", "-c", script)
 
-    def stop_node(self, node: str) -> None:
-        """As an administrator would."""
-        self._kill(f"slurmd-{node}")
-
     def wait_until_idle(self) -> None:
         """Wait until every node answers and has nothing to do."""
         wanted = ["idle"] * len(self.nodes)
@@ -158,14 +154,10 @@ class Cluster:
         told_s = time.time()
         wait_for(lambda: (self.folder / "state/job_state").stat().st_mtime > told_s, timeout_s=20)
 
-    def kill_controller(self) -> None:
-        """As the machine that it runs on would by losing power."""
-        self._kill("slurmctld")
-
     def crash_node(self, node: str) -> None:
         """End a node with all that runs on it, at once and without a word."""
         jobs = {job for job, fields in self.jobs().items() if fields["node"] == node}
-        self._kill(f"slurmd-{node}")
+        self.kill(f"slurmd-{node}")
         processes = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -214,7 +206,7 @@ class Cluster:
         self.ask("scancel", f"--user={psutil.Process().username()}")
         with suppress(AssertionError):
             wait_until_none(self.processes, timeout_s=10)
-        self._kill(*(f"slurmd-{node}" for node in self.nodes), "slurmctld", "munged")
+        self.kill(*(f"slurmd-{node}" for node in self.nodes), "slurmctld", "munged")
 
     def processes(self) -> list[str]:
         """Return what still runs of jobs: the job, the process, its state and its command line."""
@@ -244,7 +236,8 @@ class Cluster:
                 if variables.get("SLURM_CONF") == self.environment["SLURM_CONF"] and "SLURM_JOB_ID" in variables:
                     yield process, variables["SLURM_JOB_ID"]
 
-    def _kill(self, *names: str) -> None:
+    def kill(self, *names: str) -> None:
+        """Kill programs of SLURM's, as by losing power: `slurmctld`, the controller, or `slurmd-n1`, a node's."""
         killed = []
         for path in [self.folder / f"run/{name}.pid" for name in names]:
             with suppress(psutil.NoSuchProcess, FileNotFoundError):

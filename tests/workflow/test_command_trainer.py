@@ -18,8 +18,6 @@ from envknee.study.paths import TrialFolder
 from envknee.study.space import Point, Slot
 from records import known
 
-pytestmark = pytest.mark.workflow
-
 FAKE = Path(__file__).with_name("fake_trainer.py")
 
 TAGS = {
@@ -90,6 +88,7 @@ def test_every_kind_of_log_gives_rows_timed_by_its_own_clock(log: str, tmp_path:
     assert record.memory_peak_gb is not None and 0.005 < record.memory_peak_gb < 2
     absent = '"env_step_s"', '"episodes"', '"action_std"'
     assert not any(name in trial.metrics.read_text(encoding="utf-8") for name in absent), "what is not told is absent"
+    assert (trial.root / "run/log.csv").exists() is (log == "csv"), "the program runs in a folder of its own"
     if log == "print":
         assert record.collect_s is None and record.learn_s is None
     else:
@@ -167,8 +166,3 @@ def test_a_learning_trial_ends_at_its_target(tmp_path: Path):
     assert record.outcome.status == "target_reached"
     assert record.frames_to_target == 6 * 32 and record.final_reward == 3.0
     assert record.seconds_to_target is not None and record.seconds_to_target > 6 * 0.02
-
-
-def test_the_program_has_a_folder_of_its_own_and_nothing_of_it_lives_on(tmp_path: Path):
-    _, trial = measured(tmp_path, a_request(an_arm("csv")))
-    assert (trial.root / "run/log.csv").exists()

@@ -20,13 +20,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, trial_processes, wait_for, wait_until_none
+from conftest import ENVIRONMENT, ROOT, Workspace, a_trial, has_rows, trial_processes, wait_for, wait_until_none
 from envknee.measure import ranks
-from envknee.record.read import read_rows
-from envknee.record.schema import Environment, Outcome, Record
+from envknee.record.read import load_record, read_rows
+from envknee.record.schema import Environment, Outcome
 from envknee.run import launch, nodes
 from envknee.run.container import apptainer, enter
-from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
 from programs import ran, refused, succeeded
 from records import known
@@ -34,7 +33,7 @@ from records import known
 CONTAINERS = ROOT / "containers"
 DEFINITION, DOCKERFILE = (CONTAINERS / name for name in ("isaaclab.def", "Dockerfile"))
 
-pytestmark = pytest.mark.workflow
+pytestmark = pytest.mark.timeout(1800)  # whichever test comes first builds the image
 
 # The base that needs no container registry.
 ENVIRONMENT["BASE"] = "debian"
@@ -93,10 +92,6 @@ def link_or_copy(source: Path, target: Path) -> Path:
     return target
 
 
-def measured(trial: TrialFolder) -> Record:
-    return read_model(trial.record, Record, "")
-
-
 def start_launcher(trial: TrialFolder, image: Path, scratch: Path) -> subprocess.Popen[bytes]:
     """Start the launcher of a trial in an image, with temporary files in `scratch`."""
     scratch.mkdir()
@@ -110,7 +105,7 @@ def swept_in(workspace: Workspace, **sections: str) -> tuple[Path, Environment]:
     study = workspace.study(learning=None, throughput=sweep, **sections)
     workspace.prepared()
     succeeded(workspace.measure(study))
-    record = measured(workspace.results().trial(0))
+    record = load_record(workspace.results().trial(0))
     assert record.outcome.status == "ok" and record.request.runtime == sections["runtime"]
     where = known(record.outcome.environment)
     assert where.git_commit and "snakemake" not in where.packages  # the host has it, the image has not
@@ -121,7 +116,6 @@ def swept_in(workspace: Workspace, **sections: str) -> tuple[Path, Environment]:
 # --- For real ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(1800)
 def test_the_image_holds_what_is_pinned_and_says_what_it_is(sif: Path) -> None:
     image = apptainer.describe(sif)
     apptainer.check_fits(sif, image)
@@ -132,7 +126,6 @@ def test_the_image_holds_what_is_pinned_and_says_what_it_is(sif: Path) -> None:
     assert apptainer.describe(sif) == image  # as kept beside it
 
 
-@pytest.mark.timeout(1800)
 def test_a_sweep_runs_its_trials_in_the_image(sif: Path, workspace: Workspace) -> None:
     (workspace.folder / "containers").mkdir()
     in_place = workspace.folder / "containers/isaaclab.sif"
@@ -146,7 +139,6 @@ def test_a_sweep_runs_its_trials_in_the_image(sif: Path, workspace: Workspace) -
     assert workspace.results().trial(0).outcome.stat().st_mtime_ns == before
 
 
-@pytest.mark.timeout(1800)
 def test_kernels_for_gpus_were_compiled_without_one(sif: Path) -> None:
     assert apptainer.describe(sif).labels["org.envknee.architectures"] == "90"
     code = (
@@ -161,7 +153,6 @@ def test_kernels_for_gpus_were_compiled_without_one(sif: Path) -> None:
         assert any(name in path for path, _ in kernels), name
 
 
-@pytest.mark.timeout(1800)
 @pytest.mark.gpu
 def test_every_kernel_of_a_trial_on_a_gpu_came_with_the_image(tmp_path: Path) -> None:
     given = os.environ.get("ENVKNEE_TEST_IMAGE")
@@ -179,7 +170,6 @@ def test_every_kernel_of_a_trial_on_a_gpu_came_with_the_image(tmp_path: Path) ->
     assert [path for path in kernels.rglob("*.cubin") if not path.is_symlink()] == []
 
 
-@pytest.mark.timeout(1800)
 def test_two_nodes_train_together_in_the_image_on_paths_with_commas_and_spaces(sif: Path, tmp_path: Path) -> None:
     """What srun starts on each node, twice on this machine; test_slurm has srun itself, on the host."""
     trial, scratch = a_trial(tmp_path / "a, b" / "0000", runtime="apptainer", nodes=2), tmp_path / "scratch, here"
@@ -204,15 +194,13 @@ def test_two_nodes_train_together_in_the_image_on_paths_with_commas_and_spaces(s
     assert row.ranks is not None and [part.rank for part in row.ranks] == [0, 1]
 
 
-@pytest.mark.timeout(1800)
 def test_what_runs_too_long_is_ended_in_the_image_too(sif: Path, tmp_path: Path) -> None:
     trial = a_trial(tmp_path / "0000", runtime="apptainer", iterations=100_000, limit_s=12.0)
     succeeded(Workspace(tmp_path).module("launch", str(trial.root), str(sif)))
-    assert measured(trial).outcome.status == "timeout"
+    assert load_record(trial).outcome.status == "timeout"
     assert trial_processes(tmp_path) == []
 
 
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("number", "observations"), [(signal.SIGTERM, "stock"), (signal.SIGKILL, "lean")])
 def test_every_kernel_came_with_the_image_and_a_launcher_that_ends_leaves_no_trial_behind(
     sif: Path, workspace: Workspace, number: signal.Signals, observations: str
@@ -220,7 +208,7 @@ def test_every_kernel_came_with_the_image_and_a_launcher_that_ends_leaves_no_tri
     scratch = workspace.folder / "scratch"
     trial = a_trial(workspace.folder / "0000", runtime="apptainer", iterations=100_000, observations=observations)
     launcher = start_launcher(trial, sif, scratch)
-    wait_for(lambda: trial.metrics.exists() and trial.metrics.stat().st_size > 0)
+    wait_for(lambda: has_rows(trial))
     assert trial_processes(workspace.folder)
     files = [path for path in scratch.glob("envknee-ranks-*/kernels/**/*") if path.is_symlink() or path.is_file()]
     assert len(files) > 100
@@ -232,7 +220,6 @@ def test_every_kernel_came_with_the_image_and_a_launcher_that_ends_leaves_no_tri
     wait_for(lambda: not list(scratch.glob("envknee-ranks-*")), timeout_s=15)
 
 
-@pytest.mark.timeout(1800)
 def test_nothing_of_the_host_comes_in_but_what_is_named(sif: Path, tmp_path: Path, monkeypatch) -> None:
     readable, writable = tmp_path / "readable", tmp_path / "writable"
     for folder in (readable, writable):
@@ -266,7 +253,6 @@ def test_nothing_of_the_host_comes_in_but_what_is_named(sif: Path, tmp_path: Pat
     assert (int(printed["capabilities"], 16), printed["more"]) == (0, "1")
 
 
-@pytest.mark.timeout(1800)
 @pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can become somebody else; all other tests ran as an ordinary user"
 )
@@ -376,7 +362,6 @@ def podman(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
         subprocess.run(["umount", "--lazy", place], check=False)
 
 
-@pytest.mark.timeout(1800)
 def test_a_sweep_runs_its_trials_with_podman(podman: str, workspace: Workspace) -> None:
     _, where = swept_in(workspace, runtime="docker", image=podman)
     image = known(where.image)
@@ -386,7 +371,6 @@ def test_a_sweep_runs_its_trials_with_podman(podman: str, workspace: Workspace) 
     refused(workspace.sweep(missing, "-n"), "image 'no-such-image' is not there")
 
 
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_launcher_that_ends_leaves_no_container_behind(podman: str, workspace: Workspace, number: signal.Signals):
     scratch, pinned = (workspace.folder / name for name in ("scratch", "image.json"))
@@ -403,7 +387,6 @@ def test_a_launcher_that_ends_leaves_no_container_behind(podman: str, workspace:
     wait_for(lambda: not list(scratch.glob("envknee-ranks-*")), timeout_s=15)
 
 
-@pytest.mark.timeout(1800)
 @pytest.mark.skipif(not os.environ.get("ENVKNEE_TEST_REBUILD"), reason="minutes more: set ENVKNEE_TEST_REBUILD=1")
 def test_two_builds_of_one_commit_have_the_same_content(sif: Path, tmp_path: Path) -> None:
     first, second = apptainer.describe(sif), apptainer.describe(build(tmp_path))
@@ -411,7 +394,6 @@ def test_two_builds_of_one_commit_have_the_same_content(sif: Path, tmp_path: Pat
     assert first.sif_sha256 != second.sif_sha256
 
 
-@pytest.mark.timeout(1800)
 def test_a_result_of_another_image_is_not_taken_for_this_ones(sif: Path, tmp_path: Path) -> None:
     trial = a_trial(tmp_path / "0000", runtime="apptainer")
     this = apptainer.describe(sif)

@@ -19,7 +19,6 @@ pytest.importorskip("mkdocs")
 pytest.importorskip("material")
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.workflow
 
 
 def build(project: Path, site: Path) -> subprocess.CompletedProcess[str]:
@@ -36,10 +35,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def text_of(page: Path) -> str:
-    return unescape(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")))
-
-
 def codes_of(page: Path) -> set[str]:
     return {unescape(code) for code in re.findall(r"<td><code>([^<]+)</code>", page.read_text(encoding="utf-8"))}
 
@@ -51,7 +46,7 @@ def test_every_key_of_a_study_is_in_the_reference(site: Path):
 
 
 def test_every_command_and_target_is_in_the_reference_with_its_help(site: Path):
-    text = text_of(site / "cli.html")
+    text = unescape(re.sub(r"<[^>]+>", "", (site / "cli.html").read_text(encoding="utf-8")))
     for name in COMMANDS:
         assert f"usage: envknee {name} [" in text or f"usage: envknee {name} " in text, name
     for target in re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE):

@@ -9,11 +9,8 @@ import quick
 from conftest import ROOT, Workspace, a_trial, camera
 from envknee import tasks
 from envknee.record.read import read_rows
-from envknee.show.evidence import read_verdict
-from envknee.show.terminal import print_summary
 from PIL import Image
 from programs import succeeded
-from rich.console import Console
 
 
 def test_the_jaw_camera_moves_with_the_cart_and_sees_the_pole(tmp_path: Path):
@@ -53,8 +50,7 @@ def test_stock_lean_and_per_frame_learn_the_same_from_two_cameras(tmp_path):
             assert sheet.size == (4 * stacked * 24, 2 * 3 * 24), "four steps; three environments of each camera"
 
 
-@pytest.mark.workflow
-def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace, capsys: pytest.CaptureFixture[str]):
+def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace):
     arms = {"two-cameras": {"gpus": 0}, "one-camera": {"gpus": 0, "overrides": {"presets": "one_camera"}}}
     sweep = {"num_envs": 8, "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 1}
     study = workspace.study(
@@ -71,9 +67,6 @@ def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace, c
     assert remedy["at_num_envs"] == 8 and remedy["fps"]["lower"] is None  # one repeat: nothing is shown
     assert remedy["room"] != "more" and remedy["speed"] == "not shown"
     assert "\nadvice   " in result
-    print_summary(read_verdict(folder), folder, Console(width=200))
-    everything = capsys.readouterr().out
-    assert "\n  advice      " in everything and "on the CPU memory is the process's resident set" in everything
     page = folder.report.read_text(encoding="utf-8")
     assert "<li>Advice: " in page and "presets: one_camera" in page
     # One repeat shows no difference in FPS; what the arms differ in, and where the time goes, is told all the same.

@@ -24,8 +24,6 @@ from programs import ran, refused, succeeded
 from test_command_trainer import measured
 from tracked import stored_runs
 
-pytestmark = pytest.mark.workflow
-
 TASKS = ROOT / "workflow/envknee/tasks"
 ASSETS = {"cartpole": "cartpole.usda", "ground": "ground.usda"}
 """Files of the cart-pole that lie here: Isaac Lab would fetch its own."""

@@ -15,7 +15,6 @@ SIZES = {"sb3": (128, 512)}
 with (512, 2048): with a quarter of both it learns four times as often from as many frames."""
 
 
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("trainer", ["rsl_rl", "rl_games", "skrl", "sb3", "torchrl"])
 def test_the_pole_stands_for_whole_episodes(tmp_path, trainer):
     need(trainer)

@@ -15,12 +15,13 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
+from envknee.tracking.follow import follow
 from envknee.tracking.follow import start as start_publisher
 from envknee.tracking.live import LivePublisher
 from envknee.tracking.publish import publish
 from envknee.tracking.store import locate_store
 from envknee.tracking.writing import TAG_CONTENT, TAG_PARENT
-from forked import follow_in_child, in_child
+from forked import in_child
 from records import CURVE
 from tracked import (
     a_folder,
@@ -46,6 +47,15 @@ def folder(tmp_path: Path, empty_store: Path) -> StudyFolder:
     folder = a_running_study(tmp_path / "results" / "demo")
     shutil.copy(empty_store, folder.root.parent / "mlflow.db")
     return folder
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> list[Any]:
+    """What a store holds of the same trial, published once when all is over."""
+    other = a_folder(tmp_path_factory.mktemp("reference") / "demo", a_study(), a_live_run())
+    shutil.copy(empty_store, other.root.parent / "mlflow.db")
+    publish(a_study(), other)
+    return without_start(contents(other))
 
 
 def live(folder: StudyFolder, study: Study | None = None) -> LivePublisher:
@@ -106,15 +116,6 @@ def finish_trial_0(folder: StudyFolder) -> None:
     finish(folder, 0, "stock", "target_reached", kind="learning")
 
 
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> list[Any]:
-    """What a store holds of the same trial, published once when all is over."""
-    other = a_folder(tmp_path_factory.mktemp("reference") / "demo", a_study(), a_live_run())
-    shutil.copy(empty_store, other.root.parent / "mlflow.db")
-    publish(a_study(), other)
-    return without_start(contents(other))
-
-
 def test_publishing_meanwhile_leaves_running_trials_alone(folder: StudyFolder) -> None:
     publisher = live(folder)
     write(folder, lines(1)[0])
@@ -137,13 +138,6 @@ def test_a_trial_that_is_run_again_gets_a_run_of_its_own(folder: StudyFolder) ->
     publisher.look()
     assert stored_trial(folder, "0000").info.run_id != first
     assert steps(folder) == [0]
-
-
-def test_a_copy_of_a_trial_that_was_set_aside_has_no_run(folder: StudyFolder) -> None:
-    finish(folder, 1, "stock", "ok")
-    shutil.copytree(folder.trial(1).root, folder.trials / "0001.old")
-    live(folder).look()
-    assert len(stored_runs(folder)) == 2  # the arm's and its trial's
 
 
 def test_sweep_that_ends_early_leaves_no_run_that_seems_to_go_on(folder: StudyFolder) -> None:
@@ -198,7 +192,7 @@ def test_publisher_killed_while_it_starts_or_completes_a_run_loses_and_doubles_n
     if begun:
         live(folder).look()
         finish_trial_0(folder)
-    child = follow_in_child(folder, call)
+    child = in_child(follow, a_study(), folder, killed_after=call)
     child.join(timeout=30)
     assert child.exitcode == -signal.SIGKILL
     live(folder).look()
@@ -236,7 +230,7 @@ def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFol
     rows, chance = lines(CURVE), random.Random(6)  # noqa: S311
     position = 0
     for _ in range(5):
-        child = follow_in_child(folder)
+        child = in_child(follow, a_study(), folder)
         until = time.monotonic() + chance.uniform(0.2, 1.2)
         while time.monotonic() < until and position < CURVE:
             write(folder, rows[position])
@@ -254,9 +248,9 @@ def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFol
 
 def test_second_publisher_waits_for_the_end_of_the_first(folder: StudyFolder, capfd) -> None:
     write(folder, lines(1)[0])
-    first = follow_in_child(folder)
+    first = in_child(follow, a_study(), folder)
     wait_for(lambda: steps(folder) == [0], timeout_s=10)
-    second = follow_in_child(folder)
+    second = in_child(follow, a_study(), folder)
     said: list[str] = []
 
     def waits() -> bool:

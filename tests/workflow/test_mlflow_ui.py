@@ -26,8 +26,6 @@ from envknee.tracking.publish import publish
 from tracked import a_folder, a_live_run, a_run, stored_runs
 from tracking_server import Server, attack
 
-pytestmark = pytest.mark.workflow
-
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="200"><rect width="300" height="200" fill="red"/></svg>'
@@ -195,7 +193,7 @@ def words_of(address: str, where: Path, *awaited: str) -> str:
     """Return the words of a page as soon as it shows these one after the other, or of its last look."""
     page = ""
     for _ in looks():
-        page = without_tags(browse(address, where))
+        page = " ".join(re.sub(r"<[^>]*>", " ", browse(address, where)).split())  # without tags
         if in_order(awaited, page):
             break
     return page
@@ -204,11 +202,6 @@ def words_of(address: str, where: Path, *awaited: str) -> str:
 def in_order(words: Sequence[str], page: str) -> bool:
     """Tell whether a page says these one after the other."""
     return re.search(".*?".join(map(re.escape, words)), page) is not None
-
-
-def without_tags(page: str) -> str:
-    """Return the words of a page, one blank between them."""
-    return " ".join(re.sub(r"<[^>]*>", " ", page).split())
 
 
 def red_share(screenshot: Path) -> float:

@@ -3,14 +3,11 @@
 import os
 import signal
 
-import pytest
 import quick
 from conftest import Workspace, trial_processes, wait_for, wait_until_none
 from envknee.after import repeats
 from envknee.record.read import load_records, read_rows
 from programs import succeeded
-
-pytestmark = pytest.mark.workflow
 
 # Any reward is good enough: it ends after so many episodes, and not by the clock.
 LEARNING = {

@@ -14,8 +14,6 @@ from object_store import BUCKET, ObjectStore, object_store
 from tracked import a_folder, a_run, a_study, client_of, downloaded, stored_runs
 from tracking_server import Server
 
-pytestmark = pytest.mark.workflow
-
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:

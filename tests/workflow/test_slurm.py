@@ -237,7 +237,6 @@ def measures(process: int, number: int) -> bool:
     return False
 
 
-@pytest.mark.timeout(1200)  # SLURM and Snakemake poll: minutes where a machine is busy
 def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site, cluster: Cluster):
     # Three blocks side by side on two nodes: two sizes, and the first again. Each stops in its second trial, by its own fault.
     # Somebody else has the fourth GPU, or what is started again would come to the node that crashes next.
@@ -270,7 +269,7 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     wait_for(were_submitted_again, timeout_s=180)
     cluster.wait_until_saved()
     cluster.crash_node(nodes[victim])
-    cluster.kill_controller()
+    cluster.kill("slurmctld")
     wait_for(lambda: not psutil.pid_exists(hung[victim]), timeout_s=20)
     cluster.start_controller()
     # SLURM finds the node lost and starts its job again, under its number; the node comes back meanwhile.
@@ -293,7 +292,6 @@ def test_every_fault_at_once_loses_nothing_and_measures_nothing_twice(site: Site
     assert ended[jobs[victim]]["JobState"] == "COMPLETED"
 
 
-@pytest.mark.timeout(1200)  # SLURM and Snakemake poll: minutes where a machine is busy
 def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, cluster: Cluster):
     # Nodes of this machine share its loopback interface; others name theirs in the same variable.
     site.environment |= {"GLOO_SOCKET_IFNAME": "lo"}
@@ -344,7 +342,6 @@ def test_each_node_gets_its_gpus_and_a_trial_that_breaks_is_tried_as_often_as_th
     assert not folder.trial(0).record.exists()
 
 
-@pytest.mark.timeout(1200)
 def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: Site, cluster: Cluster):
     folder = site.prepared()
     study = site.study(arms={"fake": an_arm()}, task=None, throughput=THROUGHPUT, learning=None, window=1)
@@ -400,7 +397,7 @@ def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site
     job = submitted.stdout.strip()
     # Two blocks side by side. SLURM tells the sweep that the end is near, as `sbatch --signal=B:USR1@300` would.
     hung = hang(site, folder, 0, 3)
-    steps = [launcher_of(process) for process in hung]
+    steps = [known(psutil.Process(process).parent()).environ() for process in hung]  # of their launchers
     assert {step["SLURM_JOB_ID"] for step in steps} == {job} and len({step["SLURM_STEP_ID"] for step in steps}) == 2
     assert {(step["SLURM_CPUS_PER_TASK"], step["SLURM_GPUS_ON_NODE"]) for step in steps} == {("4", "1")}
     assert len({(step["SLURMD_NODENAME"], step["CUDA_VISIBLE_DEVICES"]) for step in steps}) == 2
@@ -449,11 +446,6 @@ def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site
     assert not any(record.queue_wait_s for record in records)  # the allocation waited, not they
 
 
-def launcher_of(process: int) -> dict[str, str]:
-    """Return the environment of the launcher that started a trial's process."""
-    return known(psutil.Process(process).parent()).environ()
-
-
 def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):
     before = len(cluster.ended())
     site.edit_site(partition="gpuu")
@@ -491,6 +483,6 @@ def test_what_a_node_with_a_sensor_takes_is_told_to_the_trial(site: Site, cluste
 
 def restart(cluster: Cluster, node: str, mounts: Sequence[str] = ()) -> None:
     cluster.wait_until_idle()  # stopped before it has said that a job is over, it would be waited for
-    cluster.stop_node(node)
+    cluster.kill(f"slurmd-{node}")
     cluster.start_node(node, mounts)
     cluster.wait_until_idle()

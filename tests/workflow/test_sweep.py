@@ -53,10 +53,16 @@ def test_running_again_does_nothing_and_says_so(swept):
     assert {path: path.stat().st_mtime_ns for path in swept.results().root.rglob("*") if path.is_file()} == before
 
 
-def test_a_dry_run_says_how_many_trials_there_are(workspace: Workspace):
+def test_a_dry_run_says_how_many_trials_and_a_summary_which_figures_there_will_be(workspace: Workspace):
     planned = succeeded(workspace.sweep(workspace.study(), "-n"))
-    assert not workspace.results().root.exists(), planned
     assert re.findall(r"^trial +(\d+)$", planned, re.MULTILINE) == ["4"], planned
+    two_arms = {"one": {"gpus": 0}, "two": {"gpus": 0, "cpu_ranks": 2}}
+    listed = succeeded(workspace.sweep(workspace.study(arms=two_arms, learning=None), "--summary"))
+    files = [
+        f"figures/{file}" for name in ("throughput", "scaling", "phases") for file in (f"{name}.svg", f"png/{name}.png")
+    ]
+    assert all(file in listed for file in files) and "figures/pareto.svg" not in listed, listed
+    assert not workspace.results().root.exists(), planned
 
 
 def test_asking_again_gives_the_same_bytes(swept):

@@ -13,8 +13,7 @@ from envknee.trainers.common.metered import MeteredEnv
 from envknee.trainers.torchrl import trainer  # once it is known to be there
 from envknee.trainers.torchrl.learner import Learner
 from envknee.trainers.torchrl.rollouts import next_values
-from trained import REFUSED, a_request, assert_refused, refusal
-from trained_here import HORIZON, NUM_ENVS, SMALL, a_torchrl_trial, trained_here
+from trained import HORIZON, NUM_ENVS, REFUSED, SMALL, a_request, a_torchrl_trial, assert_refused, refusal, trained_here
 
 
 class TestTorchRl(AlikeTests):

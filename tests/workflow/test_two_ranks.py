@@ -45,22 +45,16 @@ def of_a_block(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Tria
     return measured
 
 
-@pytest.fixture(scope="module")
-def together(of_a_block: dict[str, tuple[TrialFolder, Record]]) -> tuple[TrialFolder, Record]:
-    """Return a finished trial of two ranks."""
-    return of_a_block["plain"]
-
-
-def test_two_ranks_are_one_trial(together: tuple[TrialFolder, Record]):
-    trial, record = together
+def test_two_ranks_are_one_trial(of_a_block: dict[str, tuple[TrialFolder, Record]]):
+    trial, record = of_a_block["plain"]
     assert (record.outcome.status, record.world_size, record.num_envs_total) == ("ok", 2, 8)
     assert record.num_mini_batches == 2 * 4 * 4 // 8
     assert [row.frames for row in read_rows(trial)] == [32, 64, 96, 128]
     assert record == load_record(trial) and record.frames == 128
 
 
-def test_each_ranks_figures_are_there_and_the_slowest_sets_the_pace(together: tuple[TrialFolder, Record]):
-    trial, record = together
+def test_each_ranks_figures_are_there_and_the_slowest_sets_the_pace(of_a_block: dict[str, tuple[TrialFolder, Record]]):
+    trial, record = of_a_block["plain"]
     for row in read_rows(trial):
         assert row.ranks is not None and [rank.rank for rank in row.ranks] == [0, 1]
         assert row.collect_s == max(rank.collect_s for rank in row.ranks)
@@ -87,9 +81,12 @@ def seeds_of(trial: TrialFolder) -> set[str]:
     return {line.split()[-1] for line in lines if "Environment seed" in line}
 
 
-def test_ranks_simulate_different_episodes_and_learn_the_same_network(together: tuple[TrialFolder, Record]):
-    assert seeds_of(together[0]) == {"7", "8"}
-    assert "Synchronizing parameters for rank 1" in together[0].log.read_text(encoding="utf-8")
+def test_ranks_simulate_different_episodes_and_learn_the_same_network(
+    of_a_block: dict[str, tuple[TrialFolder, Record]],
+):
+    trial, _ = of_a_block["plain"]
+    assert seeds_of(trial) == {"7", "8"}
+    assert "Synchronizing parameters for rank 1" in trial.log.read_text(encoding="utf-8")
 
 
 def test_ranks_that_do_not_share_their_gradients_make_no_result(of_a_block: dict[str, tuple[TrialFolder, Record]]):
@@ -167,24 +164,14 @@ def test_a_rank_of_a_block_that_hangs_ends_all_within_a_minute_and_is_named(tmp_
     assert whole.record.exists() and not hanging.outcome.exists()
 
 
-def test_a_launcher_that_is_killed_leaves_no_rank_behind(tmp_path):
-    trial = a_trial(tmp_path / "endless", **TWO, iterations=10**6)
-    with started_launcher(trial) as launcher:
-        wait_for(lambda: has_rows(trial))
-        processes = psutil.Process(launcher.pid).children(recursive=True)
-        launcher.kill()
-    assert len(processes) == 3
-    _, alive = psutil.wait_procs(processes, timeout=10)
-    assert not alive
-
-
-@pytest.mark.parametrize(("ranks", "processes"), [(1, 1), (2, 3)])
-def test_a_launcher_that_is_killed_while_they_are_imported_leaves_none_behind(tmp_path, ranks, processes):
+@pytest.mark.parametrize(("ranks", "processes", "train"), [(1, 1, False), (2, 3, False), (2, 3, True)])
+def test_a_launcher_that_is_killed_leaves_no_rank_behind(tmp_path, ranks, processes, train):
+    """Also while they import what they need."""
     trial = a_trial(tmp_path / "endless", **TWO | {"cpu_ranks": ranks}, iterations=10**6)
     with started_launcher(trial) as launcher:
         parent = psutil.Process(launcher.pid)
-        wait_for(lambda: len(parent.children(recursive=True)) >= processes)
+        wait_for(lambda: has_rows(trial) if train else len(parent.children(recursive=True)) >= processes)
         started = parent.children(recursive=True)
         launcher.kill()
     _, alive = psutil.wait_procs(started, timeout=5)
-    assert not alive and not trial.environment.exists()
+    assert len(started) == processes and not alive and trial.environment.exists() is train

@@ -1,6 +1,5 @@
 """Results folders made as a sweep makes them, and what a tracking store holds of them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -140,34 +139,19 @@ def downloaded(client: Any, run: Any, where: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def dump(folder: StudyFolder) -> dict[str, Any]:
-    """Return everything about every active run, by its ID."""
-    client = client_of(folder)
-    return {
-        run.info.run_id: (run.info.to_proto().SerializeToString(), *_data(client, run)) for run in stored_runs(folder)
-    }
-
-
 def contents(folder: StudyFolder) -> list[Any]:
     """Return everything about every active run but what differs between two stores: IDs and places."""
-    client = client_of(folder)
-    runs = stored_runs(folder)
+    client, runs, result = client_of(folder), stored_runs(folder), []
     keys = {run.info.run_id: run.data.tags[TAG_KEY] for run in runs}
-    result = []
     for run in runs:
-        tags, *rest = _data(client, run)
-        tags = {name: keys.get(value, value) for name, value in tags.items() if name != TAG_RESULTS}
         info = (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time)
-        result.append((tags[TAG_KEY], info, tags, *rest))
+        tags = {name: keys.get(value, value) for name, value in run.data.tags.items() if name != TAG_RESULTS}
+        points = (point for key in run.data.metrics for point in history(client, run, key))
+        metrics = sorted((m.key, m.value, m.timestamp, m.step) for m in points)
+        root = Path(run.info.artifact_uri.removeprefix("file://"))
+        files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        result.append((tags[TAG_KEY], info, tags, run.data.params, metrics, files))
     return sorted(result, key=lambda item: item[0])
-
-
-def _data(client: Any, run: Any) -> Iterator[Any]:
-    yield run.data.tags
-    yield run.data.params
-    yield sorted((m.key, m.value, m.timestamp, m.step) for key in run.data.metrics for m in history(client, run, key))
-    root = Path(run.info.artifact_uri.removeprefix("file://"))
-    yield {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def steps(folder: StudyFolder, name: str = "fps_total", trial: str = "0000", uri: str | None = None) -> list[int]:

@@ -48,9 +48,6 @@ class Postgres:
         drop = own if os.geteuid() == 0 else {}
         succeeded(ran(command, cwd=self.folder, env=environment, timeout=60, stderr=subprocess.STDOUT, **drop))
 
-    def create(self, database: str) -> None:
-        self.run("createdb", "--host", "127.0.0.1", "--port", str(self.port), "--username", "mlflow", database)
-
     def start(self) -> None:
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder} -c fsync=off"
         where = ["-D", str(self.folder / "data"), "-l", str(self.folder / "log")]
@@ -78,7 +75,9 @@ def postgres() -> Iterator[Postgres]:
         database.passwords.chmod(0o600)
         database.start()
         try:
-            database.create("mlflow")
+            database.run(
+                "createdb", "--host", "127.0.0.1", "--port", str(database.port), "--username", "mlflow", "mlflow"
+            )
             yield database
         finally:
             database.stop()

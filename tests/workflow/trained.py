@@ -1,4 +1,4 @@
-"""What a trial of any trainer has to say, and a way to count the optimizer steps that it really makes."""
+"""What a trial of any trainer has to say, a way to count the optimizer steps that it really makes, and trials in this process."""
 
 import os
 from pathlib import Path
@@ -7,13 +7,16 @@ from unittest import mock
 
 import pytest
 import quick
+import torch
 from conftest import a_trial, camera
+from envknee import tasks
 from envknee.machine import processes
+from envknee.measure.meter import Meter, TrialDone
 from envknee.record.schema import Record, Request, Row
-from envknee.study.errors import UserError
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
 from envknee.trainers import load
+from programs import told
 from records import known
 
 # PyTorch calls a hook after each step of any optimizer, whoever makes it; a trial ends without leaving room for a last word.
@@ -98,9 +101,7 @@ def a_request(folder: Path, trainer: str, **changes: Any) -> Request:
 def refusal(folder: Path, trainer: str, **changes: Any) -> str:
     """Return what is said to a request before anything starts."""
     request = a_request(folder, trainer, **changes)
-    with pytest.raises(UserError) as error:
-        load(trainer).resolve(request, "cpu")
-    return str(error.value)
+    return told(lambda: load(trainer).resolve(request, "cpu"))
 
 
 def assert_refused(folder: Path, trainer: str, words: str) -> None:
@@ -108,3 +109,39 @@ def assert_refused(folder: Path, trainer: str, words: str) -> None:
     changes, instead = REFUSED[words]
     text = refusal(folder, trainer, **changes)
     assert text.startswith(f"trainer: {trainer} cannot do {words}") and f"Use {instead}, or trainer: rsl_rl" in text
+
+
+SMALL = camera(24, episode_length_s=0.1)
+NUM_ENVS, HORIZON = 8, 8
+
+
+def a_torchrl_trial(folder: Path, **changes: Any) -> TrialFolder:
+    """Write the request of a small trial of TorchRL's: two mini-batches, episodes of six steps."""
+    sizes = {"trainer": "torchrl", "num_envs": NUM_ENVS, "horizon": HORIZON, "batch_size": 32, "overrides": SMALL}
+    return a_trial(folder, **(sizes | changes))
+
+
+def trained_here(trial: TrialFolder) -> tuple[Meter, TrialDone]:
+    """Train as `trial` asks in this process, where a second environment takes a second and calls can be watched.
+
+    Return the meter and how it ended.
+    """
+    request = read_model(trial.request, Request, "")
+    meter, trainer, make, made = Meter(request, trial, "cpu"), load(request.trainer), tasks.make, []
+
+    def make_and_keep(*arguments: Any) -> Any:
+        made.append(make(*arguments))
+        return made[-1]
+
+    threads = torch.get_num_threads()
+    # As the launcher does on two cores: threads that wait for each other by spinning take minutes.
+    torch.set_num_threads(1)
+    try:
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(TrialDone) as done:
+            patch.setattr(tasks, "make", make_and_keep)
+            trainer.train(trainer.resolve(request, "cpu"), meter)
+    finally:
+        torch.set_num_threads(threads)
+    meter.close()
+    made[0].close()  # Isaac Lab has one simulation at a time
+    return meter, done.value
