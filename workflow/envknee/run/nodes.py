@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import TypeAdapter, ValidationError
 
 from envknee.machine import gpus, processes, scratch
 from envknee.record.schema import Beat, Cost, Request
@@ -38,11 +38,8 @@ RELAY_S = 1.0
 END_S = 5.0
 """Time for a node's processes to end: less than the launcher gives srun."""
 
-
-class Report(BaseModel):
-    """A node's report on its ranks."""
-
-    beats: dict[int, Beat]
+REPORT = TypeAdapter(dict[int, Beat])
+"""A node's report on its ranks: the newest beat of each."""
 
 
 @contextmanager
@@ -81,8 +78,9 @@ def beats(shared: Path) -> dict[int, Beat]:
     """Return the newest beats of the ranks on all nodes."""
     by_rank: dict[int, Beat] = {}
     for path in shared.glob("node-*.json"):
-        with suppress(UserError, OSError):  # replaced while it was read, which a network file system reports as stale
-            by_rank |= read_model(path, Report, "").beats
+        # Replaced while it is read, which a network file system reports as stale, it counts at the next look.
+        with suppress(ValidationError, OSError):
+            by_rank |= REPORT.validate_json(path.read_bytes())
     return by_rank
 
 
@@ -111,7 +109,7 @@ def run_here(trial: TrialFolder, shared: Path, image: Path | None) -> int:
         process = subprocess.Popen(command, env=variables, start_new_session=True)
         try:
             while process.poll() is None:
-                write_atomically(shared / f"node-{node}.json", Report(beats=beats_here(local)).model_dump_json())
+                write_atomically(shared / f"node-{node}.json", REPORT.dump_json(beats_here(local)).decode())
                 time.sleep(RELAY_S)
         finally:
             processes.end_all(process, END_S, others)
