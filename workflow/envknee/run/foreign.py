@@ -89,7 +89,7 @@ class Follower:
         self.output = ends.Output.matching(command.oom, command.invalid)
         self.newest_s = self.started_s
         self.arrivals_s: list[float] = []
-        self.first: LogRow | None = None
+        self.first_step = 0.0
         self.before: LogRow | None = None
         self.origin_unix_s = 0.0
         self.origin_frames = 0
@@ -150,24 +150,17 @@ class Follower:
 
     def _row(self, entry: LogRow) -> Row | None:
         """Return a row from a log entry; None if its step or time does not follow the entry before."""
-        request, figure, rollout = self.request, self.builder.figure, self.rollout
-        before, self.before = self.before, entry
-        if before is None:
-            self.first = entry
-            self._set_origin(entry)
-        memory, load = self.usage.take()
+        request, figure, rollout, before = self.request, self.builder.figure, self.rollout, self.before
         fps = iteration_s = None
-        frames = self.origin_frames
-        assert self.first is not None, "the first row came before"
-        if before is not None:
-            steps = entry.step - before.step
-            elapsed_s = entry.unix_time_s - before.unix_time_s
-            if steps <= 0 or elapsed_s <= 0:
-                self.before = before
-                return None
-            made = self._transitions(steps)
+        if before is None:
+            self._set_origin(entry)
+        elif entry.step <= before.step or entry.unix_time_s <= before.unix_time_s:
+            return None
+        else:
+            made, elapsed_s = self._transitions(entry.step - before.step), entry.unix_time_s - before.unix_time_s
             fps, iteration_s = made / elapsed_s, elapsed_s * rollout / made
-            frames += round(self._transitions(entry.step - self.first.step))
+        self.before = entry
+        memory, load = self.usage.take()
         is_warmup = len(self.rows) < request.untimed_iterations
         if not is_warmup:
             self.memory_gb.append(memory.rss_gb if memory.device_used_gb is None else memory.device_used_gb)
@@ -180,7 +173,7 @@ class Follower:
             **load.model_dump(),
             iteration=len(self.rows),
             warmup=is_warmup,
-            frames=frames,
+            frames=self.origin_frames + round(self._transitions(entry.step - self.first_step)),
             wall_s=max(0.0, entry.unix_time_s - self.origin_unix_s),
             unix_time_s=entry.unix_time_s,
             iteration_s=iteration_s,
@@ -207,6 +200,7 @@ class Follower:
         """Set the start of training: before the first row by that row's own seconds, or at the row if it has none."""
         seconds = [self.builder.figure(entry, name) for name in ("collect_s", "learn_s")]
         known = [second for second in seconds if second is not None]
+        self.first_step = entry.step
         self.origin_is_known = len(known) == len(seconds)
         self.origin_unix_s = entry.unix_time_s - (sum(known) if self.origin_is_known else 0.0)
         self.origin_frames = self.rollout
