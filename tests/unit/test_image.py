@@ -1,13 +1,14 @@
 """Which image fits, which Apptainer will do, and what a trial is told."""
 
 import json
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from envknee.machine import environment
 from envknee.record.schema import Image
-from envknee.run.container import apptainer
+from envknee.run.container import apptainer, enter
 from envknee.study.errors import UserError
 from programs import a_program, python
 
@@ -44,13 +45,15 @@ SIF = {"APPTAINER_CONTAINER": "/x.sif"}
     ],
 )
 def test_a_trial_runs_where_it_was_told_to(
-    runtime: apptainer.Runtime, variables: dict[str, str], in_docker: bool, says: str | None
+    tmp_path: Path, monkeypatch, runtime: enter.Runtime, variables: dict[str, str], in_docker: bool, says: str | None
 ) -> None:
-    if says is None:
-        apptainer.check_runtime(runtime, variables, in_docker=in_docker)
-    else:
-        with pytest.raises(UserError, match=says):
-            apptainer.check_runtime(runtime, variables, in_docker=in_docker)
+    for name in (*SIF, *TOLD, "container"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(enter, "DOCKERS_MARK", tmp_path if in_docker else tmp_path / "none")
+    with nullcontext() if says is None else pytest.raises(UserError, match=says):
+        enter.check_runtime(runtime)
 
 
 def test_an_image_is_told_through_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

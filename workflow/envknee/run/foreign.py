@@ -29,7 +29,7 @@ from envknee.measure.rows import end_of_learning
 from envknee.record.schema import Failure, Request, Row
 from envknee.record.status import TRAINED, Status
 from envknee.run import attempts
-from envknee.run.container import apptainer, docker
+from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
@@ -309,7 +309,7 @@ def measure(trial: TrialFolder, request: Request) -> None:
     """
     lived_s = age_s()
     started, started_unix_s = time.monotonic() - lived_s, time.time() - lived_s
-    apptainer.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
+    enter.check_runtime(request.runtime)
     uuids = [uuid for uuid in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
     gpus = [gpu for uuid in uuids if (gpu := Gpu.named(uuid)) is not None]
     for gpu in gpus:

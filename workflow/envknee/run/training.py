@@ -27,7 +27,7 @@ from envknee.measure.shared import SharedProcess
 from envknee.record.schema import Environment, Failure, Outcome, Request
 from envknee.record.status import CRASHED, TRAINED
 from envknee.run import attempts, turns
-from envknee.run.container import apptainer, docker
+from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.run.kernel_cache import OneCompiles, key_of
 from envknee.study.errors import UserError
@@ -56,7 +56,7 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
     lived_s = age_s() if is_first else 0.0  # imports take seconds, in which the device is held
     started, started_unix_s = time.monotonic() - lived_s, time.time() - lived_s
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
-    apptainer.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
+    enter.check_runtime(request.runtime)
     device = environment.choose_device(gpus_here(request), this.local_rank)
     gpu = environment.gpu_of(device)
     if shared is not None:
