@@ -6,11 +6,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from envknee.machine import environment
+from envknee.machine import environment, processes
 from envknee.record.schema import Image
 from envknee.run.container import apptainer, enter
 from envknee.study.errors import UserError
 from programs import a_program, python
+from records import a_trial
 
 
 def an_image(lock: str) -> Image:
@@ -70,6 +71,13 @@ def test_of_the_hosts_variables_few_come_in() -> None:
         "APPTAINERENV_CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b",
         "APPTAINERENV_TMPDIR": "/scratch",
     }
+
+
+def test_what_makes_a_trial_reproducible_comes_in() -> None:
+    variables = processes.environment_of(a_trial(16).asked(deterministic=True).request)
+    told = apptainer.variables_for(variables, {})
+    for name in ("CUBLAS_WORKSPACE_CONFIG", "PYTHONHASHSEED", "OMP_NUM_THREADS", "PYTHONSAFEPATH"):
+        assert told[f"APPTAINERENV_{name}"] == variables[name]
 
 
 def test_apptainer_must_be_there_and_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,9 @@ LOCKS = tuple(ROOT / f"containers/requirements{group}.lock" for group in ("", "-
 OLDEST = (1, 2)
 """The first Apptainer with build arguments (June 2023); `--mount` and `--no-privs` are older."""
 
-KEPT = re.compile(r"OMP_NUM_THREADS|MKL_NUM_THREADS|CUDA_\w+|NCCL_\w+|GLOO_\w+|PYTORCH_\w+|OMNI_\w+|ENVKNEE_\w+")
+KEPT = re.compile(
+    r"(OMP|MKL)_NUM_THREADS|PYTHON(UNBUFFERED|SAFEPATH|HASHSEED)|(CUDA|CUBLAS|NCCL|GLOO|PYTORCH|OMNI|ENVKNEE)_\w+"
+)
 """Environment variables that also reach the image; all others of the host stay out (--cleanenv)."""
 
 ADDED = re.compile(r"(APPTAINER|SINGULARITY)(ENV_|_BIND|_MOUNT|_NV|_HOME)")

@@ -141,8 +141,6 @@ def command_line(
     inside = commit_for_inside() | {
         "PYTHONPATH": str(PACKAGE.resolve()),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONSAFEPATH": "1",
         "TMPDIR": str(scratch / "tmp"),
         "XDG_CACHE_HOME": str(scratch / "cache"),
         "TRITON_CACHE_DIR": str(scratch / "cache/triton"),
