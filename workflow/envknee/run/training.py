@@ -197,12 +197,10 @@ def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
     return {
         "device": machine.device.compute_capability or machine.cpu_model,
         "packages": {name: machine.packages.get(name) for name in compilers},
-        "enable_backward": False,
-        "task": [request.task_id, request.asset, request.overrides],
-        **({} if request.asset_root is None else {"asset_root": request.asset_root}),
-        **({"lean": sha256_of(LEAN_KERNELS)} if request.observations == "lean" else {}),
-        **({"frontend": request.frontend} if request.frontend != "torch" else {}),
-        **({"deterministic": True} if request.deterministic and machine.device.type == "cuda" else {}),
+        "task": [request.task_id, request.asset, request.asset_root, request.overrides],
+        "lean": sha256_of(LEAN_KERNELS) if request.observations == "lean" else None,
+        "frontend": request.frontend,
+        "deterministic": request.deterministic and machine.device.type == "cuda",
     }
 
 
