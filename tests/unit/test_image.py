@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from envknee.machine import environment, processes
 from envknee.record.schema import Image
+from envknee.run import launch
 from envknee.run.container import apptainer, enter
 from envknee.study.errors import UserError
+from envknee.study.paths import TrialFolder
 from programs import a_program, python
 from records import a_trial
 
@@ -23,6 +25,14 @@ def test_only_an_image_of_the_same_lock_files_fits() -> None:
     apptainer.check_fits(Path("x.sif"), an_image(apptainer.lock_sha256()))
     with pytest.raises(UserError, match="x.sif was built from other lock files .000000000000, commit cccccccccccc."):
         apptainer.check_fits(Path("x.sif"), an_image("0" * 64))
+
+
+def test_a_result_of_another_image_is_not_taken_for_this_ones(tmp_path: Path) -> None:
+    this, trial = an_image("0" * 64), TrialFolder(tmp_path)
+    other = this.model_copy(update={"content_sha256": "d" * 64})
+    launch._check_measured_in(trial, a_trial(16).on(image=this).outcome, this)
+    with pytest.raises(UserError, match="another image .content dddddddddddd, now bbbbbbbbbbbb"):
+        launch._check_measured_in(trial, a_trial(16).on(image=other).outcome, this)
 
 
 TOLD = {environment.IMAGE: "{}"}
