@@ -146,7 +146,11 @@ class Follower:
         if breakage is not None:
             status, tensor, reason = breakage
             return End(status, reason, Failure(iteration=row.iteration, tensor=tensor))
-        return self._enough()
+        request = self.request
+        if request.kind == "throughput":
+            return End("ok") if len(self.rows) >= request.untimed_iterations + (request.iterations or 0) else None
+        end = end_of_learning(self.rows, request)
+        return End(*end) if end else None
 
     def _row(self, entry: LogRow) -> Row | None:
         """Return a row from a log entry; None if its step or time does not follow the entry before."""
@@ -206,13 +210,6 @@ class Follower:
         self.origin_frames = self.rollout
         if self.command.rows.step != "iterations":
             self.origin_frames = max(self.rollout, round(self._transitions(entry.step)))
-
-    def _enough(self) -> End | None:
-        request = self.request
-        if request.kind == "throughput":
-            return End("ok") if len(self.rows) >= request.untimed_iterations + (request.iterations or 0) else None
-        end = end_of_learning(self.rows, request)
-        return End(*end) if end else None
 
     def _of_silence(self) -> End | None:
         """Return the end of a running program that hangs; None while it may go on."""

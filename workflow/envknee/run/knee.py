@@ -86,15 +86,6 @@ def write(study: dict[str, Any], folder: Path) -> Path:
     return path
 
 
-def snakemake_command(config: Path, slots: int) -> list[str]:
-    """Return the Snakemake command that runs the study of file `config`, at most `slots` trials side by side. Pure."""
-    return [
-        sys.executable, "-m", "snakemake", "--snakefile", str(PROJECT / "Snakefile"), "--directory", str(Path.cwd()),
-        "--workflow-profile", str(PROJECT / "workflow/profiles/default"),
-        "--configfile", str(config.resolve()), "--resources", f"device={slots}",
-    ]  # fmt: skip
-
-
 def main() -> int:
     """Measure where more environments stop paying, for a command that you already run."""
     parser = argparse.ArgumentParser(
@@ -137,4 +128,9 @@ def main() -> int:
     if given.dry_run:
         return 0
     own_python_first()
-    return subprocess.run(snakemake_command(path, max(1, len(visible_uuids()))), check=False).returncode
+    command = [
+        sys.executable, "-m", "snakemake", "--snakefile", str(PROJECT / "Snakefile"), "--directory", str(Path.cwd()),
+        "--workflow-profile", str(PROJECT / "workflow/profiles/default"), "--configfile", str(path.resolve()),
+        "--resources", f"device={max(1, len(visible_uuids()))}",
+    ]  # fmt: skip
+    return subprocess.run(command, check=False).returncode

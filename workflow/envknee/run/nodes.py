@@ -96,10 +96,18 @@ def cost_of(shared: Path, request: Request, here: Cost) -> Cost:
     return here.model_copy(update={"gpus": gpus_together, "energy_j": energy_j, "slurm": job})
 
 
-def run_here(trial: TrialFolder, shared: Path, image: Path | None) -> int:
-    """Run this node's part of a trial, and return the exit status of its processes."""
+def main() -> int:
+    """Run one node's part of a trial, and end as its processes do; envknee.run.launch starts it through srun."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("trial", type=Path, help="the folder that holds request.json")
+    parser.add_argument("meeting", type=Path, help="an empty folder that all nodes of the trial see")
+    parser.add_argument("image", type=Path, nargs="?", help="the image to run it in")
+    arguments = parser.parse_args()
+    trial, shared = TrialFolder(arguments.trial), arguments.meeting
+    scratch.use_told()
+    processes.raise_at_signals(lambda number: SystemExit(128 + number))
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
-    entrance = entrance_for(request.runtime, image)
+    entrance = entrance_for(request.runtime, arguments.image)
     node = os.environ.get("SLURM_NODEID", "0")
     with gpus.reserved_for(request.gpus) as uuids, tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder:
         local = Path(folder)
@@ -116,18 +124,6 @@ def run_here(trial: TrialFolder, shared: Path, image: Path | None) -> int:
             leave(entrance, local)
             write_atomically(shared / f"cost-{node}.json", canonical_json(spent()))
     return process.returncode
-
-
-def main() -> int:
-    """Run one node's part of a trial; envknee.run.launch starts it through srun."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("trial", type=Path, help="the folder that holds request.json")
-    parser.add_argument("meeting", type=Path, help="an empty folder that all nodes of the trial see")
-    parser.add_argument("image", type=Path, nargs="?", help="the image to run it in")
-    arguments = parser.parse_args()
-    scratch.use_told()
-    processes.raise_at_signals(lambda number: SystemExit(128 + number))
-    return run_here(TrialFolder(arguments.trial), arguments.meeting, arguments.image)
 
 
 if __name__ == "__main__":
