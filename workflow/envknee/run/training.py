@@ -29,7 +29,7 @@ from envknee.record.status import CRASHED, TRAINED
 from envknee.run import attempts, turns
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
-from envknee.run.kernel_cache import OneCompiles, key_of
+from envknee.run.kernel_cache import OneCompiles
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.paths import TrialFolder
@@ -66,7 +66,7 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
     machine = environment.observe(device, request.memory.memory_cap_gb)
     if this.rank == 0:
         write_atomically(trial.environment, canonical_json(machine))
-    kernels = OneCompiles(key_of(kernels_needed(request, machine)))
+    kernels = OneCompiles(kernels_needed(request, machine))
     meter = Meter(
         request, trial, device, gpu, on_first_step=kernels.done, ranks=this,
         began_s=started, before_gb=shared.before_gb if shared else None,
