@@ -37,7 +37,6 @@ try:
     FOLDER = claim.folder_of(STUDY)
     STUDY = claim.continued(STUDY, FOLDER)
     PLAN = space.plan(STUDY)
-    JOBS = space.jobs(PLAN)
     TRIALS = len(PLAN)
     FIRST_UNKNOWN = space.first_unknowns(PLAN, STUDY.window)
     claim.check(STUDY, FOLDER)
@@ -100,7 +99,7 @@ trust_address(STUDY, workflow.config_settings.configfiles or ())
 
 
 # Trials in a block have its rules; `request` and `trial` are for all others.
-BLOCKS = [job for job in JOBS if job[0].block is not None]
+BLOCKS = [job for job in space.jobs(PLAN) if job[0].block is not None]
 IN_BLOCKS = "|".join(f"{slot.number:04d}" for job in BLOCKS for slot in job)
 OUTSIDE_BLOCKS = rf"(?!({IN_BLOCKS})/)\d+" if BLOCKS else r"\d+"
 
