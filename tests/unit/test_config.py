@@ -405,7 +405,7 @@ def test_bytes_that_are_no_text_half_a_file_and_none_are_told(tmp_path: Path) ->
     (tmp_path / "study.json").write_text(canonical_json(parse_study(plain()))[:-20], encoding="utf-8")
     with pytest.raises(UserError, match=r"study.json is not JSON: .* line \d+ column \d+"):
         read_study(tmp_path / "study.json")
-    words = "none.yaml does not exist. Name a study file, for example CONFIG=config/config.yaml"
+    words = "none.yaml does not exist, and a study was expected there. Name another file, or copy config/config.yaml"
     with pytest.raises(UserError, match=words):
         read_study(tmp_path / "none.yaml")
 

@@ -21,17 +21,22 @@ UUIDS = ["GPU-a", "GPU-b", "GPU-c"]
 
 HOLDER = """
 import sys, time
-from pathlib import Path
 from envknee import gpus
-with gpus.reserved(int(sys.argv[1]), ["GPU-a", "GPU-b", "GPU-c"], Path(sys.argv[2])) as taken:
+with gpus.reserved(int(sys.argv[1]), ["GPU-a", "GPU-b", "GPU-c"]) as taken:
     print(*taken, flush=True)
-    time.sleep(float(sys.argv[3]))
+    time.sleep(float(sys.argv[2]))
 """
 
 
-def holder(count: int, folder: Path, seconds: float = 60.0) -> "subprocess.Popen[str]":
+@pytest.fixture(autouse=True)
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let locks of a test be its own."""
+    monkeypatch.setenv(gpus.OTHER_LOCKS, str(tmp_path))
+
+
+def holder(count: int, seconds: float = 60.0) -> "subprocess.Popen[str]":
     """Let another process hold GPUs; its first line names them."""
-    command = [sys.executable, "-c", HOLDER, str(count), str(folder), str(seconds)]
+    command = [sys.executable, "-c", HOLDER, str(count), str(seconds)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -39,35 +44,29 @@ def held_by(process: "subprocess.Popen[str]") -> list[str]:
     return known(process.stdout).readline().split()
 
 
-def refusal(count: int, uuids: list[str], folder: Path | None = None) -> str:
+def refusal(count: int, uuids: list[str]) -> str:
     """Return why GPUs cannot be reserved."""
-    with pytest.raises(UserError) as refused, gpus.reserved(count, uuids, folder):
+    with pytest.raises(UserError) as refused, gpus.reserved(count, uuids):
         pass
     return str(refused.value)
 
 
-def test_trials_side_by_side_get_disjoint_gpus(tmp_path: Path):
-    with gpus.reserved(1, UUIDS, tmp_path) as first, holder(2, tmp_path) as process:
+def test_trials_side_by_side_get_disjoint_gpus_and_one_that_is_killed_lets_go():
+    with gpus.reserved(1, UUIDS) as first, holder(2) as process:
         assert first == ["GPU-a"]
         assert held_by(process) == ["GPU-b", "GPU-c"]
         process.kill()
+    with gpus.reserved(3, UUIDS) as taken:
+        assert taken == UUIDS
 
 
-def test_who_finds_too_few_waits_and_takes_none_meanwhile(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    with holder(2, tmp_path, seconds=1.5) as process:
+def test_who_finds_too_few_waits_and_takes_none_meanwhile(capsys: pytest.CaptureFixture[str]):
+    with holder(2, seconds=1.5) as process:
         assert held_by(process) == ["GPU-a", "GPU-b"]
         began = time.monotonic()
-        with gpus.reserved(2, UUIDS, tmp_path) as taken:
+        with gpus.reserved(2, UUIDS) as taken:
             assert taken == ["GPU-a", "GPU-b"] and time.monotonic() - began > 0.5
         assert capsys.readouterr().err.count("waiting for 2 of 3 devices") == 1
-
-
-def test_a_process_that_is_killed_lets_go(tmp_path: Path):
-    with holder(3, tmp_path) as process:
-        assert len(held_by(process)) == 3
-        process.kill()
-    with gpus.reserved(3, UUIDS, tmp_path) as taken:
-        assert taken == UUIDS
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link", "folder", "closed"])
@@ -85,7 +84,7 @@ def test_what_another_user_put_where_a_lock_belongs_is_told_and_not_waited_for(t
         if os.access(lock, os.R_OK):
             pytest.skip("root opens every file")
     words = r"GPU-a\.lock .*cannot be opened \(.*belongs to user \d+\).*ENVKNEE_LOCKS"
-    assert re.search(words, refusal(1, UUIDS, tmp_path))
+    assert re.search(words, refusal(1, UUIDS))
 
 
 def test_a_folder_for_locks_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -107,7 +106,7 @@ def test_every_user_finds_the_same_locks_wherever_temporary_files_go(monkeypatch
 
 
 def test_a_lock_that_was_removed_while_it_was_waited_for_is_none(tmp_path: Path):
-    with holder(3, tmp_path) as process:
+    with holder(3) as process:
         assert len(held_by(process)) == 3
         with ExitStack() as held:
             assert not gpus._try_lock(tmp_path / "envknee-GPU-a.lock", held)
@@ -117,7 +116,6 @@ def test_a_lock_that_was_removed_while_it_was_waited_for_is_none(tmp_path: Path)
 
 
 def test_trials_on_the_cpu_take_turns_but_not_in_slurms_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(gpus.OTHER_LOCKS, str(tmp_path))
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     path = tmp_path / f"envknee-{gpus.cpu_name()}.lock"
     with gpus.reserved_for(0) as none, ExitStack() as held:
@@ -129,10 +127,10 @@ def test_trials_on_the_cpu_take_turns_but_not_in_slurms_jobs(tmp_path: Path, mon
         assert gpus._try_lock(path, held)
 
 
-def test_more_than_there_are_is_refused_and_the_cpu_needs_none(tmp_path: Path):
+def test_more_than_there_are_is_refused_and_the_cpu_needs_none():
     words = "gpus: 4 was asked for, and 3 GPUs are visible .*with 4 NVIDIA GPUs"
-    assert re.search(words, refusal(4, UUIDS, tmp_path)) and "and no GPU is visible" in refusal(1, [], tmp_path)
-    with gpus.reserved(0, [], tmp_path) as taken:
+    assert re.search(words, refusal(4, UUIDS)) and "and no GPU is visible" in refusal(1, [])
+    with gpus.reserved(0, []) as taken:
         assert taken == []
 
 

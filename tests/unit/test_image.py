@@ -1,15 +1,19 @@
 """Which image fits, which Apptainer will do, and what a trial is told."""
 
 import json
+from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from envknee.machine import environment
+from envknee.machine import environment, processes
 from envknee.record.schema import Image
-from envknee.run.container import apptainer
+from envknee.run import launch
+from envknee.run.container import apptainer, enter
 from envknee.study.errors import UserError
+from envknee.study.paths import TrialFolder
 from programs import a_program, python
+from records import a_trial
 
 
 def an_image(lock: str) -> Image:
@@ -21,6 +25,14 @@ def test_only_an_image_of_the_same_lock_files_fits() -> None:
     apptainer.check_fits(Path("x.sif"), an_image(apptainer.lock_sha256()))
     with pytest.raises(UserError, match="x.sif was built from other lock files .000000000000, commit cccccccccccc."):
         apptainer.check_fits(Path("x.sif"), an_image("0" * 64))
+
+
+def test_a_result_of_another_image_is_not_taken_for_this_ones(tmp_path: Path) -> None:
+    this, trial = an_image("0" * 64), TrialFolder(tmp_path)
+    other = this.model_copy(update={"content_sha256": "d" * 64})
+    launch._check_measured_in(trial, a_trial(16).on(image=this).outcome, this)
+    with pytest.raises(UserError, match="another image .content dddddddddddd, now bbbbbbbbbbbb"):
+        launch._check_measured_in(trial, a_trial(16).on(image=other).outcome, this)
 
 
 TOLD = {environment.IMAGE: "{}"}
@@ -44,13 +56,15 @@ SIF = {"APPTAINER_CONTAINER": "/x.sif"}
     ],
 )
 def test_a_trial_runs_where_it_was_told_to(
-    runtime: apptainer.Runtime, variables: dict[str, str], in_docker: bool, says: str | None
+    tmp_path: Path, monkeypatch, runtime: enter.Runtime, variables: dict[str, str], in_docker: bool, says: str | None
 ) -> None:
-    if says is None:
-        apptainer.check_runtime(runtime, variables, in_docker=in_docker)
-    else:
-        with pytest.raises(UserError, match=says):
-            apptainer.check_runtime(runtime, variables, in_docker=in_docker)
+    for name in (*SIF, *TOLD, "container"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(enter, "DOCKERS_MARK", tmp_path if in_docker else tmp_path / "none")
+    with nullcontext() if says is None else pytest.raises(UserError, match=says):
+        enter.check_runtime(runtime)
 
 
 def test_an_image_is_told_through_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +81,13 @@ def test_of_the_hosts_variables_few_come_in() -> None:
         "APPTAINERENV_CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b",
         "APPTAINERENV_TMPDIR": "/scratch",
     }
+
+
+def test_what_makes_a_trial_reproducible_comes_in() -> None:
+    variables = processes.environment_of(a_trial(16).asked(deterministic=True).request)
+    told = apptainer.variables_for(variables, {})
+    for name in ("CUBLAS_WORKSPACE_CONFIG", "PYTHONHASHSEED", "OMP_NUM_THREADS", "PYTHONSAFEPATH"):
+        assert told[f"APPTAINERENV_{name}"] == variables[name]
 
 
 def test_apptainer_must_be_there_and_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

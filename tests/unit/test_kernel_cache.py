@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from envknee.run.kernel_cache import OneCompiles, key_of
+from envknee.run.kernel_cache import OneCompiles
 
 WORK = """
 import sys, time
@@ -14,7 +14,7 @@ from pathlib import Path
 from envknee.run.kernel_cache import OneCompiles
 one = OneCompiles(sys.argv[1], Path(sys.argv[2]))
 one.wait()
-if not (Path(sys.argv[2]) / f"{sys.argv[1]}.ready").exists():
+if one.is_compiling:
     print("compiling", flush=True)
     time.sleep(float(sys.argv[3]))
     one.done()
@@ -53,14 +53,18 @@ def test_a_process_that_dies_leaves_the_work_to_the_next(tmp_path):
 
 
 @pytest.mark.alone
-def test_once_compiled_nobody_waits(tmp_path):
-    first = OneCompiles("key", tmp_path)
+def test_once_compiled_nobody_waits_and_whatever_decides_them_names_other_kernels(tmp_path):
+    needed = {"device": "9.0", "task": ["Isaac-Cartpole-Camera-Direct", "local", {}]}
+    first, other = (OneCompiles(needed | more, tmp_path) for more in ({}, {"device": "8.0"}))
     first.wait()
     first.done()
     first.done()
     started = time.monotonic()
-    OneCompiles("key", tmp_path).wait()
-    assert time.monotonic() - started < 0.1
+    same = OneCompiles(dict(reversed(needed.items())), tmp_path)
+    same.wait()
+    assert not same.is_compiling and time.monotonic() - started < 0.1
+    other.wait()
+    assert other.is_compiling
 
 
 def test_a_folder_that_cannot_be_made_costs_nothing_but_the_waiting(tmp_path, capsys):
@@ -69,9 +73,3 @@ def test_a_folder_that_cannot_be_made_costs_nothing_but_the_waiting(tmp_path, ca
     turn.wait()
     turn.done()
     assert "takes no lock" in capsys.readouterr().err
-
-
-def test_whatever_decides_the_kernels_decides_the_key():
-    needed = {"device": "9.0", "task": ["Isaac-Cartpole-Camera-Direct", "local", {}]}
-    other = needed | {"task": ["Isaac-Cartpole-Camera", "local", {}]}
-    assert key_of(needed) == key_of(dict(reversed(needed.items()))) != key_of(other)

@@ -105,7 +105,7 @@ def test_what_preparing_prints_is_said_once_a_line_and_again_after_a_retry(tmp_p
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, ""), (44.0, "about 40 s left"), (600.0, "about 10 min left"), (7200.0, "about 2.0 h left")],
+    [(44.0, "about 40 s left"), (600.0, "about 10 min left"), (7200.0, "about 2.0 h left")],
 )
 def test_time_is_told_as_precisely_as_it_is_known(seconds, text):
     assert progress.rough_time(seconds) == text

@@ -75,8 +75,8 @@ def test_a_heart_writes_process_stage_and_count(tmp_path):
 
 def test_what_nodes_report_of_their_ranks_is_put_together(tmp_path):
     for node, rank in enumerate((2, 3)):
-        report = nodes.Report(beats={rank: Beat(text=f"7 rollout {rank}", busy_s=1.5)})
-        (tmp_path / f"node-{node}.json").write_text(report.model_dump_json())
+        report = {rank: Beat(text=f"7 rollout {rank}", busy_s=1.5)}
+        (tmp_path / f"node-{node}.json").write_bytes(nodes.REPORT.dump_json(report))
     (tmp_path / "node-2.json").write_text("")  # caught while it is replaced
     assert {rank: beat.text for rank, beat in nodes.beats(tmp_path).items()} == {2: "7 rollout 2", 3: "7 rollout 3"}
     watch = HangWatch(lambda: nodes.beats(tmp_path), world_size=4)

@@ -69,7 +69,6 @@ def test_the_site_that_ships_is_legal_and_has_every_key():
         ("{partition: gpu, slurm_extra: --gpus-per-node=4}", ["--gpus-per-node=4 is decided by other lines"]),
         ("{partition: gpu, slurm_extra: --mem-per-gpu=8G}", ["--mem-per-gpu=8G is decided by other lines"]),
         ("{partition: gpu, max_gpus: 0}", ["max_gpus: expected greater than or equal to 1 (got 0)"]),
-        ("partition: [", ["is not YAML"]),
         ("partition: gpu\nqos: long\npartition: urgent", ["is not YAML", "the key partition stands there twice", "line 3"]),
         ("", ["does not describe a cluster"]),
     ],
@@ -81,7 +80,7 @@ def test_a_wrong_line_is_named_with_its_value(tmp_path: Path, text: str, words: 
 
 
 def test_a_site_that_is_missing_says_where_one_comes_from(tmp_path: Path):
-    with pytest.raises(UserError, match=r"does not exist.*Copy workflow/profiles/slurm/site.yaml"):
+    with pytest.raises(UserError, match=r"does not exist.*copy workflow/profiles/slurm/site.yaml"):
         site.load(tmp_path / "none.yaml")
 
 
@@ -90,7 +89,7 @@ def test_a_trial_asks_for_its_arms_gpus_and_its_limits_time():
     mine = Site(
         partition="gpu", gpu_type="h100", cpus_per_gpu=8, mem_gb_per_gpu=64, account="robots", slurm_extra="--x=y"
     )
-    asked = {(slot.arm, slot.kind): jobs.block_job(study, [slot], mine) for slot in plan(study)}
+    asked = {(slot.arm, slot.kind): jobs.job_of(*jobs.block_work(study, [slot]), mine) for slot in plan(study)}
     assert asked["one", "throughput"] == jobs.Job(gpus=1, cpus=8, mem_mb=64000, minutes=16)  # 600 s x 1.1 + 5 min
     assert asked["four", "throughput"] == jobs.Job(gpus=4, cpus=32, mem_mb=256000, minutes=16)
     assert asked["cpu", "learning"] == jobs.Job(gpus=0, cpus=8, mem_mb=64000, minutes=71)  # 3600 s x 1.1 + 5 min
@@ -101,7 +100,9 @@ def test_a_trial_asks_for_its_arms_gpus_and_its_limits_time():
     assert "gres" not in asked["cpu", "learning"].resources(mine)
     assert set(asked["four", "throughput"].resources(mine)) <= set(jobs.resource_names())
     assert jobs.Job(2, 8, 64000, 16).resources(Site(partition="gpu"))["gres"] == "gpu:2"
-    assert jobs.prepare_job(study, mine) == jobs.Job(gpus=4, cpus=32, mem_mb=256000, minutes=55)  # three arms
+    assert jobs.job_of(*jobs.prepare_work(study), mine) == jobs.Job(
+        gpus=4, cpus=32, mem_mb=256000, minutes=55
+    )  # three arms
 
 
 def test_an_option_of_slurm_is_one_line():
@@ -141,12 +142,12 @@ def test_an_arm_larger_than_the_cap_is_named():
 def test_an_arm_of_several_nodes_is_one_job_that_starts_a_task_on_each():
     study = a_study(arms={"wide": {"gpus": 4, "nodes": 2}, "cpu": {"gpus": 0, "nodes": 4}}, learning=None)
     mine = Site(partition="gpu", gpu_type="h100", cpus_per_gpu=8, mem_gb_per_gpu=64)
-    wide = next(jobs.block_job(study, [slot], mine) for slot in plan(study) if slot.arm == "wide")
+    wide = next(jobs.job_of(*jobs.block_work(study, [slot]), mine) for slot in plan(study) if slot.arm == "wide")
     assert wide == jobs.Job(gpus=4, cpus=32, mem_mb=256000, minutes=16, nodes=2)
     asked = wide.resources(mine)
     assert set(asked) <= set(jobs.resource_names())
     assert (asked["gres"], asked["nodes"], asked["tasks"], asked["mpi"]) == ("gpu:h100:4", 2, 2, "srun")
-    assert jobs.prepare_job(study, mine).nodes == 1
+    assert jobs.job_of(*jobs.prepare_work(study), mine).nodes == 1
     assert [str(shape) for shape in jobs.arms_by_shape(study)] == ["4 nodes' CPUs", "2 nodes of 4 GPUs"]
     words = r"arms\.wide: a trial asks for 2 nodes of 4 GPUs, and max_gpus of the site is 7"
     with pytest.raises(UserError, match=words):
@@ -219,7 +220,7 @@ def test_a_block_asks_for_the_time_of_all_its_trials_and_may_be_cut_off():
     block, _ = space.jobs(plan(study))
     mine = Site(partition="gpu")
     # Three sizes and the first again, 600 s x 1.1 each, and 5 min.
-    assert jobs.block_job(study, block, mine).minutes == 49
+    assert jobs.job_of(*jobs.block_work(study, block), mine).minutes == 49
     assert checks.warnings(study, mine, a_cluster()) == []
     short = facts.parse_partitions(PARTITIONS.replace("MaxTime=1-12:30:00", "MaxTime=00:30:00"))
     (line,) = checks.warnings(study, mine, a_cluster(partitions=short))

@@ -154,8 +154,7 @@ def trial_processes(folder: Path) -> list[int]:
     """Return the processes that measure a trial below `folder`."""
 
     def measures(process: psutil.Process) -> bool:
-        modules = {"envknee.run.process", "envknee.run.foreign"} & {*process.cmdline()}
-        return bool(modules) and Path(process.cwd()).is_relative_to(folder)
+        return "envknee.run.process" in process.cmdline() and Path(process.cwd()).is_relative_to(folder)
 
     return [process.pid for process in processes_that(measures)]
 

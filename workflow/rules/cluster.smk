@@ -83,11 +83,8 @@ def resources_of(slots_of):
         return ALLOCATION.prefix(ALLOCATION.shape_of(STUDY, slots_of(wildcards)[0].arm))
 
     def value_of(name, wildcards, attempt):
-        most = facts.longest_minutes(SITE.partition)
-        if slots_of is None:
-            job = jobs.prepare_job(STUDY, SITE, attempt, most)
-        else:
-            job = jobs.block_job(STUDY, slots_of(wildcards), SITE, attempt, most)
+        work = jobs.block_work(STUDY, slots_of(wildcards)) if slots_of else jobs.prepare_work(STUDY)
+        job = jobs.job_of(*work, SITE, attempt, facts.longest_minutes(SITE.partition))
         return job.resources(SITE).get(name)
 
     if ALLOCATION is not None:

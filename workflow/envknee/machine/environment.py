@@ -95,7 +95,17 @@ def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
     """
     import torch
 
-    seen = _gpu(device) if device.startswith("cuda") else _cpu()
+    seen = _cpu()
+    if device.startswith("cuda"):
+        properties = torch.cuda.get_device_properties(device)
+        seen = Device(
+            type="cuda",
+            name=properties.name,
+            uuid=str(properties.uuid),
+            memory_gb=properties.total_memory / 1e9,
+            compute_capability=f"{properties.major}.{properties.minor}",
+            driver=nvml.driver_version()[0],
+        )
     if memory_cap_gb is not None and memory_cap_gb > seen.memory_gb:
         raise UserError(
             f"memory_cap_gb {memory_cap_gb:g} is more than {seen.name} has ({seen.memory_gb:.1f} GB):"
@@ -112,7 +122,17 @@ def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
 def observe_from_outside(gpus: Sequence[Gpu], packages: Mapping[str, str]) -> Environment:
     """Return the environment of another program on this machine: its GPUs (none for the CPU), its own packages. Needs no torch."""
     threads = int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0)))
-    return _environment(_gpu_by_nvml(gpus[0]) if gpus else _cpu(), threads, packages)
+    device = _cpu()
+    if gpus:
+        device = Device(
+            type="cuda",
+            name=gpus[0].name(),
+            uuid=gpus[0].uuid.removeprefix("GPU-").removeprefix("MIG-"),  # as torch names it
+            memory_gb=gpus[0].total_gb(),
+            compute_capability=gpus[0].compute_capability(),
+            driver=nvml.driver_version()[0],
+        )
+    return _environment(device, threads, packages)
 
 
 def _environment(device: Device, threads: int, packages: Mapping[str, str]) -> Environment:
@@ -156,31 +176,6 @@ def commit_for_inside() -> dict[str, str]:
     """Return `COMMIT` for processes without git; empty without a commit."""
     commit, dirty, _ = git_state()
     return {COMMIT: f"{commit}-dirty" if dirty else commit} if commit else {}
-
-
-def _gpu_by_nvml(gpu: Gpu) -> Device:
-    return Device(
-        type="cuda",
-        name=gpu.name(),
-        uuid=gpu.uuid.removeprefix("GPU-").removeprefix("MIG-"),  # as torch names it
-        memory_gb=gpu.total_gb(),
-        compute_capability=gpu.compute_capability(),
-        driver=nvml.driver_version()[0],
-    )
-
-
-def _gpu(device: str) -> Device:
-    import torch
-
-    properties = torch.cuda.get_device_properties(device)
-    return Device(
-        type="cuda",
-        name=properties.name,
-        uuid=str(getattr(properties, "uuid", "")) or None,
-        memory_gb=properties.total_memory / 1e9,
-        compute_capability=f"{properties.major}.{properties.minor}",
-        driver=nvml.driver_version()[0],
-    )
 
 
 def _cpu() -> Device:

@@ -122,7 +122,7 @@ def cpu_name() -> str:
 
 
 @contextmanager
-def reserved(count: int, uuids: list[str], folder: Path | None = None) -> Iterator[list[str]]:
+def reserved(count: int, uuids: list[str]) -> Iterator[list[str]]:
     """Lock `count` of the devices `uuids`, waiting until that many are free, and yield their UUIDs.
 
     It takes all at once or none, so that two trials never wait for each other. The locks end with the process.
@@ -132,8 +132,7 @@ def reserved(count: int, uuids: list[str], folder: Path | None = None) -> Iterat
     """
     if count > len(uuids):
         raise too_few(count, len(uuids))
-    folder = folder or Path(os.environ.get(OTHER_LOCKS, LOCKS))
-    is_told = False
+    folder, is_told = Path(os.environ.get(OTHER_LOCKS, LOCKS)), False
     while True:
         with ExitStack() as held:
             locked = (name for name in uuids if _try_lock(folder / f"envknee-{name}.lock", held))

@@ -1,5 +1,6 @@
 """The folder for a trial's temporary files, on the node's own disk."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -34,17 +35,14 @@ def use_told() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-        free = shutil.disk_usage(folder).free
-        why = (
-            f"{free / 1e6:.0f} MB are free, and at least {ROOM_BYTES / 1e6:.0f} were expected"
-            if free < ROOM_BYTES
-            else ""
-        )
+        if (free := shutil.disk_usage(folder).free) < ROOM_BYTES:
+            raise OSError(
+                errno.ENOSPC, f"{free / 1e6:.0f} MB are free, and at least {ROOM_BYTES / 1e6:.0f} were expected"
+            )
     except OSError as error:
-        why = f"{error.strerror}, and a folder to write to was expected"
-    if why:
         raise UserError(
-            f"scratch {folder} on this node: {why}. Make room there, or name another folder in `scratch:` of the site"
-        )
+            f"scratch {folder} on this node: {error.strerror}. Make room there, or name another folder to write to in `scratch:` of"
+            " the site"
+        ) from error
     os.environ["TMPDIR"] = str(folder)
     tempfile.tempdir = str(folder)

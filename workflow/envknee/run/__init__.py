@@ -6,7 +6,7 @@ In: request.json. Out: metrics.jsonl, outcome.json, cost.json, record.json. May 
 launch       the launcher: time limit, exit status, record
 process      the trial's own process: starts ranks, or trains
 training     a trainer with a meter, in that process
-foreign      the process of a trial with `trainer: command`
+foreign      a program of `trainer: command`, in that process
 supervise    time limit, hanging ranks and kernel kills of running processes
 block        several trials in one process
 prepare      checks before the first trial

@@ -33,8 +33,7 @@ def command_of(
         shared_meeting: a folder that all machines of the trial share; None for one machine
     """
     variables = environment_of(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
-    module = "envknee.run.process" if request.command is None else "envknee.run.foreign"
-    command = [sys.executable, "-m", module, *([] if in_turns else [str(trials[0].root)])]
+    command = [sys.executable, "-m", "envknee.run.process", *([] if in_turns else [str(trials[0].root)])]
     if in_turns or request.processes > 1:
         command += ["--meeting", str(meeting)]
     if request.processes > 1:

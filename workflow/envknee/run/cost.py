@@ -95,21 +95,16 @@ def parse_job(job_id: str, line: str, steps: str = "") -> SlurmJob:
     Waiting time and energy are left out for a job in which a user runs a whole sweep: they belong to no single trial.
     """
     fields = fields_of(line)
-    own = fields.get("Comment", "").startswith(OWN)
-    return SlurmJob(
-        job_id=job_id,
-        partition=fields.get("Partition"),
-        nodes=fields.get("NodeList"),
-        submitted_unix_s=unix_s_of(fields.get("SubmitTime")) if own else None,
-        started_unix_s=unix_s_of(fields.get("StartTime")) if own else None,
-        energy_j=parse_energy_j(steps) if own else None,
+    job = SlurmJob(job_id=job_id, partition=fields.get("Partition"), nodes=fields.get("NodeList"))
+    if not fields.get("Comment", "").startswith(OWN):
+        return job
+    # Steps overlap, and the first one (`batch`) runs only on the first node: the largest value is the job's. 0 may also mean nodes
+    # without a sensor.
+    joules = [float(number) for number in re.findall(r"\|(\d+)$", steps, re.MULTILINE)]
+    return job.model_copy(
+        update={
+            "submitted_unix_s": unix_s_of(fields.get("SubmitTime")),
+            "started_unix_s": unix_s_of(fields.get("StartTime")),
+            "energy_j": max((value for value in joules if 0 < value < NO_VALUE), default=None),
+        }
     )
-
-
-def parse_energy_j(steps: str) -> float | None:
-    """Return the joules of a job from lines STEP|JOULES; None if no step knows them (0 may also mean nodes without a sensor).
-
-    The steps of a job overlap, and the first one (`batch`) runs only on the first node: the largest value is the job's.
-    """
-    joules_of_steps = map(float, re.findall(r"\|(\d+)$", steps, re.MULTILINE))
-    return max((joules for joules in joules_of_steps if 0 < joules < NO_VALUE), default=None)

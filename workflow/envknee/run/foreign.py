@@ -1,13 +1,12 @@
-"""The process of a trial with `trainer: command`: it starts the program, follows its log, and decides how it ended.
+"""A trial with `trainer: command`, in this process: it starts the program, follows its log, and decides how it ended.
 
-Input: request.json in a trial's folder. Output: metrics.jsonl, environment.json and outcome.json beside it, and the program's own files
-in run/. Started by `envknee.run.launch`, which adds the time limit. Imports neither torch nor Isaac Lab.
+Input: a trial's folder and request. Output: metrics.jsonl, environment.json and outcome.json in it, and the program's own files in run/.
+Imports neither torch nor Isaac Lab.
 
 A program with enough rows is a success, whatever its exit status: some programs hang at their end (Isaac Sim's Kit), and some exit
 with 0 after an exception. Then all its processes are ended.
 """
 
-import argparse
 import os
 import signal
 import statistics
@@ -23,17 +22,17 @@ from queue import Empty, SimpleQueue
 
 from envknee.machine import control_group, environment
 from envknee.machine.nvml import Gpu
-from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, die_with_parent, dying_with_parent, end_all
+from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, dying_with_parent, end_all
 from envknee.measure import validity
 from envknee.measure.out_of_memory import requested_gb
 from envknee.measure.rows import end_of_learning
-from envknee.record.schema import Failure, Outcome, Request, Row
+from envknee.record.schema import Failure, Request, Row
 from envknee.record.status import TRAINED, Status
 from envknee.run import attempts
-from envknee.run.container import apptainer, docker
+from envknee.run.container import enter
 from envknee.run.ends import outcome_of
-from envknee.study.errors import UserError, run_command
-from envknee.study.files import canonical_json, read_model, write_atomically
+from envknee.study.errors import UserError
+from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.trainers.command import ends, program, sources
 from envknee.trainers.command.rows import Builder, LogRow, missing, transitions, unlike_clock
@@ -90,7 +89,7 @@ class Follower:
         self.output = ends.Output.matching(command.oom, command.invalid)
         self.newest_s = self.started_s
         self.arrivals_s: list[float] = []
-        self.first: LogRow | None = None
+        self.first_step = 0.0
         self.before: LogRow | None = None
         self.origin_unix_s = 0.0
         self.origin_frames = 0
@@ -147,28 +146,25 @@ class Follower:
         if breakage is not None:
             status, tensor, reason = breakage
             return End(status, reason, Failure(iteration=row.iteration, tensor=tensor))
-        return self._enough()
+        request = self.request
+        if request.kind == "throughput":
+            return End("ok") if len(self.rows) >= request.untimed_iterations + (request.iterations or 0) else None
+        end = end_of_learning(self.rows, request)
+        return End(*end) if end else None
 
     def _row(self, entry: LogRow) -> Row | None:
         """Return a row from a log entry; None if its step or time does not follow the entry before."""
-        request, figure, rollout = self.request, self.builder.figure, self.rollout
-        before, self.before = self.before, entry
-        if before is None:
-            self.first = entry
-            self._set_origin(entry)
-        memory, load = self.usage.take()
+        request, figure, rollout, before = self.request, self.builder.figure, self.rollout, self.before
         fps = iteration_s = None
-        frames = self.origin_frames
-        assert self.first is not None, "the first row came before"
-        if before is not None:
-            steps = entry.step - before.step
-            elapsed_s = entry.unix_time_s - before.unix_time_s
-            if steps <= 0 or elapsed_s <= 0:
-                self.before = before
-                return None
-            made = self._transitions(steps)
+        if before is None:
+            self._set_origin(entry)
+        elif entry.step <= before.step or entry.unix_time_s <= before.unix_time_s:
+            return None
+        else:
+            made, elapsed_s = self._transitions(entry.step - before.step), entry.unix_time_s - before.unix_time_s
             fps, iteration_s = made / elapsed_s, elapsed_s * rollout / made
-            frames += round(self._transitions(entry.step - self.first.step))
+        self.before = entry
+        memory, load = self.usage.take()
         is_warmup = len(self.rows) < request.untimed_iterations
         if not is_warmup:
             self.memory_gb.append(memory.rss_gb if memory.device_used_gb is None else memory.device_used_gb)
@@ -181,7 +177,7 @@ class Follower:
             **load.model_dump(),
             iteration=len(self.rows),
             warmup=is_warmup,
-            frames=frames,
+            frames=self.origin_frames + round(self._transitions(entry.step - self.first_step)),
             wall_s=max(0.0, entry.unix_time_s - self.origin_unix_s),
             unix_time_s=entry.unix_time_s,
             iteration_s=iteration_s,
@@ -208,18 +204,12 @@ class Follower:
         """Set the start of training: before the first row by that row's own seconds, or at the row if it has none."""
         seconds = [self.builder.figure(entry, name) for name in ("collect_s", "learn_s")]
         known = [second for second in seconds if second is not None]
+        self.first_step = entry.step
         self.origin_is_known = len(known) == len(seconds)
         self.origin_unix_s = entry.unix_time_s - (sum(known) if self.origin_is_known else 0.0)
         self.origin_frames = self.rollout
         if self.command.rows.step != "iterations":
             self.origin_frames = max(self.rollout, round(self._transitions(entry.step)))
-
-    def _enough(self) -> End | None:
-        request = self.request
-        if request.kind == "throughput":
-            return End("ok") if len(self.rows) >= request.untimed_iterations + (request.iterations or 0) else None
-        end = end_of_learning(self.rows, request)
-        return End(*end) if end else None
 
     def _of_silence(self) -> End | None:
         """Return the end of a running program that hangs; None while it may go on."""
@@ -308,16 +298,15 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and abs(value) < float("inf") else None
 
 
-def run(trial: TrialFolder) -> Outcome:
-    """Run the command of the request in `trial`; return how it ended.
+def measure(trial: TrialFolder, request: Request) -> None:
+    """Run the command of `trial`, and write how it ended.
 
     Raises:
         UserError: when it cannot be run, or ended without a result.
     """
     lived_s = age_s()
     started, started_unix_s = time.monotonic() - lived_s, time.time() - lived_s
-    request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
-    apptainer.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
+    enter.check_runtime(request.runtime)
     uuids = [uuid for uuid in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
     gpus = [gpu for uuid in uuids if (gpu := Gpu.named(uuid)) is not None]
     for gpu in gpus:
@@ -343,11 +332,13 @@ def run(trial: TrialFolder) -> Outcome:
         usage.close()
         end_all(process, GRACE_S, others)
     batches = None if request.batch_size is None else int(program.values(request, run_dir, 0)["num_mini_batches"])
-    return outcome_of(
+    outcome = outcome_of(
         trial, started, started_unix_s, status=end.status, reason=end.reason, failure=end.failure, environment=machine,
         setup_s=max(0.0, follower.origin_unix_s - started_unix_s) if follower.rows else None,
         num_mini_batches=batches if follower.rows else None, rollout_gb=None, warnings=follower.warnings(),
     )  # fmt: skip
+    attempts.check_newest(trial)
+    write_atomically(trial.outcome, canonical_json(outcome))
 
 
 def _variables(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
@@ -372,18 +363,3 @@ def _read(process: "subprocess.Popen[bytes]", printed: "SimpleQueue[tuple[float,
     if waiting:
         printed.put((time.time(), waiting.decode("utf-8", errors="replace")))
     printed.put(None)
-
-
-def main() -> None:
-    """Run one trial's command; envknee.run.launch adds limits and the record."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("trial", type=Path, help="the folder that holds request.json")
-    trial = TrialFolder(parser.parse_args().trial)
-    die_with_parent()
-    outcome = run(trial)
-    attempts.check_newest(trial)
-    write_atomically(trial.outcome, canonical_json(outcome))
-
-
-if __name__ == "__main__":
-    run_command(main)

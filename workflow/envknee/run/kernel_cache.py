@@ -19,16 +19,12 @@ import warp
 from envknee.study.lock import locked
 
 
-def key_of(decisive: dict[str, Any]) -> str:
-    """Return a short name for a set of kernels. `decisive` is everything that they depend on (plain data)."""
-    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
-
-
 class OneCompiles:
     """The right to compile one set of kernels, held from `wait` to `done`, or to the end of the process."""
 
-    def __init__(self, key: str, folder: Path | None = None) -> None:
-        self._key = key
+    def __init__(self, decisive: Any, folder: Path | None = None) -> None:
+        """Take everything that the kernels depend on, as plain data: a hash of it is their name."""
+        self._key = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
         self._folder = folder  # None: Warp's cache
         self._lock = ExitStack()
         self.is_compiling = False

@@ -10,7 +10,6 @@ The same call again continues where it stopped. `snakemake --configfile results/
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -87,17 +86,6 @@ def write(study: dict[str, Any], folder: Path) -> Path:
     return path
 
 
-def snakemake_command(config: Path, slots: int) -> list[str]:
-    """Return the Snakemake command that runs the study of file `config`, at most `slots` trials side by side. Pure."""
-    own = Path(sys.executable).with_name("snakemake")
-    return [
-        str(own) if own.exists() else shutil.which("snakemake") or "snakemake",
-        "--snakefile", str(PROJECT / "Snakefile"), "--directory", str(Path.cwd()),
-        "--workflow-profile", str(PROJECT / "workflow/profiles/default"),
-        "--configfile", str(config.resolve()), "--resources", f"device={slots}",
-    ]  # fmt: skip
-
-
 def main() -> int:
     """Measure where more environments stop paying, for a command that you already run."""
     parser = argparse.ArgumentParser(
@@ -121,26 +109,28 @@ def main() -> int:
     parser.add_argument("--target-reward", type=float, help="also measure the time to this reward")
     parser.add_argument("--budget-s", type=float, default=600.0, help="seconds of training for that (default: 600)")
     parser.add_argument("--dry-run", action="store_true", help="write the study and stop")
-    arguments = [*sys.argv[1:], "--"]  # with none, there is no command
-    place = arguments.index("--")
-    given, argv = parser.parse_args(arguments[:place]), arguments[place + 1 : -1]
-    if not argv:
-        raise UserError(
-            "no command was given. Write it behind `--`: envknee knee --num-envs 512..4096 --preset mjlab -- train TASK"
-        )
+    parser.add_argument(
+        "argv", nargs="+", metavar="COMMAND", help="the command that you run; behind --, what begins with - is its"
+    )
+    given = parser.parse_args()
     try:
         preset = presets.read(given.preset)
     except ValueError as error:
         raise UserError(f"--preset {error}") from error
-    given.name = given.name or name_for(given.preset, argv)
+    given.name = given.name or name_for(given.preset, given.argv)
     if presets.is_file(given.preset):
         given.preset = str(Path(given.preset).resolve())
     # With whole paths the command can be run from anywhere.
-    study = study_of(given, program.located(argv, program.users_path(os.environ), Path.cwd()), preset.horizon)
+    study = study_of(given, program.located(given.argv, program.users_path(os.environ), Path.cwd()), preset.horizon)
     parse_study(study, "the study that these options make")
     path = write(study, Path("results") / given.name)
     print(f"envknee: wrote {path}", flush=True)
     if given.dry_run:
         return 0
     own_python_first()
-    return subprocess.run(snakemake_command(path, max(1, len(visible_uuids()))), check=False).returncode
+    command = [
+        sys.executable, "-m", "snakemake", "--snakefile", str(PROJECT / "Snakefile"), "--directory", str(Path.cwd()),
+        "--workflow-profile", str(PROJECT / "workflow/profiles/default"), "--configfile", str(path.resolve()),
+        "--resources", f"device={max(1, len(visible_uuids()))}",
+    ]  # fmt: skip
+    return subprocess.run(command, check=False).returncode

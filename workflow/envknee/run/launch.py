@@ -27,7 +27,6 @@ from pathlib import Path
 
 from envknee.machine import gpus, scratch
 from envknee.machine.processes import GRACE_S, adopt_orphans, end_all, gpus_here, in_cluster, raise_at_signals
-from envknee.measure import ranks
 from envknee.record.read import rebuild_record
 from envknee.record.schema import Beat, Image, Outcome, Record, Request
 from envknee.run import attempts, block, cost, ends, nodes, progress
@@ -67,8 +66,12 @@ def launch(trial: TrialFolder, given: Path | None = None, measure: Measure | Non
     request = read_model(trial.request, Request, f"Run the sweep again: it asks for the trial anew ({trial.request}).")
     entrance = entrance_for(request.runtime, given)
     with claim.only_launcher_of(trial):
-        _take_what_ranks_left(trial, request)
-        _set_aside_unusable(trial)
+        if request.processes > 1 and trial.attempts.exists() and not trial.outcome.exists():
+            ends.merge_ranks(trial, request, wait_s=0.0)  # a launcher that was stopped meanwhile left that undone
+        torn = attempts.forget_torn(trial) if trial.outcome.exists() else None
+        if torn:
+            tell(f"{trial.root}: measured again: {torn}. What was there is kept beside it")
+            _set_aside(trial)
         if trial.outcome.exists():
             outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
             if outcome.request_sha256 != sha256_of(trial.request):
@@ -119,13 +122,6 @@ def _set_aside(trial: TrialFolder) -> None:
     for left in (trial.metrics, trial.log, trial.outcome, trial.cost, trial.run):
         if left.exists():
             left.rename(left.with_name(f"{left.stem}.interrupted-{attempt}{left.suffix}"))
-
-
-def _set_aside_unusable(trial: TrialFolder) -> None:
-    """If a trial's outcome cannot be used, rename its files for another attempt, and print why."""
-    if trial.outcome.exists() and (why := attempts.forget_torn(trial)):
-        print(f"{trial.root}: measured again: {why}. What was there is kept beside it", file=sys.stderr, flush=True)
-        _set_aside(trial)
 
 
 def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | None) -> None:
@@ -181,16 +177,6 @@ def _measure(
         end_all(process, grace_s if supervised.hang else GRACE_S, others)
         progress.clear()
     supervised.conclude(process.returncode)
-
-
-def _take_what_ranks_left(trial: TrialFolder, request: Request) -> None:
-    """Write the trial's outcome if all ranks wrote theirs before the launcher was stopped."""
-    if request.processes == 1 or trial.outcome.exists() or not trial.attempts.exists():
-        return
-    outcomes = ranks.read_outcomes(trial, request.processes)
-    are_of_request = [outcome.request_sha256 == sha256_of(trial.request) for outcome in outcomes.values()]
-    if len(are_of_request) == request.processes and all(are_of_request):
-        ends.merge_ranks(trial, request, wait_s=0.0)
 
 
 def _say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import TypeAdapter, ValidationError
 
 from envknee.machine import gpus, processes, scratch
 from envknee.record.schema import Beat, Cost, Request
@@ -38,11 +38,8 @@ RELAY_S = 1.0
 END_S = 5.0
 """Time for a node's processes to end: less than the launcher gives srun."""
 
-
-class Report(BaseModel):
-    """A node's report on its ranks."""
-
-    beats: dict[int, Beat]
+REPORT = TypeAdapter(dict[int, Beat])
+"""A node's report on its ranks: the newest beat of each."""
 
 
 @contextmanager
@@ -81,8 +78,9 @@ def beats(shared: Path) -> dict[int, Beat]:
     """Return the newest beats of the ranks on all nodes."""
     by_rank: dict[int, Beat] = {}
     for path in shared.glob("node-*.json"):
-        with suppress(UserError, OSError):  # replaced while it was read, which a network file system reports as stale
-            by_rank |= read_model(path, Report, "").beats
+        # Replaced while it is read, which a network file system reports as stale, it counts at the next look.
+        with suppress(ValidationError, OSError):
+            by_rank |= REPORT.validate_json(path.read_bytes())
     return by_rank
 
 
@@ -98,10 +96,18 @@ def cost_of(shared: Path, request: Request, here: Cost) -> Cost:
     return here.model_copy(update={"gpus": gpus_together, "energy_j": energy_j, "slurm": job})
 
 
-def run_here(trial: TrialFolder, shared: Path, image: Path | None) -> int:
-    """Run this node's part of a trial, and return the exit status of its processes."""
+def main() -> int:
+    """Run one node's part of a trial, and end as its processes do; envknee.run.launch starts it through srun."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("trial", type=Path, help="the folder that holds request.json")
+    parser.add_argument("meeting", type=Path, help="an empty folder that all nodes of the trial see")
+    parser.add_argument("image", type=Path, nargs="?", help="the image to run it in")
+    arguments = parser.parse_args()
+    trial, shared = TrialFolder(arguments.trial), arguments.meeting
+    scratch.use_told()
+    processes.raise_at_signals(lambda number: SystemExit(128 + number))
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
-    entrance = entrance_for(request.runtime, image)
+    entrance = entrance_for(request.runtime, arguments.image)
     node = os.environ.get("SLURM_NODEID", "0")
     with gpus.reserved_for(request.gpus) as uuids, tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder:
         local = Path(folder)
@@ -111,25 +117,13 @@ def run_here(trial: TrialFolder, shared: Path, image: Path | None) -> int:
         process = subprocess.Popen(command, env=variables, start_new_session=True)
         try:
             while process.poll() is None:
-                write_atomically(shared / f"node-{node}.json", Report(beats=beats_here(local)).model_dump_json())
+                write_atomically(shared / f"node-{node}.json", REPORT.dump_json(beats_here(local)).decode())
                 time.sleep(RELAY_S)
         finally:
             processes.end_all(process, END_S, others)
             leave(entrance, local)
             write_atomically(shared / f"cost-{node}.json", canonical_json(spent()))
     return process.returncode
-
-
-def main() -> int:
-    """Run one node's part of a trial; envknee.run.launch starts it through srun."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("trial", type=Path, help="the folder that holds request.json")
-    parser.add_argument("meeting", type=Path, help="an empty folder that all nodes of the trial see")
-    parser.add_argument("image", type=Path, nargs="?", help="the image to run it in")
-    arguments = parser.parse_args()
-    scratch.use_told()
-    processes.raise_at_signals(lambda number: SystemExit(128 + number))
-    return run_here(TrialFolder(arguments.trial), arguments.meeting, arguments.image)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The process of a trial, or of a block: it starts its ranks, or measures.
+"""The process of a trial, or of a block: it starts its ranks, or measures; `trainer: command` starts a foreign program.
 
 Started by `envknee.run.launch`, which adds the time limit. In a block the launcher names one trial after the other (see `run.turns` and
 `run.block`).
@@ -9,7 +9,9 @@ import gc
 from pathlib import Path
 
 from envknee.machine.processes import die_with_parent
+from envknee.record.schema import Request
 from envknee.study.errors import run_command
+from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
 
 
@@ -37,6 +39,15 @@ def main() -> None:
         command = ["-m", "envknee.run.process", *what]
         ranks.torchrun(command, given.ranks, given.meeting, given.nodes, given.shared_meeting)
         return
+    if given.trial is not None:
+        request = read_model(
+            TrialFolder(given.trial).request, Request, "Run the sweep again: it asks for the trial anew."
+        )
+        if request.command is not None:
+            from envknee.run import foreign  # which imports no torch, as the machine may have none
+
+            foreign.measure(TrialFolder(given.trial), request)
+            return
     # Imports make a million objects that stay. Looking through them for garbage took a quarter of a start's CPU time.
     gc.disable()
     from envknee.run import training

@@ -92,10 +92,9 @@ def line(record: Record, done: int, planned: int, left_s: float | None, alike: i
     At most `planned` trials are measured, in `left_s` more seconds. `alike` successive trials, this one the last, were skipped for one
     reason.
     """
-    left = rough_time(left_s if done < planned else None)
+    left = "" if left_s is None or done >= planned else f"; {rough_time(left_s)}"
     trials = f" · {alike} trials" if alike > 1 else ""
-    said = f"[{done:>{len(str(planned))}}/{planned}] {parameters(record.request)}{trials} → {result(record)}"
-    return said + (f"; {left}" if left else "")
+    return f"[{done:>{len(str(planned))}}/{planned}] {parameters(record.request)}{trials} → {result(record)}{left}"
 
 
 class Follower:
@@ -191,10 +190,8 @@ def time_left_s(
     return total_s / study.slots
 
 
-def rough_time(seconds: float | None) -> str:
+def rough_time(seconds: float) -> str:
     """Return a duration with little precision: `about 4 min left`."""
-    if seconds is None:
-        return ""
     if seconds < 90:
         return f"about {round(seconds / 10) * 10:.0f} s left"
     if seconds < 5400:

@@ -27,9 +27,9 @@ from envknee.measure.shared import SharedProcess
 from envknee.record.schema import Environment, Failure, Outcome, Request
 from envknee.record.status import CRASHED, TRAINED
 from envknee.run import attempts, turns
-from envknee.run.container import apptainer, docker
+from envknee.run.container import enter
 from envknee.run.ends import outcome_of
-from envknee.run.kernel_cache import OneCompiles, key_of
+from envknee.run.kernel_cache import OneCompiles
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.paths import TrialFolder
@@ -56,7 +56,7 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
     lived_s = age_s() if is_first else 0.0  # imports take seconds, in which the device is held
     started, started_unix_s = time.monotonic() - lived_s, time.time() - lived_s
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
-    apptainer.check_runtime(request.runtime, os.environ, in_docker=docker.is_inside())
+    enter.check_runtime(request.runtime)
     device = environment.choose_device(gpus_here(request), this.local_rank)
     gpu = environment.gpu_of(device)
     if shared is not None:
@@ -66,7 +66,7 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
     machine = environment.observe(device, request.memory.memory_cap_gb)
     if this.rank == 0:
         write_atomically(trial.environment, canonical_json(machine))
-    kernels = OneCompiles(key_of(kernels_needed(request, machine)))
+    kernels = OneCompiles(kernels_needed(request, machine))
     before_gb = shared.before_gb if shared else gpu.used_gb() if gpu else 0.0
     environment.use(device)
     meter = Meter(
@@ -197,12 +197,10 @@ def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
     return {
         "device": machine.device.compute_capability or machine.cpu_model,
         "packages": {name: machine.packages.get(name) for name in compilers},
-        "enable_backward": False,
-        "task": [request.task_id, request.asset, request.overrides],
-        **({} if request.asset_root is None else {"asset_root": request.asset_root}),
-        **({"lean": sha256_of(LEAN_KERNELS)} if request.observations == "lean" else {}),
-        **({"frontend": request.frontend} if request.frontend != "torch" else {}),
-        **({"deterministic": True} if request.deterministic and machine.device.type == "cuda" else {}),
+        "task": [request.task_id, request.asset, request.asset_root, request.overrides],
+        "lean": sha256_of(LEAN_KERNELS) if request.observations == "lean" else None,
+        "frontend": request.frontend,
+        "deterministic": request.deterministic and machine.device.type == "cuda",
     }
 
 

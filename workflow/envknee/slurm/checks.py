@@ -47,7 +47,7 @@ def _cut_blocks(study: Study, site: Site, cluster: Cluster) -> Iterable[str]:
         kind = block[0].kind
         longest[kind] = max(longest.get(kind, []), block, key=len)
     for kind, block in longest.items():
-        minutes = jobs.block_job(study, block, site).minutes
+        minutes = jobs.job_of(*jobs.block_work(study, block), site).minutes
         for name in site.partitions:
             limit = cluster.partitions[name].max_minutes
             if len(block) > 1 and limit is not None and minutes > limit:

@@ -162,19 +162,17 @@ def ask(command: Sequence[str], limit_s: float = ASK_S) -> str:
     """
     variables = os.environ | {"SLURM_TIME_FORMAT": "standard"}
     try:
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=limit_s, check=False)
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=limit_s, check=True)
     except FileNotFoundError as error:
         raise UserError(
             f"{command[0]} is not on PATH, and --profile slurm or allocation needs SLURM's commands. Run it on a login node of the"
             " cluster, or without --profile to use this machine"
         ) from error
-    except subprocess.TimeoutExpired as error:
+    except subprocess.SubprocessError as error:
+        why = f"gave no answer for {limit_s:g} s"
+        if isinstance(error, subprocess.CalledProcessError):
+            why = f"failed: {error.stderr.strip() or error.stdout.strip()}"
         raise UserError(
-            f"`{' '.join(command)}` gave no answer for {limit_s:g} s. Ask whether the cluster is in maintenance, and try again"
+            f"`{' '.join(command)}` {why}. Ask whether the cluster is in maintenance, and try again"
         ) from error
-    if done.returncode:
-        raise UserError(
-            f"`{' '.join(command)}` failed: {done.stderr.strip() or done.stdout.strip()}."
-            " Ask whether the cluster is in maintenance, and try again"
-        )
     return done.stdout

@@ -97,19 +97,15 @@ def _whole(minutes: float) -> int:
     return math.ceil(round(minutes, 6))
 
 
-def block_job(
-    study: Study, block: Sequence[Slot], site: Site, attempt: int = 1, most_minutes: int | None = None
-) -> Job:
-    """Return the job of trials of one arm that run one after the other, with the time of all of them."""
-    seconds = study.sections[block[0].kind].limit_s * len(block)
-    return job_of(shape_of(study, block[0].arm), seconds, site, attempt, most_minutes)
+def block_work(study: Study, block: Sequence[Slot]) -> tuple[Shape, float]:
+    """Return the devices and seconds of trials of one arm that run one after the other."""
+    return shape_of(study, block[0].arm), study.sections[block[0].kind].limit_s * len(block)
 
 
-def prepare_job(study: Study, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:
-    """Return the job that prepares all arms, one after another, on one node with the most GPUs of any arm."""
-    seconds = PREPARE_MINUTES_PER_ARM * 60.0 * len(study.arms)
+def prepare_work(study: Study) -> tuple[Shape, float]:
+    """Return the devices and seconds that prepare all arms, one after another: one node, with the most GPUs of any arm."""
     gpus = max(shape_of(study, arm).gpus for arm in study.arms)
-    return job_of(Shape(gpus), seconds, site, attempt, most_minutes)
+    return Shape(gpus), PREPARE_MINUTES_PER_ARM * 60.0 * len(study.arms)
 
 
 def arms_by_shape(study: Study) -> dict[Shape, list[str]]:

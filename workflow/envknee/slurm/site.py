@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
 from envknee.machine import scratch
 from envknee.study.errors import UserError
-from envknee.study.load import OneOfEach, explain
+from envknee.study.load import explain, read_plain
 from envknee.study.rules import NotNegative, Positive, Strict
 
 OPTION = re.compile(r"--[a-z][a-z-]*(=[A-Za-z0-9_.,:@%/+-]+)?")
@@ -59,6 +58,9 @@ class Slurm:
     name: str
 
 
+SHIPPED = "workflow/profiles/slurm/site.yaml"
+"""The file that explains each line."""
+
 EXTRA = "slurm_extra"
 """The executor plugin's resource for other options of sbatch."""
 
@@ -79,7 +81,7 @@ Features = Annotated[
 
 
 class Site(Strict):
-    """One cluster, or one partition of it. workflow/profiles/slurm/site.yaml explains each line."""
+    """One cluster, or one partition of it."""
 
     partition: Annotated[Name, Slurm("slurm_partition")]
     account: Annotated[Name | None, Slurm("slurm_account")] = None
@@ -123,20 +125,11 @@ class Site(Strict):
 def load(path: Path) -> Site:
     """Read a site file. Raises a UserError if it is missing, is not YAML, or a line is wrong."""
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), OneOfEach)  # noqa: S506  # a SafeLoader
-    except FileNotFoundError as error:
-        raise UserError(
-            f"{path} does not exist, and the description of a SLURM cluster was expected there."
-            " Copy workflow/profiles/slurm/site.yaml and edit it"
-        ) from error
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    try:
-        return Site.model_validate(data)
+        return Site.model_validate(read_plain(path, "the description of a SLURM cluster", SHIPPED))
     except ValidationError as error:
         problems = "\n".join(f"  {explain(problem, lambda _: list(Site.model_fields))}" for problem in error.errors())
         raise UserError(
-            f"{path} does not describe a cluster:\n{problems}\nEvery line is explained in workflow/profiles/slurm/site.yaml."
+            f"{path} does not describe a cluster:\n{problems}\nEvery line is explained in {SHIPPED}."
         ) from error
 
 

@@ -32,10 +32,10 @@ def parse_study(data: Any, source: str = "the study", context: str | None = None
 
 
 MOST_BYTES = 1_000_000
-"""Largest study file; those in config/studies have 2,000 bytes."""
+"""Largest file; studies in config/studies have 2,000 bytes."""
 
 MOST_NODES = 10_000
-"""Most keys and values of a study file, with aliases written out."""
+"""Most keys and values of a file, with aliases written out."""
 
 
 class OneOfEach(yaml.SafeLoader):
@@ -75,26 +75,31 @@ def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
 
 
 def read_study(path: Path) -> Study:
-    """Read a study file: YAML, or the JSON of a results folder.
+    """Read a study file: YAML, or the JSON of a results folder. Raises a UserError as `read_plain` and `parse_study` do."""
+    return parse_study(read_plain(path, "a study", "config/config.yaml"), str(path))
+
+
+def read_plain(path: Path, what: str, example: str) -> Any:
+    """Return the data of a YAML or JSON file.
 
     Raises:
-        UserError: when the file is missing, is not YAML (with line and column), or is not a legal study.
+        UserError: when it is missing, too large, or not YAML (with line and column). It says that `what` was expected, and names the
+            `example`, a file that shows how one looks.
     """
     form = "JSON" if path.suffix == ".json" else "YAML"
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise UserError(f"{path} has {path.stat().st_size:,} bytes, and a study file at most {MOST_BYTES:,}.")
+            raise UserError(f"{path} has {path.stat().st_size:,} bytes, and {what} at most {MOST_BYTES:,}.")
         text = path.read_text(encoding="utf-8")
-        data = json.loads(text) if form == "JSON" else yaml.load(text, OneOfEach)  # noqa: S506  # a SafeLoader
+        return json.loads(text) if form == "JSON" else yaml.load(text, OneOfEach)  # noqa: S506  # a SafeLoader
     except FileNotFoundError as error:
-        raise UserError(f"{path} does not exist. Name a study file, for example CONFIG=config/config.yaml") from error
-    except RecursionError as error:
-        raise UserError(f"{path} is nested too deeply for a study. config/config.yaml shows how one looks.") from error
-    except (yaml.YAMLError, ValueError) as error:
         raise UserError(
-            f"{path} is not {form}: {error}\nMend it there: config/config.yaml shows how a study looks."
+            f"{path} does not exist, and {what} was expected there. Name another file, or copy {example} and edit it"
         ) from error
-    return parse_study(data, str(path))
+    except RecursionError as error:
+        raise UserError(f"{path} is nested too deeply for {what}. {example} shows how one looks.") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise UserError(f"{path} is not {form}: {error}\nMend it there: {example} shows how {what} looks.") from error
 
 
 def explain(problem: Any, legal_keys: Callable[[list[str]], list[str]]) -> str:

@@ -13,11 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from envknee.machine.environment import IMAGE
 from envknee.record.schema import Image
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, sha256_of, write_atomically
-from envknee.study.rules import Runtime
 
 ROOT = Path(__file__).parents[4]
 LOCKS = tuple(ROOT / f"containers/requirements{group}.lock" for group in ("", "-cpu", "-cuda", "-trainers"))
@@ -25,7 +23,9 @@ LOCKS = tuple(ROOT / f"containers/requirements{group}.lock" for group in ("", "-
 OLDEST = (1, 2)
 """The first Apptainer with build arguments (June 2023); `--mount` and `--no-privs` are older."""
 
-KEPT = re.compile(r"OMP_NUM_THREADS|MKL_NUM_THREADS|CUDA_\w+|NCCL_\w+|GLOO_\w+|PYTORCH_\w+|OMNI_\w+|ENVKNEE_\w+")
+KEPT = re.compile(
+    r"(OMP|MKL)_NUM_THREADS|PYTHON(UNBUFFERED|SAFEPATH|HASHSEED)|(CUDA|CUBLAS|NCCL|GLOO|PYTORCH|OMNI|ENVKNEE)_\w+"
+)
 """Environment variables that also reach the image; all others of the host stay out (--cleanenv)."""
 
 ADDED = re.compile(r"(APPTAINER|SINGULARITY)(ENV_|_BIND|_MOUNT|_NV|_HOME)")
@@ -111,23 +111,6 @@ def check_fits(name: Path | str, image: Image, build: str = BUILD) -> None:
         raise UserError(
             f"{name} was built from other lock files ({built_from[:12]}, commit {commit[:12]}) than this checkout's"
             f" ({expected[:12]}): its packages are not the pinned ones. {build}"
-        )
-
-
-def check_runtime(runtime: Runtime, variables: Mapping[str, str], *, in_docker: bool) -> None:
-    """Raise a UserError if this process, with the environment `variables`, does not run in the study's runtime. Pure.
-
-    `in_docker` says whether it runs in a container of Docker or Podman, which may also be the host.
-    """
-    inside, named = variables.get("APPTAINER_CONTAINER"), variables.get(IMAGE)
-    fits = {"host": not inside, "apptainer": inside, "docker": in_docker and named and not inside}
-    if not fits[runtime]:
-        where = "outside of any container"
-        if in_docker:
-            where = f"in a container of Docker or Podman ({IMAGE} is {'set' if named else 'not set'})"
-        raise UserError(
-            f"runtime: {runtime} was asked for, and this trial runs {f'inside the image {inside}' if inside else where}."
-            " Start it on the host with `envknee launch TRIAL IMAGE`, which enters the image, or change `runtime:`"
         )
 
 

@@ -8,7 +8,6 @@ Tests run it with Podman. It was NEVER run with Docker, nor with a GPU: for thos
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -22,9 +21,6 @@ from envknee.study.files import canonical_json, write_atomically
 
 Program = Literal["docker", "podman"]
 PROGRAMS: tuple[Program, ...] = ("docker", "podman")
-
-MARK = Path("/.dockerenv")
-"""A file that Docker puts into each container; Podman sets the variable `container`."""
 
 SHARED_MEMORY = "8g"
 """Most shared memory for NCCL and PyTorch; the default of 64 MB is too little for several ranks."""
@@ -128,11 +124,6 @@ def command_in(
     words += [f"--env={name}" for name in sorted(variables) if KEPT.fullmatch(name) and name not in inside]
     words += [f"--env={name}={value}" for name, value in sorted(inside.items())]
     return [*words, image.content_sha256, *command]
-
-
-def is_inside() -> bool:
-    """Tell whether this process runs in a container of Docker or Podman."""
-    return MARK.exists() or os.environ.get("container") == "podman"  # noqa: SIM112  Podman writes it so
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The command line around a trial's command that enters its study's image, with the variables and files that it needs."""
+"""How a trial enters its study's image: the command line around its command, with variables and files; and whether it is there."""
 
 import os
 import subprocess
@@ -18,6 +18,9 @@ PACKAGE = Path(__file__).parents[3]
 """The folder of this package, which the image does not have."""
 
 NEVER_SHOWN = ("/etc", "/proc", "/sys", "/dev", "/run", "/boot")
+DOCKERS_MARK = Path("/.dockerenv")
+"""A file that Docker puts into each container; Podman sets the variable `container`."""
+
 USD = (".usd", ".usda", ".usdc", ".usdz")
 
 
@@ -52,6 +55,21 @@ def entrance_for(runtime: Runtime, given: Path | None) -> Entrance | None:
     image = apptainer.describe(given)
     apptainer.check_fits(given, image)
     return Entrance(image, given)
+
+
+def check_runtime(runtime: Runtime) -> None:
+    """Raise a UserError if this process does not run in the study's runtime. A container of Docker or Podman may also be the host."""
+    inside, named = os.environ.get("APPTAINER_CONTAINER"), os.environ.get(IMAGE)
+    in_docker = DOCKERS_MARK.exists() or os.environ.get("container") == "podman"  # noqa: SIM112  Podman writes it so
+    fits = {"host": not inside, "apptainer": inside, "docker": in_docker and named and not inside}
+    if not fits[runtime]:
+        where = "outside of any container"
+        if in_docker:
+            where = f"in a container of Docker or Podman ({IMAGE} is {'set' if named else 'not set'})"
+        raise UserError(
+            f"runtime: {runtime} was asked for, and this trial runs {f'inside the image {inside}' if inside else where}."
+            " Start it on the host with `envknee launch TRIAL IMAGE`, which enters the image, or change `runtime:`"
+        )
 
 
 def shown(named: str) -> Path:
@@ -123,8 +141,6 @@ def command_line(
     inside = commit_for_inside() | {
         "PYTHONPATH": str(PACKAGE.resolve()),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONSAFEPATH": "1",
         "TMPDIR": str(scratch / "tmp"),
         "XDG_CACHE_HOME": str(scratch / "cache"),
         "TRITON_CACHE_DIR": str(scratch / "cache/triton"),

@@ -1,6 +1,6 @@
 """`trainer: command`: measures a foreign program from outside, without changing it.
 
-In: a request with a `command`. Out: rows, and how the program ended. `envknee.run.foreign` is the process that combines these modules.
+In: a request with a `command`. Out: rows, and how the program ended. `envknee.run.foreign` combines these modules.
 They import neither torch nor Isaac Lab: the program has its own Python environment.
 
 program     arguments and environment variables, with placeholders replaced
