@@ -5,7 +5,7 @@ Knows torch, Warp and NVML, and nothing of Isaac Lab.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -233,6 +233,19 @@ def _warp_pool_peak_gb(device: torch.device) -> float | None:
     """Return the peak use of Warp's pool on a GPU, or None without a pool."""
     warp_device = warp.device_from_torch(device)
     return warp.get_mempool_used_mem_high(warp_device) / GB if warp.is_mempool_enabled(warp_device) else None
+
+
+def model_tensors(
+    learned: Mapping[str, torch.Tensor], optimizers: Iterable[torch.optim.Optimizer]
+) -> Iterator[torch.Tensor]:
+    """Yield the learned tensors (each once: networks may share some), their gradients, and the optimizers' state."""
+    for tensor in dict.fromkeys(learned.values()):
+        yield tensor
+        if tensor.grad is not None:
+            yield tensor.grad
+    for optimizer in optimizers:
+        for state in optimizer.state.values():
+            yield from (value for value in state.values() if isinstance(value, torch.Tensor))
 
 
 def reset_peak_rss() -> None:

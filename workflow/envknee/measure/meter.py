@@ -21,7 +21,7 @@ from envknee.measure.captured import stream_of
 from envknee.measure.episodes import Episodes
 from envknee.measure.hints import hints
 from envknee.measure.load import LoadWatch
-from envknee.measure.memory import MemoryWatch
+from envknee.measure.memory import MemoryWatch, model_tensors
 from envknee.measure.phases import Timeline
 from envknee.measure.ranks import ALONE, Heart, Ranks
 from envknee.measure.rows import Collected, Part, end_of_learning, is_known_within, parts_of_collectors, whole_row
@@ -45,7 +45,7 @@ class TrialDone(Exception):
 class Meter:
     """Measures one trial. With several ranks each has a meter, and all reach the same rows and the same end.
 
-    A trainer calls `begin` at each stage of its start and `start_training` once. Then it calls `end_step` after every environment
+    A trainer sets `learned` and calls `start_training` once its learner is made. Then it calls `end_step` after every environment
     step and `end_iteration` after learning, which may raise `TrialDone`. It opens phases of `timeline` in between.
     """
 
@@ -154,20 +154,25 @@ class Meter:
         self,
         num_mini_batches: int | None = None,
         rollout_observations: Mapping[str, torch.Tensor] = MappingProxyType({}),
-        replay_bytes: int | None = None,
+        stored_bytes: int | None = None,
+        optimizers: Sequence[torch.optim.Optimizer] = (),
     ) -> None:
-        """Start the clocks, when environment and learner exist.
+        """Begin the stage `first_step` and start the clocks, when environment and learner exist.
 
         Args:
             num_mini_batches: optimizer steps per epoch; None if batches are drawn from a replay buffer
             rollout_observations: by group, the storage of a rollout's observations [horizon, num_envs, ...]; slot t has the
                 policy's observations before step t
-            replay_bytes: size of a replay buffer on the device, in place of a rollout
+            stored_bytes: size of the whole rollout or replay buffer on the device; None: `memory` knows the learner already
+            optimizers: of the tensors in `learned`; their state is the model's memory, too
         """
+        if stored_bytes is not None:
+            self.memory.learner_made(stored_bytes, lambda: model_tensors(self.learned(), optimizers))
+        self.begin("first_step")
         self.num_mini_batches = num_mini_batches
         # Storage on the host takes no GPU memory.
         kept = [tensor for tensor in rollout_observations.values() if tensor.device.type == self.device.type]
-        kept_bytes = sum(tensor.nbytes for tensor in kept) if replay_bytes is None else replay_bytes
+        kept_bytes = sum(tensor.nbytes for tensor in kept) if rollout_observations else stored_bytes or 0
         self.rollout_gb = kept_bytes / GB
         self.rollout_observations = rollout_observations
         self._episodes = Episodes(self.request.num_envs, self.device)

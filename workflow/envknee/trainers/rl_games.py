@@ -3,7 +3,6 @@
 Upstream: rl-games 1.6.5. `train` follows the steps of `isaaclab train --rl_library rl_games` (Isaac Lab 3.0.0).
 """
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -142,10 +141,10 @@ class MeteredAgent(A2CAgent):
         if self.epoch_num == 0:
             meter, kept = self._meter, self.experience_buffer.tensor_dict
             meter.learned = lambda: self.network_as_made.state_dict(keep_vars=True)
-            meter.memory.learner_made(TensorDict(kept, batch_size=[]).bytes(), self.model_tensors)
-            meter.begin("first_step")
             stored = kept["obses"]
-            meter.start_training(self.num_minibatches, stored if isinstance(stored, dict) else {"policy": stored})
+            observations = stored if isinstance(stored, dict) else {"policy": stored}
+            kept_bytes = TensorDict(kept, batch_size=[]).bytes()
+            meter.start_training(self.num_minibatches, observations, kept_bytes, [self.optimizer])
         return super().update_epoch()
 
     def train_epoch(self) -> tuple[Any, ...]:
@@ -179,8 +178,3 @@ class MeteredAgent(A2CAgent):
         """Run the critic on the observations after the rollout. The rest of the epoch is the phase `learning`."""
         self._phases.enter_context(self._meter.timeline.phase("learning"))
         return super().get_values(obs)
-
-    def model_tensors(self) -> Iterator[torch.Tensor]:
-        """Yield the network's parameters, their gradients, its running statistics, and the optimizer's state."""
-        yield from self.network_as_made.buffers()
-        yield from metered.model_tensors(self.network_as_made.parameters(), self.optimizer)

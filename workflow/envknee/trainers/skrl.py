@@ -5,15 +5,13 @@ Upstream: skrl 2.1.1. `train` follows the steps of `isaaclab train --rl_library 
 
 from typing import Any
 
-import torch
-
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides, refuse_the_studys
 from envknee.tasks import frontends
 from envknee.trainers import TrialConfig
-from envknee.trainers.common import configure, metered, skrl_run
+from envknee.trainers.common import configure, skrl_run
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
@@ -45,14 +43,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     runner = skrl_run.start(config, meter)
     agent: Any = runner.agent
     end_iterations(agent, meter)
-    networks = torch.nn.ModuleDict(agent.models)  # policy and value may share one: it yields each parameter once
-    meter.memory.learner_made(
-        skrl_run.stored_bytes(agent), lambda: metered.model_tensors(networks.parameters(), agent.optimizer)
-    )
-    meter.begin("first_step")
-    meter.start_training(config.agent["agent"]["mini_batches"], skrl_run.kept_observations(agent))
-    with metered.explaining_errors(meter):
-        runner.run()
+    skrl_run.train(runner, meter, config.agent["agent"]["mini_batches"], skrl_run.kept_observations(agent))
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:

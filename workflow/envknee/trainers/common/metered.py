@@ -1,9 +1,9 @@
 """The part of training that all trainers share: a simulation that reports its steps to the meter.
 
-Input: a configuration, a meter. Output: an environment for the library's own wrapper; tensors of networks and optimizer.
+Input: a configuration, a meter. Output: an environment for the library's own wrapper; tensors of networks.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -90,13 +90,3 @@ def explaining_errors(meter: Meter) -> Iterator[None]:
         meter.check_rollout(images=True)
         meter.check_parameters(str(error))
         raise
-
-
-def model_tensors(parameters: Iterable[torch.nn.Parameter], optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
-    """Yield parameters, their gradients, and the optimizer's state."""
-    for parameter in parameters:
-        yield parameter
-        if parameter.grad is not None:
-            yield parameter.grad
-    for state in optimizer.state.values():
-        yield from (value for value in state.values() if isinstance(value, torch.Tensor))

@@ -139,12 +139,10 @@ def train(config: TrialConfig, meter: Meter) -> None:
     networks = torch.nn.ModuleDict({"actor": runner.alg.actor, "critic": runner.alg.critic})
     storage = runner.alg.storage
     meter.learned = lambda: networks.state_dict(keep_vars=True)
-    meter.memory.learner_made(
-        storage_bytes(storage), lambda: metered.model_tensors(networks.parameters(), runner.alg.optimizer)
-    )
-    meter.begin("first_step")
     frames = storage.newest_frames if isinstance(storage, FrameStorage) else {}
-    meter.start_training(config.agent.algorithm.num_mini_batches, storage.observations.to_dict() | frames)
+    observations = storage.observations.to_dict() | frames
+    num_mini_batches = config.agent.algorithm.num_mini_batches
+    meter.start_training(num_mini_batches, observations, storage_bytes(storage), [runner.alg.optimizer])
     with metered.explaining_errors(meter):
         runner.learn(metered.UNREACHABLE, init_at_random_ep_len=config.agent.init_at_random_ep_len)
 

@@ -59,16 +59,14 @@ def train(config: TrialConfig, meter: Meter) -> None:
     mark_phases(algorithm, env, meter)
     end_iterations(algorithm, meter)
     meter.learned = lambda: policy.state_dict(keep_vars=True)
+    # The memory map covers only the device.
     on_host = torch.device(config.agent["device"]).type == "cpu"
-    meter.memory.learner_made(
-        # The memory map covers only the device.
-        sum(array.nbytes for array in vars(rollout).values() if hasattr(array, "nbytes")) if on_host else 0,
-        lambda: metered.model_tensors(policy.parameters(), policy.optimizer),
-    )
-    meter.begin("first_step")
+    stored_bytes = sum(array.nbytes for array in vars(rollout).values() if hasattr(array, "nbytes")) if on_host else 0
     num_mini_batches = rollout.buffer_size * rollout.n_envs // algorithm.batch_size
     callback: Any = ConvertCallback(None)  # called after the environment's reset, before the first rollout
-    callback.on_training_start = lambda *_: meter.start_training(num_mini_batches, RolloutObservations(rollout))
+    callback.on_training_start = lambda *_: meter.start_training(
+        num_mini_batches, RolloutObservations(rollout), stored_bytes, [policy.optimizer]
+    )
     with metered.explaining_errors(meter):
         algorithm.learn(1000 * metered.UNREACHABLE, callback, log_interval=None)  # type: ignore[arg-type]  # None: never
 

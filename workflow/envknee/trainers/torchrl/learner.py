@@ -13,6 +13,7 @@ from torch import nn
 from torchrl.objectives import ClipPPOLoss, KLAdaptiveLR
 from torchrl.objectives.value.functional import vec_generalized_advantage_estimate
 
+from envknee.measure.memory import model_tensors
 from envknee.trainers.common import metered
 from envknee.trainers.torchrl.networks import LikeRslRlCfg
 
@@ -85,7 +86,7 @@ class Learner:
 
     def tensors(self) -> Iterator[torch.Tensor]:
         """Yield parameters, their gradients, and the optimizer's state."""
-        return metered.model_tensors(self._loss.parameters(), self.optimizer)
+        return model_tensors(self.learned(), [self.optimizer])
 
     def _with_advantages(self, rollout: Any) -> Any:
         """Return the rollout with value targets, and advantages of mean 0 and standard deviation 1 (GAE's `average_gae`)."""

@@ -68,9 +68,8 @@ class RemoteCollector(Collector):
             env, self._actor, self._critic, cfg, self.meter, torch.device(device), make_collector=self._set_up
         )
         self.meter.learned = lambda: metered.learned({"actor": self._actor, "critic": self._critic})
-        self.meter.memory.learner_made(self._rollouts.stored.bytes(), lambda: self.meter.learned().values())
-        self.meter.begin("first_step")
-        self.meter.start_training(cfg.num_mini_batches, self._rollouts.next_observations())
+        stored_bytes = self._rollouts.stored.bytes()
+        self.meter.start_training(cfg.num_mini_batches, self._rollouts.next_observations(), stored_bytes)
 
     def __repr__(self) -> str:
         """Return Ray's prefix for each line that this process prints. TorchRL's own `repr` prints all networks."""

@@ -100,7 +100,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
             meter.begin("learner")
             learner = Learner(*rollouts.networks(), cfg, cfg.seed)
             rollouts.make_storage(learner)
-            _run(collectors.in_turns, learner, rollouts, cfg, meter)
+            _run(collectors.in_turns, learner, rollouts, cfg, meter, rollouts.stored.bytes())
         return
     env = make_environment(config, meter)
     torch.manual_seed(cfg.seed)
@@ -112,19 +112,24 @@ def train(config: TrialConfig, meter: Meter) -> None:
         )
         rollouts = Rollouts(env, actor, critic, cfg, meter, learner_device, kept=2)
         async2.report_memory(meter, learner, rollouts, [*actor.parameters(), *critic.parameters()])
-        _run(async2.pipeline, learner, rollouts, cfg, meter)
+        _run(async2.pipeline, learner, rollouts, cfg, meter, stored_bytes=None)
     else:
         learner = Learner(actor, critic, cfg, cfg.seed)
         rollouts = Rollouts(env, actor, critic, cfg, meter, torch.device(cfg.device))
-        meter.memory.learner_made(rollouts.stored.bytes(), learner.tensors)
-        _run(in_turns, learner, rollouts, cfg, meter)
+        _run(in_turns, learner, rollouts, cfg, meter, rollouts.stored.bytes())
 
 
-def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, cfg: TorchRlPpoCfg, meter: Meter) -> None:
+def _run(
+    loop: Callable[..., None],
+    learner: Learner,
+    rollouts: Any,
+    cfg: TorchRlPpoCfg,
+    meter: Meter,
+    stored_bytes: int | None,
+) -> None:
     """Start the meter and run `loop` until the meter ends the trial."""
     meter.learned = learner.learned
-    meter.begin("first_step")
-    meter.start_training(cfg.num_mini_batches, rollouts.next_observations())
+    meter.start_training(cfg.num_mini_batches, rollouts.next_observations(), stored_bytes, [learner.optimizer])
     with metered.explaining_errors(meter):
         loop(learner, rollouts, meter)
 
