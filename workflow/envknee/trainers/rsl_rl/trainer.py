@@ -19,7 +19,6 @@ from tensordict import TensorDict
 
 from envknee import tasks
 from envknee.measure.meter import Meter
-from envknee.measure.out_of_memory import is_out_of_memory
 from envknee.record.schema import Phase, Request
 from envknee.study import remedies
 from envknee.study.errors import UserError
@@ -132,7 +131,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     read_std = use_waiting_time(runner.alg, meter) if is_lean else lambda: std_of(runner.alg)
     runner.save = lambda *_, **__: None  # RSL-RL would save the untrained networks of the first iteration
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
-    remedies.prepare(meter.request.memory, runner.alg, meter, is_out_of_memory)
+    remedies.prepare(meter.request.memory, runner.alg, meter)
     for method, phase in ALGORITHM_PHASES.items():
         meter.timeline.wrap(runner.alg, method, phase)
     end_iterations(runner.alg, meter, gradients, read_std)
