@@ -29,7 +29,8 @@ def a_meter(tmp_path, **changes) -> Meter:
     request = a_trial(NUM_ENVS, horizon=HORIZON, batch_size=None, kind=changes.pop("kind", "throughput")).request
     tmp_path.mkdir(exist_ok=True)
     meter = Meter(request.model_copy(update=changes), TrialFolder(tmp_path), "cpu")
-    meter.start_training(2, {"policy": torch.zeros(HORIZON, NUM_ENVS, 2, 2)})
+    stored = {"policy": torch.zeros(HORIZON, NUM_ENVS, 2, 2)}
+    meter.start_training(2, lambda: stored)
     return meter
 
 
@@ -47,7 +48,7 @@ def step(
         {"policy": observations}, torch.tensor(rewards or [1.0] * NUM_ENVS), torch.tensor(dones or [0] * NUM_ENVS)
     )
     if slot < HORIZON:
-        meter.rollout_observations["policy"][slot] = observations
+        meter.rollout_observations()["policy"][slot] = observations
 
 
 def a_rollout(meter: Meter) -> None:

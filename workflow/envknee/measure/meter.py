@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 import torch
 
@@ -88,8 +87,8 @@ class Meter:
         self.micro_batches: int | None = None
         """Parts of each mini-batch, if the learner split mini-batches to save memory."""
         self.rollout_gb: float | None = None
-        self.rollout_observations: Mapping[str, torch.Tensor] = {}
-        """By group, the policy's observations in the newest rollout [horizon, num_envs, ...]."""
+        self.rollout_observations: Callable[[], Mapping[str, torch.Tensor]] = dict
+        """Returns, by group, the policy's observations in the newest rollout [horizon, num_envs, ...]."""
         self.learned_from: Mapping[str, torch.Tensor] = {}
         """The same for the rollout that a pipeline learns from, collected one iteration earlier."""
         self.export_policy: Callable[[Path], None] | None = None
@@ -153,7 +152,7 @@ class Meter:
     def start_training(
         self,
         num_mini_batches: int | None = None,
-        rollout_observations: Mapping[str, torch.Tensor] = MappingProxyType({}),
+        rollout_observations: Callable[[], Mapping[str, torch.Tensor]] = dict,
         stored_bytes: int | None = None,
         optimizers: Sequence[torch.optim.Optimizer] = (),
     ) -> None:
@@ -161,8 +160,8 @@ class Meter:
 
         Args:
             num_mini_batches: optimizer steps per epoch; None if batches are drawn from a replay buffer
-            rollout_observations: by group, the storage of a rollout's observations [horizon, num_envs, ...]; slot t has the
-                policy's observations before step t
+            rollout_observations: returns, by group, the storage of the newest rollout's observations [horizon, num_envs, ...]; slot t
+                has the policy's observations before step t
             stored_bytes: size of the whole rollout or replay buffer on the device; None: `memory` knows the learner already
             optimizers: of the tensors in `learned`; their state is the model's memory, too
         """
@@ -171,9 +170,9 @@ class Meter:
         self.begin("first_step")
         self.num_mini_batches = num_mini_batches
         # Storage on the host takes no GPU memory.
-        kept = [tensor for tensor in rollout_observations.values() if tensor.device.type == self.device.type]
-        kept_bytes = sum(tensor.nbytes for tensor in kept) if rollout_observations else stored_bytes or 0
-        self.rollout_gb = kept_bytes / GB
+        kept = rollout_observations().values()
+        kept_bytes = sum(tensor.nbytes for tensor in kept if tensor.device.type == self.device.type)
+        self.rollout_gb = (kept_bytes if kept else stored_bytes or 0) / GB
         self.rollout_observations = rollout_observations
         self._episodes = Episodes(self.request.num_envs, self.device)
         if self._checks_late:
@@ -420,7 +419,7 @@ class Meter:
             free()
         self.at_release.clear()
         self.memory.release()
-        self.rollout_observations, self.learned_from, self._newest = {}, {}, {}
+        self.rollout_observations, self.learned_from, self._newest = dict, {}, {}
         self.export_policy, self.learned, self.watch.joints = None, dict, dict
 
     def check_rollout(self, images: bool = False) -> None:
@@ -436,7 +435,7 @@ class Meter:
         broken = self.watch.first_broken()
         iteration, seen = self.iterations, self._tensors_of
         if broken is None and images:
-            broken = diagnosis.broken_image(self.rollout_observations, self._newest, self._steps)
+            broken = diagnosis.broken_image(self.rollout_observations(), self._newest, self._steps)
         if broken is None and images and self.learned_from:
             broken = diagnosis.broken_image(self.learned_from, {}, self.request.horizon)
             iteration, seen = iteration - 1, partial(_stored_after, self.learned_from)
@@ -462,7 +461,7 @@ class Meter:
             return {}  # the step did not end
         if step == self._steps - 1:
             return self._newest
-        return _stored_after(self.rollout_observations, step)
+        return _stored_after(self.rollout_observations(), step)
 
     def _end_if_broken(self, name: str, value: float, symptom: str = "") -> None:
         """End the trial if a loss, an action std or a parameter's largest magnitude is NaN or above `DIVERGED_ABOVE`."""

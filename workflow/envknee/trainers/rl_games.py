@@ -144,7 +144,7 @@ class MeteredAgent(A2CAgent):
             stored = kept["obses"]
             observations = stored if isinstance(stored, dict) else {"policy": stored}
             kept_bytes = TensorDict(kept, batch_size=[]).bytes()
-            meter.start_training(self.num_minibatches, observations, kept_bytes, [self.optimizer])
+            meter.start_training(self.num_minibatches, lambda: observations, kept_bytes, [self.optimizer])
         return super().update_epoch()
 
     def train_epoch(self) -> tuple[Any, ...]:

@@ -43,7 +43,8 @@ def train(config: TrialConfig, meter: Meter) -> None:
     runner = skrl_run.start(config, meter)
     agent: Any = runner.agent
     end_iterations(agent, meter)
-    skrl_run.train(runner, meter, config.agent["agent"]["mini_batches"], skrl_run.kept_observations(agent))
+    mini_batches = config.agent["agent"]["mini_batches"]
+    skrl_run.train(runner, meter, mini_batches, lambda: skrl_run.kept_observations(agent))
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:

@@ -141,7 +141,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     frames = storage.newest_frames if isinstance(storage, FrameStorage) else {}
     observations = storage.observations.to_dict() | frames
     num_mini_batches = config.agent.algorithm.num_mini_batches
-    meter.start_training(num_mini_batches, observations, storage_bytes(storage), [runner.alg.optimizer])
+    meter.start_training(num_mini_batches, lambda: observations, storage_bytes(storage), [runner.alg.optimizer])
     with metered.explaining_errors(meter):
         runner.learn(metered.UNREACHABLE, init_at_random_ep_len=config.agent.init_at_random_ep_len)
 

@@ -180,8 +180,8 @@ class GatheredRollouts:
         reference = ray.put(weights)  # stored once, for all collectors
         self._gathering.map_fn("act_with", [(reference,)] * self._gathering.num_collectors)
 
-    def next_observations(self) -> dict[str, torch.Tensor]:
-        """Return, by group, the tensors that the next rollout's observations will be in [horizon, collectors * num_envs, ...]."""
+    def observations(self) -> dict[str, torch.Tensor]:
+        """Return, by group, the newest rollout's observations [horizon, collectors * num_envs, ...]."""
         return {group: self.stored[group] for group in self._groups}
 
 

@@ -69,7 +69,7 @@ class RemoteCollector(Collector):
         )
         self.meter.learned = lambda: metered.learned({"actor": self._actor, "critic": self._critic})
         stored_bytes = self._rollouts.stored.bytes()
-        self.meter.start_training(cfg.num_mini_batches, self._rollouts.next_observations(), stored_bytes)
+        self.meter.start_training(cfg.num_mini_batches, self._rollouts.observations, stored_bytes)
 
     def __repr__(self) -> str:
         """Return Ray's prefix for each line that this process prints. TorchRL's own `repr` prints all networks."""
@@ -118,7 +118,7 @@ class RemoteCollector(Collector):
         """Return copies of (actor, critic), the observation groups' names, and a zeroed step [1, num_envs] of a rollout, on the CPU."""
         actor, critic = (copy.deepcopy(network).cpu() for network in (self._actor, self._critic))
         step: Any = torch.zeros_like(self._rollouts.stored[:1])
-        return actor, critic, list(self._rollouts.next_observations()), step.cpu()
+        return actor, critic, list(self._rollouts.observations()), step.cpu()
 
     def act_with(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Load the learner's parameters and buffers, by their names in `Learner.learned`."""

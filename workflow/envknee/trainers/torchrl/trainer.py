@@ -129,7 +129,7 @@ def _run(
 ) -> None:
     """Start the meter and run `loop` until the meter ends the trial."""
     meter.learned = learner.learned
-    meter.start_training(cfg.num_mini_batches, rollouts.next_observations(), stored_bytes, [learner.optimizer])
+    meter.start_training(cfg.num_mini_batches, rollouts.observations, stored_bytes, [learner.optimizer])
     with metered.explaining_errors(meter):
         loop(learner, rollouts, meter)
 
