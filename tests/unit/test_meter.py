@@ -136,7 +136,7 @@ def test_a_released_meter_holds_nothing_of_the_simulation(tmp_path):
     ended, gone = [], weakref.ref(simulation)
     meter.watch.joints = meter.learned = simulation.act
     meter.export_policy = lambda _, of=simulation: print(of)
-    meter.at_release.append(lambda of=simulation: ended.append(type(of)))
+    meter.close_simulation = lambda of=simulation: ended.append(type(of))
     del simulation
     meter.release()
     gc.collect()

@@ -103,8 +103,8 @@ class Meter:
         """Sentences for readers of the results."""
         self.collectors: list[RankResult] = []
         """Newest results of collectors in other processes."""
-        self.at_release: list[Callable[[], None]] = []
-        """Functions that free the trial's objects, called by `release`."""
+        self.close_simulation: Callable[[], None] = lambda: None
+        """Called by `release`; the task sets it."""
         self.ranks = ranks
         self._heart = Heart(ranks)
         self._load = LoadWatch(gpu, is_alone=ranks.world_size == 1)
@@ -415,12 +415,11 @@ class Meter:
     def release(self) -> None:
         """Free simulation, networks and storage, so that this process can measure another trial."""
         self.timeline.release()
-        for free in reversed(self.at_release):
-            free()
-        self.at_release.clear()
+        self.close_simulation()
         self.memory.release()
         self.rollout_observations, self.learned_from, self._newest = dict, {}, {}
         self.export_policy, self.learned, self.watch.joints = None, dict, dict
+        self.close_simulation = lambda: None
 
     def check_rollout(self, images: bool = False) -> None:
         """Check all steps since the last learning for broken values.
