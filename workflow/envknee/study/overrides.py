@@ -30,25 +30,20 @@ def split_by_root(overrides: Overrides, roots: Iterable[str]) -> dict[str, Overr
     return sorted_overrides
 
 
-def refuse_the_studys(overrides: Overrides, fields: Iterable[str], root: str) -> None:
-    """Refuse overrides of `fields`, which a request decides: the record would not describe the trial that ran.
+def apply_overrides(config: Any, overrides: Overrides, root: str, decided: Iterable[str] = ()) -> None:
+    """Set each named field of `config`. Errors name the configuration as `root` ('env' or 'agent').
+
+    Fields that a request decides (`decided`) are not overridden: the record would not describe the trial that ran.
 
     Raises:
-        UserError: names the first such override, its value, and the study's keys to use instead.
+        UserError: names the first override of such a field, its value, and the study's keys to use instead; or the first part of the path
+            that is no field and the nearest field, or the expected type.
     """
-    for name in sorted(set(fields) & overrides.keys()):
+    for name in sorted(set(decided) & overrides.keys()):
         raise UserError(
             f"override {root}.{name}: {overrides[name]!r}: a trial's sizes, seed and device are the study's"
             " (num_envs, horizon, batch_size, seed, gpus). Take the override out"
         )
-
-
-def apply_overrides(config: Any, overrides: Overrides, root: str) -> None:
-    """Set each named field of `config`. Errors name the configuration as `root` ('env' or 'agent').
-
-    Raises:
-        UserError: names the first part of the path that is no field and the nearest field, or the expected type.
-    """
     for name, value in overrides.items():
         *parents, field = name.split(".")
         holder, path = config, root

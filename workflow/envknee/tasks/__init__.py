@@ -16,7 +16,7 @@ import warp
 from envknee.measure.meter import Meter
 from envknee.measure.phases import Timeline
 from envknee.study.errors import UserError, nearest
-from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.study.overrides import apply_overrides
 from envknee.study.rules import Frontend, Observations, Overrides, OverrideValue
 from envknee.tasks import assets, frontends, physics, spaces
 
@@ -137,12 +137,11 @@ def configure(
         UserError: when the asset is missing or broken, an override names an unknown field or one that the study decides, a file of
             the scene is not on this machine, or the configured task needs Isaac Sim.
     """
-    refuse_the_studys(overrides, ("scene.num_envs", "seed", "sim.device"), "env")
     env_cfg.scene.num_envs = num_envs
     env_cfg.seed = seed
     env_cfg.sim.device = device
     use_local_files(env_cfg, asset, asset_root)
-    apply_overrides(env_cfg, overrides, "env")
+    apply_overrides(env_cfg, overrides, "env", decided=("scene.num_envs", "seed", "sim.device"))
     physics.check(env_cfg)
     assets.check(env_cfg, may_fetch=asset == "nucleus" and asset_root is None)
 

@@ -18,7 +18,7 @@ from envknee.measure.meter import Meter
 from envknee.record.schema import Request
 from envknee.study import remedies, space
 from envknee.study.errors import UserError
-from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.study.overrides import apply_overrides
 from envknee.study.rules import Overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
@@ -51,18 +51,17 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         )
     params["config"] = {COMPILE: False, "mixed_precision": False, **params["config"]}
     params["torch_threads"] = 0  # the launcher sets PyTorch's threads, not RL-Games
-    apply_overrides(agent_cfg, agent_overrides, "agent")
-    configure.use_rule(
-        request, agent_cfg, agent_overrides, learning_rate="params.config.learning_rate", epochs="params.config.mini_epochs",
-        adapts=lambda: "agent.params.config.lr_schedule: fixed" if params["config"]["lr_schedule"] == "adaptive" else None,
-    )  # fmt: skip
     requested: Overrides = {
         "params.seed": request.seed,
         "params.config.device": device,
         "params.config.horizon_length": request.horizon,
         "params.config.minibatch_size": request.batch_size,
     }
-    refuse_the_studys(agent_overrides, requested, "agent")
+    apply_overrides(agent_cfg, agent_overrides, "agent", decided=requested)
+    configure.use_rule(
+        request, agent_cfg, agent_overrides, learning_rate="params.config.learning_rate", epochs="params.config.mini_epochs",
+        adapts=lambda: "agent.params.config.lr_schedule: fixed" if params["config"]["lr_schedule"] == "adaptive" else None,
+    )  # fmt: skip
     apply_overrides(agent_cfg, requested | remedies.agent_fields(request.memory, request.trainer), "agent")
     check_agent(params, request)
     params["config"] |= {

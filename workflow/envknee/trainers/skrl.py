@@ -8,7 +8,7 @@ from typing import Any
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
-from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.study.overrides import apply_overrides
 from envknee.tasks import frontends
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, skrl_run
@@ -20,8 +20,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     env_cfg, agent_cfg, overrides = configure.resolve_task(request, skrl_run.AGENT_ENTRY_POINT, device, rank)
     mini_batches = configure.own_mini_batches(request, "agent.mini_batches")
     decided = ("seed", "agent.rollouts", "memory.memory_size", *mini_batches)
-    refuse_the_studys(overrides, decided, "agent")
-    apply_overrides(agent_cfg, overrides, "agent")
+    apply_overrides(agent_cfg, overrides, "agent", decided)
     agent = agent_cfg["agent"]
     if str(agent["class"]).upper() != "PPO":
         raise UserError(

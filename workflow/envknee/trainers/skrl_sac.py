@@ -13,7 +13,7 @@ from skrl.agents.torch.sac import SAC_CFG
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
-from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.study.overrides import apply_overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, skrl_run
 
@@ -33,9 +33,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     env_cfg, ppo_cfg, overrides = configure.resolve_task(request, skrl_run.AGENT_ENTRY_POINT, device, rank)
     batch_size = configure.own_mini_batches(request, "agent.batch_size")
     decided = ("seed", "memory.memory_size", "agent.learning_starts", *batch_size)
-    refuse_the_studys(overrides, decided, "agent")
     agent_cfg = sac_of(ppo_cfg, request)
-    apply_overrides(agent_cfg, overrides, "agent")
+    apply_overrides(agent_cfg, overrides, "agent", decided)
     agent, replay = agent_cfg["agent"], agent_cfg["replay_transitions"]
     agent["batch_size"] = request.batch_size or agent["batch_size"]
     for least, what in (

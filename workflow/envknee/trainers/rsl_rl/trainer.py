@@ -22,7 +22,7 @@ from envknee.measure.meter import Meter
 from envknee.record.schema import Phase, Request
 from envknee.study import remedies
 from envknee.study.errors import UserError
-from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.study.overrides import apply_overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
 from envknee.trainers.common.no_writer import NoWriter
@@ -63,8 +63,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         *configure.own_mini_batches(request, "algorithm.num_mini_batches"),
         *(() if request.staggered is None else ("init_at_random_ep_len",)),
     )
-    refuse_the_studys(agent_overrides, decided, "agent")
-    apply_overrides(agent_cfg, agent_overrides, "agent")
+    apply_overrides(agent_cfg, agent_overrides, "agent", decided)
     algorithm = agent_cfg.algorithm
     if request.observations == "lean" and not isinstance(algorithm.fused, bool | None):
         raise UserError(f"agent.algorithm.fused: {algorithm.fused!r} is neither true nor false")

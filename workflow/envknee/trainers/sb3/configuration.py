@@ -15,7 +15,7 @@ from envknee import tasks
 from envknee.record.schema import Request
 from envknee.study import space
 from envknee.study.errors import UserError
-from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.study.overrides import apply_overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure
 
@@ -40,8 +40,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     batch_size = _batch_size(request, settings)
     for field in REPLACED:
         settings.pop(field, None)
-    refuse_the_studys(overrides, ("device", "seed", "batch_size", "n_steps"), "agent")
-    apply_overrides(settings, overrides, "agent")
+    apply_overrides(settings, overrides, "agent", decided=("device", "seed", "batch_size", "n_steps"))
     check_settings(settings)
     configure.use_rule(
         request, settings, overrides, learning_rate="learning_rate", epochs="n_epochs", adapts=lambda: None

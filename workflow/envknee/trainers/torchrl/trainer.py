@@ -19,7 +19,7 @@ from envknee import tasks
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
-from envknee.study.overrides import apply_overrides, refuse_the_studys
+from envknee.study.overrides import apply_overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
 from envknee.trainers.torchrl import async2, collectors
@@ -58,8 +58,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     cfg.seed = request.seed + rank
     cfg.num_steps_per_env = request.horizon
     decided = ("device", "seed", "num_steps_per_env", *configure.own_mini_batches(request, "num_mini_batches"))
-    refuse_the_studys(agent_overrides, decided, "agent")
-    apply_overrides(cfg, agent_overrides, "agent")
+    apply_overrides(cfg, agent_overrides, "agent", decided)
     configure.use_rule(
         request, cfg, agent_overrides, learning_rate="learning_rate", epochs="num_learning_epochs",
         adapts=lambda: "agent.desired_kl: null" if cfg.desired_kl is not None else None,
