@@ -22,7 +22,6 @@ from envknee.study.overrides import apply_overrides
 from envknee.study.rules import Overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
-from envknee.trainers.common.no_writer import NoWriter
 
 AGENT_ENTRY_POINT = "rl_games_cfg_entry_point"
 
@@ -128,7 +127,7 @@ class MeteredAgent(A2CAgent):
         self._meter = meter
         self._phases = ExitStack()
         """Holds the phase that lasts until the loop calls another method."""
-        a2c_common.SummaryWriter = NoWriter  # for the whole process, which runs only this trial
+        a2c_common.SummaryWriter = metered.NoWriter  # for the whole process, which runs only this trial
         with TemporaryDirectory() as folder:
             params["config"] |= {"train_dir": folder, "full_experiment_name": "agent"}
             super().__init__(base_name, params)

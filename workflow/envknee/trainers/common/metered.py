@@ -70,6 +70,15 @@ class MeteredEnv(gymnasium.Wrapper):
         self._staggered = None
 
 
+class NoWriter:
+    """Replaces the TensorBoard writer of RSL-RL and of RL-Games, and writes nothing: the meter writes the rows."""
+
+    def __init__(self, log_dir: str) -> None: ...
+
+    def add_scalar(self, tag: str, value: float, step: int) -> None:
+        """Do nothing."""
+
+
 def learned(modules: Mapping[str, torch.nn.Module]) -> dict[str, torch.Tensor]:
     """Return the parameters and running statistics of modules, by `MODULE.NAME`."""
     return dict(torch.nn.ModuleDict(modules).state_dict(keep_vars=True))

@@ -25,7 +25,6 @@ from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
-from envknee.trainers.common.no_writer import NoWriter
 from envknee.trainers.rsl_rl.model import LeanCNNModel
 from envknee.trainers.rsl_rl.ppo import LeanPPO
 from envknee.trainers.rsl_rl.storage import FrameStorage
@@ -126,7 +125,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
         runner = RankRunner(env, to_dict(config.agent), log_dir=log_dir, device=config.agent.device)
         runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
         gradients = GradientWatch(runner.alg)
-    runner.cfg["logger"] = {"class_name": NoWriter}
+    runner.cfg["logger"] = {"class_name": metered.NoWriter}
     read_std = use_waiting_time(runner.alg, meter) if is_lean else lambda: std_of(runner.alg)
     runner.save = lambda *_, **__: None  # RSL-RL would save the untrained networks of the first iteration
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
