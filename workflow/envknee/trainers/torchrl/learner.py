@@ -29,8 +29,8 @@ class Learner:
     epoch's mini-batches. With camera frames, a pass of the whole rollout would set the peak of memory.
     """
 
-    def __init__(self, actor: Any, critic: Any, cfg: TorchRlPpoCfg, seed: int) -> None:
-        """Create losses and optimizer for `actor` and `critic` on their device; `seed` decides the mini-batches."""
+    def __init__(self, actor: Any, critic: Any, cfg: TorchRlPpoCfg) -> None:
+        """Create losses and optimizer for `actor` and `critic` on their device; `cfg.seed` decides the mini-batches."""
         self.actor, self.critic, self.cfg = actor, critic, cfg
         self._loss = ClipPPOLoss(
             actor,
@@ -46,7 +46,7 @@ class Learner:
         self._schedule = None if cfg.desired_kl is None else KLAdaptiveLR(self.optimizer, target_kl=cfg.desired_kl)
         self.device = next(actor.parameters()).device
         # A separate generator: another thread draws the actions' noise from the default one, in no fixed order.
-        self._generator = torch.Generator(self.device).manual_seed(seed)
+        self._generator = torch.Generator(self.device).manual_seed(cfg.seed)
 
     @property
     def learning_rate(self) -> float:
