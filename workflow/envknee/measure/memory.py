@@ -147,13 +147,14 @@ class MemoryWatch:
         rss_gb = self._rss_gb()
         if self.device.type != "cuda":
             return MemoryUse(rss_gb=rss_gb, peak_rss_gb=self._peak_used_gb)
+        device = warp.device_from_torch(self.device)
         return MemoryUse(
             rss_gb=rss_gb,
             peak_rss_gb=_peak_rss_gb(),
             torch_peak_allocated_gb=self._peak_allocated_gb,
             torch_peak_reserved_gb=self._peak_reserved_gb,
             device_used_gb=self._told_gb,
-            warp_pool_peak_gb=_warp_pool_peak_gb(self.device),
+            warp_pool_peak_gb=warp.get_mempool_used_mem_high(device) / GB if warp.is_mempool_enabled(device) else None,
         )
 
     def map(self) -> MemoryMap | None:
@@ -227,12 +228,6 @@ class MemoryWatch:
         stats = torch.cuda.memory_stats_as_nested_dict(self.device)
         kinds = (stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"])
         return Allocator(*(kind[when] / GB for kind in kinds for when in ("current", "peak")))
-
-
-def _warp_pool_peak_gb(device: torch.device) -> float | None:
-    """Return the peak use of Warp's pool on a GPU, or None without a pool."""
-    warp_device = warp.device_from_torch(device)
-    return warp.get_mempool_used_mem_high(warp_device) / GB if warp.is_mempool_enabled(warp_device) else None
 
 
 def model_tensors(
