@@ -178,7 +178,7 @@ def test_tags_written_before_and_after_the_marker_are_of_one_row():
     ],
 )
 def test_lack_of_memory_is_recognized_in_the_words_of_each_program(line: str):
-    said = ends.Output.matching([], {})
+    said = ends.Output([], {})
     said.take(line)
     assert said.oom_line == line
 
@@ -207,7 +207,7 @@ def test_lack_of_memory_is_recognized_in_the_words_of_each_program(line: str):
 )
 def test_each_preset_knows_the_words_of_a_simulation_that_drops_contacts(preset: str, line: str):
     command = Command.model_validate({"preset": preset, "argv": ["x"]})
-    said = ends.Output.matching(command.oom, command.invalid)
+    said = ends.Output(command.oom, command.invalid)
     said.take("Learning iteration 3/300: 48,000 steps/s")
     assert not said.invalid_lines
     said.take(line)
