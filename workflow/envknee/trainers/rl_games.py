@@ -59,7 +59,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     apply_overrides(agent_cfg, agent_overrides, "agent", decided=requested)
     configure.use_rule(
         request, agent_cfg, agent_overrides, learning_rate="params.config.learning_rate", epochs="params.config.mini_epochs",
-        adapts=lambda: "agent.params.config.lr_schedule: fixed" if params["config"]["lr_schedule"] == "adaptive" else None,
+        adapts="agent.params.config.lr_schedule: fixed" if params["config"].get("lr_schedule") == "adaptive" else None,
     )  # fmt: skip
     apply_overrides(agent_cfg, requested | remedies.agent_fields(request.memory, request.trainer), "agent")
     check_agent(params, request)

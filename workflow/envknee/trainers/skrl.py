@@ -29,7 +29,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         )
     configure.use_rule(
         request, agent_cfg, overrides, learning_rate="agent.learning_rate", epochs="agent.learning_epochs",
-        adapts=lambda: "agent.agent.learning_rate_scheduler: null" if agent["learning_rate_scheduler"] else None,
+        adapts="agent.agent.learning_rate_scheduler: null" if agent.get("learning_rate_scheduler") else None,
     )  # fmt: skip
     agent["rollouts"] = agent_cfg["memory"]["memory_size"] = request.horizon
     agent["mini_batches"] = configure.num_mini_batches(request, agent["mini_batches"])

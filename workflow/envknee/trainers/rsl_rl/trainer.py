@@ -68,7 +68,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         raise UserError(f"agent.algorithm.fused: {algorithm.fused!r} is neither true nor false")
     configure.use_rule(
         request, agent_cfg, agent_overrides, learning_rate="algorithm.learning_rate", epochs="algorithm.num_learning_epochs",
-        adapts=lambda: "agent.algorithm.schedule: fixed" if algorithm.schedule == "adaptive" else None,
+        adapts="agent.algorithm.schedule: fixed" if algorithm.schedule == "adaptive" else None,
     )  # fmt: skip
     if request.staggered is not None:
         agent_cfg.init_at_random_ep_len = request.staggered

@@ -61,7 +61,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     apply_overrides(cfg, agent_overrides, "agent", decided)
     configure.use_rule(
         request, cfg, agent_overrides, learning_rate="learning_rate", epochs="num_learning_epochs",
-        adapts=lambda: "agent.desired_kl: null" if cfg.desired_kl is not None else None,
+        adapts="agent.desired_kl: null" if cfg.desired_kl is not None else None,
     )  # fmt: skip
     cfg.num_mini_batches = configure.num_mini_batches(request, cfg.num_mini_batches)
     return TrialConfig(request.task_id, env_cfg, cfg)
