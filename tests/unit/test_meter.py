@@ -6,6 +6,7 @@ import io
 import math
 import time
 import weakref
+from typing import Any
 
 import numpy
 import pytest
@@ -336,14 +337,12 @@ def test_every_figure_of_a_row_says_how_the_ranks_make_it():
 
 
 def test_a_row_of_two_ranks_is_made_as_its_figures_are_declared():
-    def a_part(rank: int, env_step_s: float, memory_gb: float, **load: float) -> Part:
+    def a_part(rank: int, env_step_s: float, memory_gb: float, **load: Any) -> Part:
         memory = MemoryUse(rss_gb=memory_gb, peak_rss_gb=4.0 - memory_gb)
-        row = RankRow(
+        return Part(
             rank=rank, iteration_s=env_step_s + 1, env_step_s=env_step_s, collect_s=env_step_s, learn_s=1.0, episodes=rank,
             phases_s=dict.fromkeys(PHASES, env_step_s) if rank else None, memory=memory, **load,
-        )  # fmt: skip
-        return Part(
-            row=row, wall_s=9.0 + rank, unix_time_s=99.0, return_sum=5.0 * rank, length_sum=7.0 * rank, gradient_squares=None,
+            wall_s=9.0 + rank, unix_time_s=99.0, return_sum=5.0 * rank, length_sum=7.0 * rank, gradient_squares=None,
             losses={"value": 1.0 + rank}, learning_rate=0.1, action_std=1.0 - rank / 2,
         )  # fmt: skip
 

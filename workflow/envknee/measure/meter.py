@@ -25,7 +25,7 @@ from envknee.measure.phases import Timeline
 from envknee.measure.ranks import ALONE, Heart, Ranks
 from envknee.measure.rows import Collected, Part, end_of_learning, is_known_within, parts_of_collectors, whole_row
 from envknee.measure.watch import NEVER, Watch
-from envknee.record.schema import Failure, Load, MemoryUse, Pipeline, RankResult, RankRow, Request, Row, StartUp
+from envknee.record.schema import Failure, Load, MemoryUse, Pipeline, RankResult, Request, Row, StartUp
 from envknee.record.status import Status
 from envknee.study import remedies
 from envknee.study.paths import TrialFolder
@@ -315,17 +315,15 @@ class Meter:
         def write_row() -> None:
             read = times()
             own = Part(
-                row=RankRow(
-                    rank=self.ranks.rank,
-                    iteration_s=iteration_s,
-                    env_step_s=read.env_step_s,
-                    collect_s=read.collect_s,
-                    learn_s=read.learn_s,
-                    phases_s=read.phases_s,
-                    episodes=int(episodes),
-                    memory=memory,
-                    **load.model_dump(),
-                ),
+                rank=self.ranks.rank,
+                iteration_s=iteration_s,
+                env_step_s=read.env_step_s,
+                collect_s=read.collect_s,
+                learn_s=read.learn_s,
+                phases_s=read.phases_s,
+                episodes=int(episodes),
+                memory=memory,
+                **load.model_dump(),
                 wall_s=wall_s,
                 unix_time_s=unix_time_s,
                 return_sum=return_sum,

@@ -7,25 +7,13 @@ from typing import Any
 
 from envknee.record.build import reward_average
 from envknee.record.metric import Metric, metrics_of
-from envknee.record.schema import (
-    Frozen,
-    GradientSquares,
-    Load,
-    MemoryMap,
-    MemoryUse,
-    Phase,
-    Pipeline,
-    RankRow,
-    Request,
-    Row,
-)
+from envknee.record.schema import GradientSquares, Load, MemoryMap, MemoryUse, Phase, Pipeline, RankRow, Request, Row
 from envknee.record.status import Status
 
 
-class Part(Frozen):
+class Part(RankRow):
     """One rank's measurements of an iteration."""
 
-    row: RankRow
     wall_s: float
     unix_time_s: float
     return_sum: float
@@ -59,22 +47,16 @@ def parts_of_collectors(learner: Part, collected: Sequence[Collected], total_s: 
     the time beyond the rollout until the learner had stored all rollouts: Ray's transport and slower collectors. The latter counts
     as storage.
     """
-    seconds = learner.row
     parts = []
     for number, collector in enumerate(collected):
         phases_s = collector.phases_s and {
             **collector.phases_s,
-            "storage": collector.phases_s["storage"] + seconds.collect_s - collector.rollout_s,
-            "learning": seconds.learn_s,
-            "other": collector.phases_s["other"] + total_s - seconds.collect_s - seconds.learn_s,
+            "storage": collector.phases_s["storage"] + learner.collect_s - collector.rollout_s,
+            "learning": learner.learn_s,
+            "other": collector.phases_s["other"] + total_s - learner.collect_s - learner.learn_s,
         }
-        figures = collector.model_dump(include={"env_step_s", "episodes", *Load.model_fields})
-        row = seconds.model_copy(update={**figures, "rank": number, "phases_s": phases_s, "memory": collector.memory})
-        parts.append(
-            learner.model_copy(
-                update={"row": row, "return_sum": collector.return_sum, "length_sum": collector.length_sum}
-            )
-        )
+        own = {name: getattr(collector, name) for name in Collected.model_fields.keys() & Part.model_fields.keys()}
+        parts.append(learner.model_copy(update={**own, "rank": number, "phases_s": phases_s}))
     return parts
 
 
@@ -85,16 +67,17 @@ def whole_row(
 
     Ranks synchronize in every optimizer step, so the slowest sets the pace. Waiting for it counts as learning.
     """
-    ranks, pipeline = [part.row for part in parts], parts[0].pipeline
+    pipeline = parts[0].pipeline
     figures = {
-        name: combined(metric, [getattr(part.row if name in RankRow.model_fields else part, name) for part in parts])
+        name: combined(metric, [getattr(part, name) for part in parts])
         for name, metric in metrics_of(Row).items()
         if metric.ranks != "derived"
     }
     if pipeline is not None and pipeline.memory is not None:
         figures["memory"] = combined(Metric("largest"), [figures["memory"], pipeline.memory])
+    ranks = [RankRow(**{name: getattr(part, name) for name in RankRow.model_fields}) for part in parts]
     collected, episodes = transitions * len(parts), figures["episodes"]
-    whole_s = max(rank.collect_s + rank.learn_s for rank in ranks)
+    whole_s = max(part.collect_s + part.learn_s for part in parts)
     return Row(
         **figures,
         iteration=iteration,
