@@ -255,7 +255,6 @@ class Meter:
         self.stage = "rollout"
         return Collected(
             env_step_s=times.env_step_s,
-            rollout_s=times.total_s,
             phases_s=times.phases_s,
             episodes=int(episodes),
             return_sum=return_sum,
@@ -313,14 +312,10 @@ class Meter:
         rollout = (self.request.horizon if collected else self._steps) * self.request.num_envs  # transitions on a rank
 
         def write_row() -> None:
-            read = times()
             own = Part(
                 rank=self.ranks.rank,
                 iteration_s=iteration_s,
-                env_step_s=read.env_step_s,
-                collect_s=read.collect_s,
-                learn_s=read.learn_s,
-                phases_s=read.phases_s,
+                **vars(times()),
                 episodes=int(episodes),
                 memory=memory,
                 **load.model_dump(),
@@ -334,7 +329,7 @@ class Meter:
                 gradient_squares=gradient_squares,
                 pipeline=pipeline,
             )
-            parts = parts_of_collectors(own, collected, read.total_s) if collected else self.ranks.gather(own)
+            parts = parts_of_collectors(own, collected) if collected else self.ranks.gather(own)
             rank_batch = rollout // (self.num_mini_batches or 1)
             row = whole_row(parts, len(self.rows), rollout, rank_batch, self.request, self._frames)
             self._frames = row.frames

@@ -42,8 +42,7 @@ class IterationTimes:
     """From the first storage or inference to the learning after the last environment step, without learning between steps."""
     learn_s: float
     phases_s: dict[Phase, float] | None
-    total_s: float
-    """From the first mark to the last: the sum of the phases."""
+    """They add up to the time from the first mark to the last. None without sampled steps."""
 
 
 class WallClock:
@@ -223,10 +222,7 @@ def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> Iter
             for phase, part_s in parts.items():
                 scaled[phase] += part_s * whole_s / sum(parts.values())
         phases_s = {phase: scaled[phase] for phase in PHASES}
-    return IterationTimes(
-        env_step_s=env_step_s, collect_s=env_step_s + between_s, learn_s=whole["elsewhere"]["learning"], phases_s=phases_s,
-        total_s=sum(seconds),
-    )  # fmt: skip
+    return IterationTimes(env_step_s, env_step_s + between_s, whole["elsewhere"]["learning"], phases_s)
 
 
 def _first(names: Sequence[str], wanted: set[str], after: int = 0) -> int:

@@ -30,9 +30,8 @@ class Collected(Load):
     """Figures of a collector in another process about a rollout; seconds by its own clocks."""
 
     env_step_s: float
-    rollout_s: float
-    """The whole rollout, until it lay in the collector's own storage: the sum of the phases."""
     phases_s: dict[Phase, float] | None
+    """They add up to the whole rollout, until it lay in the collector's own storage."""
     episodes: int
     return_sum: float
     length_sum: float
@@ -40,10 +39,10 @@ class Collected(Load):
     memory_map: MemoryMap | None
 
 
-def parts_of_collectors(learner: Part, collected: Sequence[Collected], total_s: float) -> list[Part]:
+def parts_of_collectors(learner: Part, collected: Sequence[Collected]) -> list[Part]:
     """Return each collector's part of a row: its own figures, with the learner's seconds of the iteration. Pure.
 
-    A collector's phases add up to its rollout. The rest of the iteration (`total_s`) is learning, other work of the learner, and
+    A collector's phases add up to its rollout. The rest of the iteration is learning, other work of the learner, and
     the time beyond the rollout until the learner had stored all rollouts: Ray's transport and slower collectors. The latter counts
     as storage.
     """
@@ -51,9 +50,9 @@ def parts_of_collectors(learner: Part, collected: Sequence[Collected], total_s: 
     for number, collector in enumerate(collected):
         phases_s = collector.phases_s and {
             **collector.phases_s,
-            "storage": collector.phases_s["storage"] + learner.collect_s - collector.rollout_s,
+            "storage": collector.phases_s["storage"] + learner.collect_s - sum(collector.phases_s.values()),
             "learning": learner.learn_s,
-            "other": collector.phases_s["other"] + total_s - learner.collect_s - learner.learn_s,
+            "other": collector.phases_s["other"] + learner.iteration_s - learner.collect_s - learner.learn_s,
         }
         own = {name: getattr(collector, name) for name in Collected.model_fields.keys() & Part.model_fields.keys()}
         parts.append(learner.model_copy(update={**own, "rank": number, "phases_s": phases_s}))
