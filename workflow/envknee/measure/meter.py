@@ -112,7 +112,6 @@ class Meter:
         self._stream = trial.metrics.open("a", encoding="utf-8") if ranks.rank == 0 and writes else None
         self._stage_began = time.monotonic() - age_s() if began_s is None else began_s
         self._startup_s: dict[str, float] = {}
-        self._frames = 0
         self._steps = 0
         self._newest: dict[str, torch.Tensor] = {}
         """By name, observations and rewards of the newest step of this rollout."""
@@ -331,8 +330,7 @@ class Meter:
             )
             parts = parts_of_collectors(own, collected) if collected else self.ranks.gather(own)
             rank_batch = rollout // (self.num_mini_batches or 1)
-            row = whole_row(parts, len(self.rows), rollout, rank_batch, self.request, self._frames)
-            self._frames = row.frames
+            row = whole_row(parts, self.rows, rollout, rank_batch, self.request)
             self.rows.append(row)
             if self._stream:
                 self._stream.write(row.model_dump_json() + "\n")

@@ -59,10 +59,8 @@ def parts_of_collectors(learner: Part, collected: Sequence[Collected]) -> list[P
     return parts
 
 
-def whole_row(
-    parts: Sequence[Part], iteration: int, transitions: int, rank_batch: int, request: Request, frames_before: int
-) -> Row:
-    """Return the row of an iteration. Each rank collected `transitions` and learned in mini-batches of `rank_batch`. Pure.
+def whole_row(parts: Sequence[Part], before: Sequence[Row], transitions: int, rank_batch: int, request: Request) -> Row:
+    """Return the row that follows `before`. Each rank collected `transitions` and learned in mini-batches of `rank_batch`. Pure.
 
     Ranks synchronize in every optimizer step, so the slowest sets the pace. Waiting for it counts as learning.
     """
@@ -79,9 +77,9 @@ def whole_row(
     whole_s = max(part.collect_s + part.learn_s for part in parts)
     return Row(
         **figures,
-        iteration=iteration,
-        warmup=iteration < request.untimed_iterations,
-        frames=frames_before + collected,
+        iteration=len(before),
+        warmup=len(before) < request.untimed_iterations,
+        frames=(before[-1].frames if before else 0) + collected,
         learn_s=whole_s - figures["collect_s"],
         fps_env_step=collected / figures["env_step_s"],
         fps_env_step_inference=collected / figures["collect_s"],
