@@ -347,9 +347,9 @@ def test_a_row_of_two_ranks_is_made_as_its_figures_are_declared():
             losses={"value": 1.0 + rank}, learning_rate=0.1, action_std=1.0 - rank / 2,
         )  # fmt: skip
 
-    request = a_trial(NUM_ENVS).request
+    request = a_trial(NUM_ENVS, horizon=HORIZON).request
     parts = [a_part(0, 2.0, 1.0, cpu_percent=100.0, gpu_power_w=300.0), a_part(1, 3.0, 2.0, cpu_percent=50.0)]
-    row = whole_row(parts, [], 12, 6, request)
+    row = whole_row(parts, [], 2, request)
     assert (row.frames, row.wall_s, row.iteration_s, row.env_step_s, row.learn_s) == (24, 9.0, 4.0, 3.0, 1.0)
     assert (row.cpu_percent, row.gpu_percent, row.gpu_power_w) == (75.0, None, 300.0)
     assert (row.memory.rss_gb, row.memory.peak_rss_gb, row.memory.device_used_gb) == (2.0, 3.0, None)
@@ -359,7 +359,7 @@ def test_a_row_of_two_ranks_is_made_as_its_figures_are_declared():
     learner = MemoryUse(rss_gb=0.5, peak_rss_gb=0.5, device_used_gb=30.0)
     pipeline = Pipeline(staleness=1, learner_s=1.0, memory=learner)
     pipelined = [part.model_copy(update={"pipeline": pipeline}) for part in parts]
-    fuller = whole_row(pipelined, [row], 12, 6, request).memory
+    fuller = whole_row(pipelined, [row], 2, request).memory
     assert (fuller.rss_gb, fuller.device_used_gb) == (2.0, 30.0)
 
 

@@ -308,7 +308,6 @@ class Meter:
         self._end_if_broken("action_std", action_std)
         memory, load = self._used or self._use()
         unix_time_s, memory = time.time(), before_clearing or memory
-        rollout = (self.request.horizon if collected else self._steps) * self.request.num_envs  # transitions on a rank
 
         def write_row() -> None:
             own = Part(
@@ -329,8 +328,7 @@ class Meter:
                 pipeline=pipeline,
             )
             parts = parts_of_collectors(own, collected) if collected else self.ranks.gather(own)
-            rank_batch = rollout // (self.num_mini_batches or 1)
-            row = whole_row(parts, self.rows, rollout, rank_batch, self.request)
+            row = whole_row(parts, self.rows, self.num_mini_batches, self.request)
             self.rows.append(row)
             if self._stream:
                 self._stream.write(row.model_dump_json() + "\n")

@@ -9,6 +9,7 @@ from envknee.record.build import reward_average
 from envknee.record.metric import Metric, metrics_of
 from envknee.record.schema import GradientSquares, Load, MemoryMap, MemoryUse, Phase, Pipeline, RankRow, Request, Row
 from envknee.record.status import Status
+from envknee.study.space import rollout_size
 
 
 class Part(RankRow):
@@ -59,8 +60,8 @@ def parts_of_collectors(learner: Part, collected: Sequence[Collected]) -> list[P
     return parts
 
 
-def whole_row(parts: Sequence[Part], before: Sequence[Row], transitions: int, rank_batch: int, request: Request) -> Row:
-    """Return the row that follows `before`. Each rank collected `transitions` and learned in mini-batches of `rank_batch`. Pure.
+def whole_row(parts: Sequence[Part], before: Sequence[Row], num_mini_batches: int | None, request: Request) -> Row:
+    """Return the row that follows `before`. Each rank collected a rollout, and learned it in mini-batches (None: a replay buffer). Pure.
 
     Ranks synchronize in every optimizer step, so the slowest sets the pace. Waiting for it counts as learning.
     """
@@ -73,7 +74,8 @@ def whole_row(parts: Sequence[Part], before: Sequence[Row], transitions: int, ra
     if pipeline is not None and pipeline.memory is not None:
         figures["memory"] = combined(Metric("largest"), [figures["memory"], pipeline.memory])
     ranks = [RankRow(**{name: getattr(part, name) for name in RankRow.model_fields}) for part in parts]
-    collected, episodes = transitions * len(parts), figures["episodes"]
+    rollout, episodes = rollout_size(request.num_envs, request.horizon), figures["episodes"]
+    collected = rollout * len(parts)
     whole_s = max(part.collect_s + part.learn_s for part in parts)
     return Row(
         **figures,
@@ -88,7 +90,7 @@ def whole_row(parts: Sequence[Part], before: Sequence[Row], transitions: int, ra
         episode_length_mean=sum(part.length_sum for part in parts) / episodes if episodes else None,
         pipeline=pipeline,
         ranks=ranks if len(ranks) > 1 else None,
-        gradients=_gradients([part.gradient_squares for part in parts], rank_batch),
+        gradients=_gradients([part.gradient_squares for part in parts], rollout // (num_mini_batches or 1)),
     )
 
 
