@@ -178,7 +178,7 @@ def test_tags_written_before_and_after_the_marker_are_of_one_row():
     ],
 )
 def test_lack_of_memory_is_recognized_in_the_words_of_each_program(line: str):
-    said = ends.Output.matching([], {})
+    said = ends.Output([], {})
     said.take(line)
     assert said.oom_line == line
 

@@ -34,7 +34,7 @@ def a_meter(folder: Path, stored: dict[str, torch.Tensor], **changes: Any) -> Me
     """Return a meter in training, whose trainer stores a rollout's observations [horizon, NUM_ENVS, ...]."""
     request = a_trial(NUM_ENVS, horizon=len(stored["policy"]), batch_size=None, kind="throughput").request
     meter = Meter(request.model_copy(update=changes), TrialFolder(folder), "cpu")
-    meter.start_training(1, stored)
+    meter.start_training(1, lambda: stored)
     return meter
 
 

@@ -3,7 +3,7 @@
 import numpy
 import pytest
 import torch
-from envknee.measure.keepsakes import contact_sheet, contact_sheets, leave, spread_out
+from envknee.measure.keepsakes import contact_sheet, contact_sheets, leave
 from envknee.study.paths import TrialFolder
 from records import a_trial
 
@@ -45,10 +45,6 @@ def test_each_camera_has_a_sheet_one_below_the_other():
     upper, lower = (numpy.asarray(contact_sheet(rollout)) for rollout in (side, jaw))
     assert (both[: len(upper)] == upper).all()
     assert (both[len(upper) :, : lower.shape[1]] == lower).all()
-
-
-def test_numbers_are_spread_evenly():
-    assert [spread_out(count, 4) for count in (1, 2, 4, 32)] == [[0], [0, 1], [0, 1, 2, 3], [0, 10, 21, 31]]
 
 
 @pytest.mark.parametrize(

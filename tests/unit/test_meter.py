@@ -6,6 +6,7 @@ import io
 import math
 import time
 import weakref
+from typing import Any
 
 import numpy
 import pytest
@@ -29,7 +30,8 @@ def a_meter(tmp_path, **changes) -> Meter:
     request = a_trial(NUM_ENVS, horizon=HORIZON, batch_size=None, kind=changes.pop("kind", "throughput")).request
     tmp_path.mkdir(exist_ok=True)
     meter = Meter(request.model_copy(update=changes), TrialFolder(tmp_path), "cpu")
-    meter.start_training(2, {"policy": torch.zeros(HORIZON, NUM_ENVS, 2, 2)})
+    stored = {"policy": torch.zeros(HORIZON, NUM_ENVS, 2, 2)}
+    meter.start_training(2, lambda: stored)
     return meter
 
 
@@ -47,7 +49,7 @@ def step(
         {"policy": observations}, torch.tensor(rewards or [1.0] * NUM_ENVS), torch.tensor(dones or [0] * NUM_ENVS)
     )
     if slot < HORIZON:
-        meter.rollout_observations["policy"][slot] = observations
+        meter.rollout_observations()["policy"][slot] = observations
 
 
 def a_rollout(meter: Meter) -> None:
@@ -135,7 +137,7 @@ def test_a_released_meter_holds_nothing_of_the_simulation(tmp_path):
     ended, gone = [], weakref.ref(simulation)
     meter.watch.joints = meter.learned = simulation.act
     meter.export_policy = lambda _, of=simulation: print(of)
-    meter.at_release.append(lambda of=simulation: ended.append(type(of)))
+    meter.close_simulation = lambda of=simulation: ended.append(type(of))
     del simulation
     meter.release()
     gc.collect()
@@ -230,13 +232,14 @@ def test_what_collectors_tell_and_what_the_learner_waits_for_add_up_to_a_row(tmp
     assert row.frames == 2 * NUM_ENVS * HORIZON
     assert (row.episodes, row.reward_mean) == (5, (2.0 + 4 * 5.0) / 5)  # of all episodes, not of both means
     assert row.ranks is not None and [rank.episodes for rank in row.ranks] == [1, 4]
-    assert all(0 < rank.rollout_s <= took_s for rank in collected)
-    for rank, part in zip(collected, row.ranks, strict=True):
+    rollouts_s = [sum(known(rank.phases_s).values()) for rank in collected]
+    assert all(0 < rollout_s <= took_s for rollout_s in rollouts_s)
+    for rank, rollout_s, part in zip(collected, rollouts_s, row.ranks, strict=True):
         assert part.phases_s is not None and rank.phases_s is not None
         assert sum(part.phases_s.values()) == pytest.approx(row.iteration_s, rel=0.03, abs=0.005)
         assert part.phases_s["inference"] == rank.phases_s["inference"] > 0
         # Each waited for the other.
-        assert part.phases_s["storage"] == pytest.approx(row.collect_s - rank.rollout_s)
+        assert part.phases_s["storage"] == pytest.approx(row.collect_s - rollout_s)
         assert part.phases_s["learning"] == row.learn_s >= 0.02
     assert row.env_step_s == max(rank.env_step_s for rank in collected)
 
@@ -335,21 +338,19 @@ def test_every_figure_of_a_row_says_how_the_ranks_make_it():
 
 
 def test_a_row_of_two_ranks_is_made_as_its_figures_are_declared():
-    def a_part(rank: int, env_step_s: float, memory_gb: float, **load: float) -> Part:
+    def a_part(rank: int, env_step_s: float, memory_gb: float, **load: Any) -> Part:
         memory = MemoryUse(rss_gb=memory_gb, peak_rss_gb=4.0 - memory_gb)
-        row = RankRow(
+        return Part(
             rank=rank, iteration_s=env_step_s + 1, env_step_s=env_step_s, collect_s=env_step_s, learn_s=1.0, episodes=rank,
             phases_s=dict.fromkeys(PHASES, env_step_s) if rank else None, memory=memory, **load,
-        )  # fmt: skip
-        return Part(
-            row=row, wall_s=9.0 + rank, unix_time_s=99.0, return_sum=5.0 * rank, length_sum=7.0 * rank, gradient_squares=None,
+            wall_s=9.0 + rank, unix_time_s=99.0, return_sum=5.0 * rank, length_sum=7.0 * rank, gradient_squares=None,
             losses={"value": 1.0 + rank}, learning_rate=0.1, action_std=1.0 - rank / 2,
         )  # fmt: skip
 
-    request = a_trial(NUM_ENVS).request
+    request = a_trial(NUM_ENVS, horizon=HORIZON).request
     parts = [a_part(0, 2.0, 1.0, cpu_percent=100.0, gpu_power_w=300.0), a_part(1, 3.0, 2.0, cpu_percent=50.0)]
-    row = whole_row(parts, 0, 12, 6, request, 100)
-    assert (row.frames, row.wall_s, row.iteration_s, row.env_step_s, row.learn_s) == (124, 9.0, 4.0, 3.0, 1.0)
+    row = whole_row(parts, [], 2, request)
+    assert (row.frames, row.wall_s, row.iteration_s, row.env_step_s, row.learn_s) == (24, 9.0, 4.0, 3.0, 1.0)
     assert (row.cpu_percent, row.gpu_percent, row.gpu_power_w) == (75.0, None, 300.0)
     assert (row.memory.rss_gb, row.memory.peak_rss_gb, row.memory.device_used_gb) == (2.0, 3.0, None)
     assert row.phases_s == dict.fromkeys(PHASES, 3.0)
@@ -358,7 +359,7 @@ def test_a_row_of_two_ranks_is_made_as_its_figures_are_declared():
     learner = MemoryUse(rss_gb=0.5, peak_rss_gb=0.5, device_used_gb=30.0)
     pipeline = Pipeline(staleness=1, learner_s=1.0, memory=learner)
     pipelined = [part.model_copy(update={"pipeline": pipeline}) for part in parts]
-    fuller = whole_row(pipelined, 0, 12, 6, request, 100).memory
+    fuller = whole_row(pipelined, [row], 2, request).memory
     assert (fuller.rss_gb, fuller.device_used_gb) == (2.0, 30.0)
 
 

@@ -1,7 +1,6 @@
 """Every moment belongs to one phase; what is resolved in some steps stands for all."""
 
 import time
-from typing import Literal
 
 import pytest
 import torch
@@ -15,8 +14,8 @@ CPU = torch.device("cpu")
 HORIZON = 2 * SAMPLED_STEPS
 
 
-def started(phases: Literal["sampled", "off"] = "sampled", horizon: int = HORIZON) -> Timeline:
-    timeline = Timeline(CPU, phases, horizon)
+def started(horizon: int = HORIZON) -> Timeline:
+    timeline = Timeline(CPU, "sampled", horizon)
     timeline.start()
     return timeline
 
@@ -130,16 +129,6 @@ def test_wrapped_calls_are_timed_in_some_steps_of_every_iteration():
                 assert simulation.step(0.002) == iteration * HORIZON + step + 1
         times = timeline.end_iteration()()
         assert 0.8 * times.env_step_s < known(times.phases_s)["physics"] <= times.env_step_s
-
-
-def test_with_phases_off_no_iteration_is_resolved():
-    timeline = started("off")
-    for _ in range(2):
-        for _ in range(HORIZON):
-            with timeline.phase(ENV_STEP), timeline.phase("physics"):
-                time.sleep(0.0001)
-        times = timeline.end_iteration()()
-        assert times.phases_s is None and times.env_step_s > 0
 
 
 def test_an_error_closes_the_phase_it_came_from():

@@ -11,7 +11,6 @@ from unittest import mock
 
 import pytest
 import torch
-from envknee.measure.out_of_memory import is_out_of_memory
 from envknee.study.errors import UserError
 from envknee.trainers.rsl_rl.accumulate import AccumulatingPPO
 from rsl_rl.algorithms import PPO
@@ -272,7 +271,7 @@ def test_mixed_precision_is_kept():
 def test_one_micro_batch_is_stock_to_the_last_bit(armed):
     algorithm, expected = with_stock(CAMERA_ACTOR, **ADAPTIVE)
     if armed:
-        algorithm.split_when_out_of_memory(is_out_of_memory, pytest.fail)
+        algorithm.split_when_out_of_memory(pytest.fail)
     assert_same(train(algorithm), expected, 0.0)
 
 
@@ -292,7 +291,7 @@ def test_what_does_not_fit_is_done_again_in_smaller_parts(limited, device):
     algorithm, expected = with_stock(**settings)
     limited(algorithm)
     splits = []
-    algorithm.split_when_out_of_memory(is_out_of_memory, splits.append)
+    algorithm.split_when_out_of_memory(splits.append)
     assert_same(train(algorithm), expected)
     assert splits == [2, 4]  # 32 -> 16 -> 8 transitions, once: the second iteration begins with four parts
     assert algorithm.micro_batches == 4
@@ -312,7 +311,7 @@ def test_memory_that_runs_out_in_the_middle_leaves_nothing_behind(failing_call):
 
     algorithm.critic.mlp.register_forward_pre_hook(fail_once)
     algorithm.micro_batches = 3
-    algorithm.split_when_out_of_memory(is_out_of_memory, [].append)
+    algorithm.split_when_out_of_memory([].append)
     assert_same(train(algorithm), expected)
     assert calls[:failing_call] == ([11, 11, 10] * 8)[:failing_call] and calls[failing_call:][:3] == [6, 6, 5]
     assert algorithm.micro_batches == 6
@@ -324,7 +323,7 @@ def test_when_not_even_one_transition_fits_the_error_comes_out():
     limit_backward(algorithm.actor.mlp[2], 0)
     splits = []
     algorithm.micro_batches = 3
-    algorithm.split_when_out_of_memory(is_out_of_memory, splits.append)
+    algorithm.split_when_out_of_memory(splits.append)
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         train(algorithm)
     assert splits == [6, 12, 24, MINI_BATCH_SIZE]
@@ -336,7 +335,7 @@ def test_when_not_even_one_transition_fits_the_error_comes_out():
 def test_other_errors_come_out_at_once(error):
     algorithm = make()
     algorithm.micro_batches = 2
-    algorithm.split_when_out_of_memory(is_out_of_memory, pytest.fail)
+    algorithm.split_when_out_of_memory(pytest.fail)
     algorithm.critic.mlp[2].register_full_backward_hook(mock.Mock(side_effect=error))
     with pytest.raises(type(error), match=str(error)):
         train(algorithm)
@@ -376,7 +375,7 @@ def learn_as_rank(rank: int, rendezvous: str) -> None:
     expected = train(make("PPO", actor, **settings), seed=rank)
     algorithm = make(OURS, actor, **settings)
     algorithm.micro_batches = 3
-    algorithm.split_when_out_of_memory(is_out_of_memory, [].append)
+    algorithm.split_when_out_of_memory([].append)
     if rank == 1:
         limit_backward(algorithm.actor.mlp[2], 3)
     trained = train(algorithm, seed=rank)
@@ -423,11 +422,11 @@ def test_what_parts_do_not_add_up_with_is_named(name, settings):
     settings = {**settings, **ADAPTIVE}
     algorithm = make(**copy.deepcopy(settings))
     with pytest.raises(UserError, match=re.escape(name)):
-        algorithm.split_when_out_of_memory(is_out_of_memory, pytest.fail)
+        algorithm.split_when_out_of_memory(pytest.fail)
     assert_same(train(algorithm, 2), train(make("PPO", **copy.deepcopy(settings)), 2), 0.0)
 
 
 def test_an_unknown_distribution_is_named():
     algorithm = make(actor={**STATE_ACTOR, "distribution_cfg": {"class_name": OwnDistribution}})
     with pytest.raises(UserError, match="the distribution OwnDistribution"):
-        algorithm.split_when_out_of_memory(is_out_of_memory, pytest.fail)
+        algorithm.split_when_out_of_memory(pytest.fail)

@@ -14,7 +14,7 @@ from trained import a_request, refusal
 pytest.importorskip("stable_baselines3", reason="trainer: sb3 is optional: make setup TRAINERS=all")
 
 from envknee.trainers.sb3.configuration import check_settings
-from envknee.trainers.sb3.trainer import RolloutObservations
+from envknee.trainers.sb3.trainer import observations_of
 from stable_baselines3.common.buffers import RolloutBuffer
 
 
@@ -47,11 +47,10 @@ def test_a_rollout_is_read_where_it_lies_before_and_after_learning():
     nothing = numpy.zeros(4, dtype=numpy.float32)
     for observations in given:
         rollout.add(observations, nothing, nothing, nothing, torch.zeros(4, 1), torch.zeros(4))
-    views = RolloutObservations(rollout)
-    assert list(views) == ["policy"] and torch.equal(views["policy"], torch.from_numpy(given))
+    assert torch.equal(observations_of(rollout)["policy"], torch.from_numpy(given))
     next(rollout.get(4))
     assert rollout.observations.shape == (12, 2)  # in the order of environments now
-    assert torch.equal(views["policy"], torch.from_numpy(given))
+    assert torch.equal(observations_of(rollout)["policy"], torch.from_numpy(given))
 
 
 def test_a_task_with_a_configuration_for_it_keeps_that(tmp_path):

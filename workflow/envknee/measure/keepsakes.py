@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from itertools import accumulate
 from pathlib import Path
 
+import numpy
 import torch
 from PIL import Image
 
@@ -67,7 +68,10 @@ def contact_sheet(rollout: torch.Tensor) -> Image.Image:
             frames are shown in colour, else channel by channel.
     """
     horizon, num_envs, channels, _, width = rollout.shape
-    steps, envs = spread_out(horizon, MOST_STEPS), spread_out(num_envs, MOST_ENVS)
+    steps, envs = (
+        numpy.linspace(0, count - 1, min(count, most)).round().astype(int).tolist()
+        for count, most in ((horizon, MOST_STEPS), (num_envs, MOST_ENVS))
+    )
     thinner = -(-width // MOST_PX)
     # Only the pixels on the sheet leave the device.
     shown = rollout[steps][:, envs][..., ::thinner, ::thinner].float().cpu()
@@ -77,12 +81,6 @@ def contact_sheet(rollout: torch.Tensor) -> Image.Image:
     frames = levels.round().to(torch.uint8).unflatten(2, (-1, 3 if channels % 3 == 0 else 1))
     pixels = frames.permute(1, 4, 0, 2, 5, 3).flatten(2, 4).flatten(0, 1).expand(-1, -1, 3)
     return Image.fromarray(pixels.numpy())
-
-
-def spread_out(count: int, most: int) -> list[int]:
-    """Return at most `most` of the numbers below `count`, evenly spread from the first to the last. Pure."""
-    shown = min(count, most)
-    return [round(index * (count - 1) / max(1, shown - 1)) for index in range(shown)]
 
 
 def _try(what: str, path: Path, write: Callable[[Path], None]) -> None:

@@ -5,7 +5,7 @@ Knows torch, Warp and NVML, and nothing of Isaac Lab.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -144,13 +144,14 @@ class MemoryWatch:
         rss_gb = self._rss_gb()
         if self.device.type != "cuda":
             return MemoryUse(rss_gb=rss_gb, peak_rss_gb=self._peak_used_gb)
+        device = warp.device_from_torch(self.device)
         return MemoryUse(
             rss_gb=rss_gb,
             peak_rss_gb=_peak_rss_gb(),
             torch_peak_allocated_gb=self._peak_allocated_gb,
             torch_peak_reserved_gb=self._peak_reserved_gb,
             device_used_gb=self._told_gb,
-            warp_pool_peak_gb=_warp_pool_peak_gb(self.device),
+            warp_pool_peak_gb=warp.get_mempool_used_mem_high(device) / GB if warp.is_mempool_enabled(device) else None,
         )
 
     def map(self) -> MemoryMap | None:
@@ -226,10 +227,17 @@ class MemoryWatch:
         return Allocator(*(kind[when] / GB for kind in kinds for when in ("current", "peak")))
 
 
-def _warp_pool_peak_gb(device: torch.device) -> float | None:
-    """Return the peak use of Warp's pool on a GPU, or None without a pool."""
-    warp_device = warp.device_from_torch(device)
-    return warp.get_mempool_used_mem_high(warp_device) / GB if warp.is_mempool_enabled(warp_device) else None
+def model_tensors(
+    learned: Mapping[str, torch.Tensor], optimizers: Iterable[torch.optim.Optimizer]
+) -> Iterator[torch.Tensor]:
+    """Yield the learned tensors (each once: networks may share some), their gradients, and the optimizers' state."""
+    for tensor in dict.fromkeys(learned.values()):
+        yield tensor
+        if tensor.grad is not None:
+            yield tensor.grad
+    for optimizer in optimizers:
+        for state in optimizer.state.values():
+            yield from (value for value in state.values() if isinstance(value, torch.Tensor))
 
 
 def reset_peak_rss() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 import torch
 
@@ -21,12 +20,12 @@ from envknee.measure.captured import stream_of
 from envknee.measure.episodes import Episodes
 from envknee.measure.hints import hints
 from envknee.measure.load import LoadWatch
-from envknee.measure.memory import MemoryWatch
+from envknee.measure.memory import MemoryWatch, model_tensors
 from envknee.measure.phases import Timeline
 from envknee.measure.ranks import ALONE, Heart, Ranks
 from envknee.measure.rows import Collected, Part, end_of_learning, is_known_within, parts_of_collectors, whole_row
 from envknee.measure.watch import NEVER, Watch
-from envknee.record.schema import Failure, Load, MemoryUse, Pipeline, RankResult, RankRow, Request, Row, StartUp
+from envknee.record.schema import Failure, Load, MemoryUse, Pipeline, RankResult, Request, Row, StartUp
 from envknee.record.status import Status
 from envknee.study import remedies
 from envknee.study.paths import TrialFolder
@@ -45,7 +44,7 @@ class TrialDone(Exception):
 class Meter:
     """Measures one trial. With several ranks each has a meter, and all reach the same rows and the same end.
 
-    A trainer calls `begin` at each stage of its start and `start_training` once. Then it calls `end_step` after every environment
+    A trainer sets `learned` and calls `start_training` once its learner is made. Then it calls `end_step` after every environment
     step and `end_iteration` after learning, which may raise `TrialDone`. It opens phases of `timeline` in between.
     """
 
@@ -88,8 +87,8 @@ class Meter:
         self.micro_batches: int | None = None
         """Parts of each mini-batch, if the learner split mini-batches to save memory."""
         self.rollout_gb: float | None = None
-        self.rollout_observations: Mapping[str, torch.Tensor] = {}
-        """By group, the policy's observations in the newest rollout [horizon, num_envs, ...]."""
+        self.rollout_observations: Callable[[], Mapping[str, torch.Tensor]] = dict
+        """Returns, by group, the policy's observations in the newest rollout [horizon, num_envs, ...]."""
         self.learned_from: Mapping[str, torch.Tensor] = {}
         """The same for the rollout that a pipeline learns from, collected one iteration earlier."""
         self.export_policy: Callable[[Path], None] | None = None
@@ -104,8 +103,8 @@ class Meter:
         """Sentences for readers of the results."""
         self.collectors: list[RankResult] = []
         """Newest results of collectors in other processes."""
-        self.at_release: list[Callable[[], None]] = []
-        """Functions that free the trial's objects, called by `release`."""
+        self.close_simulation: Callable[[], None] = lambda: None
+        """Called by `release`; the task sets it."""
         self.ranks = ranks
         self._heart = Heart(ranks)
         self._load = LoadWatch(gpu, is_alone=ranks.world_size == 1)
@@ -113,7 +112,6 @@ class Meter:
         self._stream = trial.metrics.open("a", encoding="utf-8") if ranks.rank == 0 and writes else None
         self._stage_began = time.monotonic() - age_s() if began_s is None else began_s
         self._startup_s: dict[str, float] = {}
-        self._frames = 0
         self._steps = 0
         self._newest: dict[str, torch.Tensor] = {}
         """By name, observations and rewards of the newest step of this rollout."""
@@ -153,22 +151,27 @@ class Meter:
     def start_training(
         self,
         num_mini_batches: int | None = None,
-        rollout_observations: Mapping[str, torch.Tensor] = MappingProxyType({}),
-        replay_bytes: int | None = None,
+        rollout_observations: Callable[[], Mapping[str, torch.Tensor]] = dict,
+        stored_bytes: int | None = None,
+        optimizers: Sequence[torch.optim.Optimizer] = (),
     ) -> None:
-        """Start the clocks, when environment and learner exist.
+        """Begin the stage `first_step` and start the clocks, when environment and learner exist.
 
         Args:
             num_mini_batches: optimizer steps per epoch; None if batches are drawn from a replay buffer
-            rollout_observations: by group, the storage of a rollout's observations [horizon, num_envs, ...]; slot t has the
-                policy's observations before step t
-            replay_bytes: size of a replay buffer on the device, in place of a rollout
+            rollout_observations: returns, by group, the storage of the newest rollout's observations [horizon, num_envs, ...]; slot t
+                has the policy's observations before step t
+            stored_bytes: size of the whole rollout or replay buffer on the device; None: `memory` knows the learner already
+            optimizers: of the tensors in `learned`; their state is the model's memory, too
         """
+        if stored_bytes is not None:
+            self.memory.learner_made(stored_bytes, lambda: model_tensors(self.learned(), optimizers))
+        self.begin("first_step")
         self.num_mini_batches = num_mini_batches
         # Storage on the host takes no GPU memory.
-        kept = [tensor for tensor in rollout_observations.values() if tensor.device.type == self.device.type]
-        kept_bytes = sum(tensor.nbytes for tensor in kept) if replay_bytes is None else replay_bytes
-        self.rollout_gb = kept_bytes / GB
+        kept = rollout_observations().values()
+        kept_bytes = sum(tensor.nbytes for tensor in kept if tensor.device.type == self.device.type)
+        self.rollout_gb = (kept_bytes if kept else stored_bytes or 0) / GB
         self.rollout_observations = rollout_observations
         self._episodes = Episodes(self.request.num_envs, self.device)
         if self._checks_late:
@@ -251,7 +254,6 @@ class Meter:
         self.stage = "rollout"
         return Collected(
             env_step_s=times.env_step_s,
-            rollout_s=times.total_s,
             phases_s=times.phases_s,
             episodes=int(episodes),
             return_sum=return_sum,
@@ -306,22 +308,15 @@ class Meter:
         self._end_if_broken("action_std", action_std)
         memory, load = self._used or self._use()
         unix_time_s, memory = time.time(), before_clearing or memory
-        rollout = (self.request.horizon if collected else self._steps) * self.request.num_envs  # transitions on a rank
 
         def write_row() -> None:
-            read = times()
             own = Part(
-                row=RankRow(
-                    rank=self.ranks.rank,
-                    iteration_s=iteration_s,
-                    env_step_s=read.env_step_s,
-                    collect_s=read.collect_s,
-                    learn_s=read.learn_s,
-                    phases_s=read.phases_s,
-                    episodes=int(episodes),
-                    memory=memory,
-                    **load.model_dump(),
-                ),
+                rank=self.ranks.rank,
+                iteration_s=iteration_s,
+                **vars(times()),
+                episodes=int(episodes),
+                memory=memory,
+                **load.model_dump(),
                 wall_s=wall_s,
                 unix_time_s=unix_time_s,
                 return_sum=return_sum,
@@ -332,10 +327,8 @@ class Meter:
                 gradient_squares=gradient_squares,
                 pipeline=pipeline,
             )
-            parts = parts_of_collectors(own, collected, read.total_s) if collected else self.ranks.gather(own)
-            rank_batch = rollout // (self.num_mini_batches or 1)
-            row = whole_row(parts, len(self.rows), rollout, rank_batch, self.request, self._frames)
-            self._frames = row.frames
+            parts = parts_of_collectors(own, collected) if collected else self.ranks.gather(own)
+            row = whole_row(parts, self.rows, self.num_mini_batches, self.request)
             self.rows.append(row)
             if self._stream:
                 self._stream.write(row.model_dump_json() + "\n")
@@ -411,12 +404,11 @@ class Meter:
     def release(self) -> None:
         """Free simulation, networks and storage, so that this process can measure another trial."""
         self.timeline.release()
-        for free in reversed(self.at_release):
-            free()
-        self.at_release.clear()
+        self.close_simulation()
         self.memory.release()
-        self.rollout_observations, self.learned_from, self._newest = {}, {}, {}
+        self.rollout_observations, self.learned_from, self._newest = dict, {}, {}
         self.export_policy, self.learned, self.watch.joints = None, dict, dict
+        self.close_simulation = lambda: None
 
     def check_rollout(self, images: bool = False) -> None:
         """Check all steps since the last learning for broken values.
@@ -431,7 +423,7 @@ class Meter:
         broken = self.watch.first_broken()
         iteration, seen = self.iterations, self._tensors_of
         if broken is None and images:
-            broken = diagnosis.broken_image(self.rollout_observations, self._newest, self._steps)
+            broken = diagnosis.broken_image(self.rollout_observations(), self._newest, self._steps)
         if broken is None and images and self.learned_from:
             broken = diagnosis.broken_image(self.learned_from, {}, self.request.horizon)
             iteration, seen = iteration - 1, partial(_stored_after, self.learned_from)
@@ -457,7 +449,7 @@ class Meter:
             return {}  # the step did not end
         if step == self._steps - 1:
             return self._newest
-        return _stored_after(self.rollout_observations, step)
+        return _stored_after(self.rollout_observations(), step)
 
     def _end_if_broken(self, name: str, value: float, symptom: str = "") -> None:
         """End the trial if a loss, an action std or a parameter's largest magnitude is NaN or above `DIVERGED_ABOVE`."""

@@ -42,8 +42,7 @@ class IterationTimes:
     """From the first storage or inference to the learning after the last environment step, without learning between steps."""
     learn_s: float
     phases_s: dict[Phase, float] | None
-    total_s: float
-    """From the first mark to the last: the sum of the phases."""
+    """They add up to the time from the first mark to the last. None without sampled steps."""
 
 
 class WallClock:
@@ -207,39 +206,23 @@ def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> Iter
     names = [ENV_STEP if phase in FINE_PHASES else phase for phase, _ in marks]
     last_step = max((place for place, name in enumerate(names) if name == ENV_STEP), default=0)
     collecting = range(_first(names, {"storage", "inference", ENV_STEP}), _first(names, {"learning"}, after=last_step))
-    collect_s = sum(seconds[place] for place in collecting if place < len(seconds) and names[place] != "learning")
-    total: dict[str, float] = defaultdict(float)
-    sampled: dict[bool, dict[str, float]] = {True: defaultdict(float), False: defaultdict(float)}
-    """Seconds by phase in sampled environment steps (True), and between them."""
-    between: dict[str, float] = defaultdict(float)
-    for place, ((phase, is_sampled), duration_s) in enumerate(zip(marks, seconds, strict=False)):
-        name, is_step = names[place], names[place] == ENV_STEP
-        total[name] += duration_s
-        is_between = not is_step and name != "learning" and place in collecting
-        if is_between:
-            between[name] += duration_s
-        if is_sampled and (is_step or is_between):
-            sampled[is_step][phase] += duration_s
+    whole, sampled = (defaultdict[str, dict[str, float]](lambda: defaultdict(float)) for _ in range(2))
+    """Seconds by phase in environment steps, between them, and elsewhere: of all steps, and of sampled ones with what lies before them."""
+    for place, ((phase, is_sampled), name, duration_s) in enumerate(zip(marks, names, seconds, strict=False)):
+        is_between = place in collecting and name != "learning"
+        where = "in steps" if name == ENV_STEP else "between" if is_between else "elsewhere"
+        for sums in (whole, sampled) if is_sampled else (whole,):
+            sums[where]["other" if phase == ENV_STEP else phase] += duration_s
+    env_step_s, between_s = (sum(whole[where].values()) for where in ("in steps", "between"))
     phases_s = None
-    if sampled[True]:
-        whole = defaultdict(float, {phase: duration_s - between[phase] for phase, duration_s in total.items()})
-        in_steps_s = whole.pop(ENV_STEP)
-        for phase, duration_s in _scaled(sampled[True], in_steps_s).items():
-            whole["other" if phase == ENV_STEP else phase] += duration_s
-        between_s = sum(between.values())
-        for phase, duration_s in (_scaled(sampled[False], between_s) if sampled[False] else between).items():
-            whole[phase] += duration_s
-        phases_s = {phase: whole[phase] for phase in PHASES}
-    return IterationTimes(
-        env_step_s=total[ENV_STEP], collect_s=collect_s, learn_s=total["learning"], phases_s=phases_s,
-        total_s=sum(seconds),
-    )  # fmt: skip
-
-
-def _scaled(parts: dict[str, float], whole: float) -> dict[str, float]:
-    """Return numbers in the same proportions that add up to `whole`."""
-    factor = whole / sum(parts.values())
-    return {name: part * factor for name, part in parts.items()}
+    if sampled["in steps"]:
+        scaled = defaultdict(float, whole["elsewhere"])
+        for where, whole_s in (("in steps", env_step_s), ("between", between_s)):
+            parts = sampled[where] or whole[where]
+            for phase, part_s in parts.items():
+                scaled[phase] += part_s * whole_s / sum(parts.values())
+        phases_s = {phase: scaled[phase] for phase in PHASES}
+    return IterationTimes(env_step_s, env_step_s + between_s, whole["elsewhere"]["learning"], phases_s)
 
 
 def _first(names: Sequence[str], wanted: set[str], after: int = 0) -> int:

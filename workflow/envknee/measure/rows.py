@@ -7,25 +7,14 @@ from typing import Any
 
 from envknee.record.build import reward_average
 from envknee.record.metric import Metric, metrics_of
-from envknee.record.schema import (
-    Frozen,
-    GradientSquares,
-    Load,
-    MemoryMap,
-    MemoryUse,
-    Phase,
-    Pipeline,
-    RankRow,
-    Request,
-    Row,
-)
+from envknee.record.schema import GradientSquares, Load, MemoryMap, MemoryUse, Phase, Pipeline, RankRow, Request, Row
 from envknee.record.status import Status
+from envknee.study.space import rollout_size
 
 
-class Part(Frozen):
+class Part(RankRow):
     """One rank's measurements of an iteration."""
 
-    row: RankRow
     wall_s: float
     unix_time_s: float
     return_sum: float
@@ -42,9 +31,8 @@ class Collected(Load):
     """Figures of a collector in another process about a rollout; seconds by its own clocks."""
 
     env_step_s: float
-    rollout_s: float
-    """The whole rollout, until it lay in the collector's own storage: the sum of the phases."""
     phases_s: dict[Phase, float] | None
+    """They add up to the whole rollout, until it lay in the collector's own storage."""
     episodes: int
     return_sum: float
     length_sum: float
@@ -52,54 +40,48 @@ class Collected(Load):
     memory_map: MemoryMap | None
 
 
-def parts_of_collectors(learner: Part, collected: Sequence[Collected], total_s: float) -> list[Part]:
+def parts_of_collectors(learner: Part, collected: Sequence[Collected]) -> list[Part]:
     """Return each collector's part of a row: its own figures, with the learner's seconds of the iteration. Pure.
 
-    A collector's phases add up to its rollout. The rest of the iteration (`total_s`) is learning, other work of the learner, and
+    A collector's phases add up to its rollout. The rest of the iteration is learning, other work of the learner, and
     the time beyond the rollout until the learner had stored all rollouts: Ray's transport and slower collectors. The latter counts
     as storage.
     """
-    seconds = learner.row
     parts = []
     for number, collector in enumerate(collected):
         phases_s = collector.phases_s and {
             **collector.phases_s,
-            "storage": collector.phases_s["storage"] + seconds.collect_s - collector.rollout_s,
-            "learning": seconds.learn_s,
-            "other": collector.phases_s["other"] + total_s - seconds.collect_s - seconds.learn_s,
+            "storage": collector.phases_s["storage"] + learner.collect_s - sum(collector.phases_s.values()),
+            "learning": learner.learn_s,
+            "other": collector.phases_s["other"] + learner.iteration_s - learner.collect_s - learner.learn_s,
         }
-        figures = collector.model_dump(include={"env_step_s", "episodes", *Load.model_fields})
-        row = seconds.model_copy(update={**figures, "rank": number, "phases_s": phases_s, "memory": collector.memory})
-        parts.append(
-            learner.model_copy(
-                update={"row": row, "return_sum": collector.return_sum, "length_sum": collector.length_sum}
-            )
-        )
+        own = {name: getattr(collector, name) for name in Collected.model_fields.keys() & Part.model_fields.keys()}
+        parts.append(learner.model_copy(update={**own, "rank": number, "phases_s": phases_s}))
     return parts
 
 
-def whole_row(
-    parts: Sequence[Part], iteration: int, transitions: int, rank_batch: int, request: Request, frames_before: int
-) -> Row:
-    """Return the row of an iteration. Each rank collected `transitions` and learned in mini-batches of `rank_batch`. Pure.
+def whole_row(parts: Sequence[Part], before: Sequence[Row], num_mini_batches: int | None, request: Request) -> Row:
+    """Return the row that follows `before`. Each rank collected a rollout, and learned it in mini-batches (None: a replay buffer). Pure.
 
     Ranks synchronize in every optimizer step, so the slowest sets the pace. Waiting for it counts as learning.
     """
-    ranks, pipeline = [part.row for part in parts], parts[0].pipeline
+    pipeline = parts[0].pipeline
     figures = {
-        name: combined(metric, [getattr(part.row if name in RankRow.model_fields else part, name) for part in parts])
+        name: combined(metric, [getattr(part, name) for part in parts])
         for name, metric in metrics_of(Row).items()
         if metric.ranks != "derived"
     }
     if pipeline is not None and pipeline.memory is not None:
         figures["memory"] = combined(Metric("largest"), [figures["memory"], pipeline.memory])
-    collected, episodes = transitions * len(parts), figures["episodes"]
-    whole_s = max(rank.collect_s + rank.learn_s for rank in ranks)
+    ranks = [RankRow(**{name: getattr(part, name) for name in RankRow.model_fields}) for part in parts]
+    rollout, episodes = rollout_size(request.num_envs, request.horizon), figures["episodes"]
+    collected = rollout * len(parts)
+    whole_s = max(part.collect_s + part.learn_s for part in parts)
     return Row(
         **figures,
-        iteration=iteration,
-        warmup=iteration < request.untimed_iterations,
-        frames=frames_before + collected,
+        iteration=len(before),
+        warmup=len(before) < request.untimed_iterations,
+        frames=(before[-1].frames if before else 0) + collected,
         learn_s=whole_s - figures["collect_s"],
         fps_env_step=collected / figures["env_step_s"],
         fps_env_step_inference=collected / figures["collect_s"],
@@ -108,7 +90,7 @@ def whole_row(
         episode_length_mean=sum(part.length_sum for part in parts) / episodes if episodes else None,
         pipeline=pipeline,
         ranks=ranks if len(ranks) > 1 else None,
-        gradients=_gradients([part.gradient_squares for part in parts], rank_batch),
+        gradients=_gradients([part.gradient_squares for part in parts], rollout // (num_mini_batches or 1)),
     )
 
 

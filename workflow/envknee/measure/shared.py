@@ -48,7 +48,6 @@ class SharedProcess:
         self._previous: Request | None = None
         self._baseline_resident_gb: float | None = None
         """Resident set after the first trial, on a CPU."""
-        self._at_begin: Shared | None = None
 
     def begin(self, device: str, gpu: Gpu | None) -> None:
         """Measure the memory left by earlier trials, and reset all peaks; before the first trial, the memory of other processes."""
@@ -79,7 +78,6 @@ class SharedProcess:
 
     def state(self) -> Shared:
         """Return the state of the process at the trial's start, with the GPU's current clocks."""
-        assert self._at_begin is not None, "begin comes first"
         return self._at_begin.model_copy(update=self._gpu.clocks() if self._gpu else {})
 
     def end(self, request: Request, outcome: Outcome) -> str | None:

@@ -59,8 +59,6 @@ class Watch:
         """Returns the joints at a step's end, after resets, by names such as `joint_state_after_reset/robot`; the task sets it."""
         self._device = device
         self._every = torch.arange(num_envs, device=device)
-        self._unbroken = torch.full((num_envs,), NEVER, device=device)
-        """The step at which each environment broke, at the start of a rollout. Never written to."""
         self._shapes: dict[str, dict[str, tuple[int, ...]]] = {}
         """For each part of a step (`before` and `after` its resets), in the order of first calls: name -> shape for one environment."""
         self._widths: dict[str, int] = {}
@@ -84,7 +82,7 @@ class Watch:
         self._look()
         self._looked_at = 0
         self._actions = None
-        self._broken_at = self._unbroken
+        self._broken_at = torch.full((self.num_envs,), NEVER, device=self._device)
 
     def note_actions(self, actions: torch.Tensor, state: Callable[[], State]) -> None:
         """Keep the actions [num_envs, ...] that a step will apply; `state` returns the state before the very first step."""

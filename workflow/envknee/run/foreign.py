@@ -86,7 +86,7 @@ class Follower:
         self.command, self.started_s = command, time.monotonic()
         self.source = sources.of(command.rows, run_dir)
         self.builder = Builder(command.rows)
-        self.output = ends.Output.matching(command.oom, command.invalid)
+        self.output = ends.Output(command.oom, command.invalid)
         self.newest_s = self.started_s
         self.arrivals_s: list[float] = []
         self.first_step = 0.0

@@ -137,7 +137,7 @@ def _wrong(trial: TrialFolder, meter: Meter) -> list[str]:
     printed = trial.log.read_text(encoding="utf-8", errors="replace").splitlines() if trial.log.exists() else []
     lengths = [row.episode_length_mean for row in meter.rows if not row.warmup]
     wrong = validity.sentences(validity.matches(printed, validity.patterns({})))
-    reasons = (validity.at_once(lengths), validity.frozen(meter.rollout_observations), _apart(meter))
+    reasons = (validity.at_once(lengths), validity.frozen(meter.rollout_observations()), _apart(meter))
     return wrong + [why for why in reasons if why]
 
 
@@ -185,7 +185,7 @@ def _run_and_keep(trial: TrialFolder, this: Ranks, shared: SharedProcess | None 
     path = trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank)
     write_atomically(path, canonical_json(outcome))
     if this.rank == 0:
-        keepsakes.leave(trial, meter.request, outcome.status, meter.rollout_observations, meter.export_policy)
+        keepsakes.leave(trial, meter.request, outcome.status, meter.rollout_observations(), meter.export_policy)
     if this.world_size > 1 and outcome.status in CRASHED:
         _leave(ranks.BROKEN)
     return outcome, meter

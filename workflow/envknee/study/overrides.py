@@ -33,11 +33,11 @@ def split_by_root(overrides: Overrides, roots: Iterable[str]) -> dict[str, Overr
 def apply_overrides(config: Any, overrides: Overrides, root: str, decided: Iterable[str] = ()) -> None:
     """Set each named field of `config`. Errors name the configuration as `root` ('env' or 'agent').
 
-    Overrides of the fields in `decided`, which a request decides, are refused: the record would not describe the trial that ran.
+    Fields that a request decides (`decided`) are not overridden: the record would not describe the trial that ran.
 
     Raises:
-        UserError: names the first part of the path that is no field and the nearest field, or the expected type, or the study's keys
-            that decide a field.
+        UserError: names the first override of such a field, its value, and the study's keys to use instead; or the first part of the path
+            that is no field and the nearest field, or the expected type.
     """
     for name in sorted(set(decided) & overrides.keys()):
         raise UserError(

@@ -8,6 +8,7 @@ ObservationManager of Isaac Lab 3.0.0.
 
 import copy
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import wraps
 from typing import Any
 
@@ -108,17 +109,9 @@ def after_resets(simulated: Any, call: Callable[[], None]) -> None:
 def mark_observation(simulated: Any, timeline: Timeline) -> None:
     """Time the computation of observations on `timeline`."""
     if is_warp(simulated):
-        owner, method = _parts(simulated)
-        whole = getattr(owner, method)
-
-        @wraps(whole)
-        def timed(*arguments: Any, **keywords: Any) -> Any:
-            if _part_of(arguments, keywords) not in OBSERVATIONS:
-                return whole(*arguments, **keywords)
-            with timeline.phase("observation"):
-                return whole(*arguments, **keywords)
-
-        setattr(owner, method, timed)
+        phase = ExitStack()
+        begin = _in_part(OBSERVATIONS, lambda: phase.enter_context(timeline.phase("observation")))
+        around(*_parts(simulated), before=begin, after=_in_part(OBSERVATIONS, phase.close))
     if not _is_managed(simulated):
         timeline.wrap(simulated, "_compute_observations", "observation")
     elif not is_warp(simulated):
@@ -147,7 +140,7 @@ def _in_part(parts: tuple[str, ...], call: Callable[[], None]) -> Callable[..., 
     """Return a function that takes the arguments of a part of a step on Warp's frontend, and calls `call` if it is one of `parts`."""
 
     def call_if_meant(*arguments: Any, **keywords: Any) -> None:
-        if _part_of(arguments, keywords) in parts:
+        if (keywords["stage"] if "stage" in keywords else arguments[0]) in parts:
             call()
 
     return call_if_meant
@@ -158,10 +151,6 @@ def _parts(simulated: Any) -> tuple[Any, str]:
     if _is_managed(simulated):
         return simulated._manager_call_switch, "call_stage"
     return simulated._graph_cache, "capture_or_replay"
-
-
-def _part_of(arguments: tuple, keywords: dict[str, Any]) -> str:
-    return keywords["stage"] if "stage" in keywords else arguments[0]
 
 
 def _holder_of_graphs(simulated: Any) -> Any:

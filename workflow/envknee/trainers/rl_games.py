@@ -3,7 +3,6 @@
 Upstream: rl-games 1.6.5. `train` follows the steps of `isaaclab train --rl_library rl_games` (Isaac Lab 3.0.0).
 """
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +22,6 @@ from envknee.study.overrides import apply_overrides
 from envknee.study.rules import Overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
-from envknee.trainers.common.no_writer import NoWriter
 
 AGENT_ENTRY_POINT = "rl_games_cfg_entry_point"
 
@@ -61,7 +59,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     apply_overrides(agent_cfg, agent_overrides, "agent", decided=requested)
     configure.use_rule(
         request, agent_cfg, agent_overrides, learning_rate="params.config.learning_rate", epochs="params.config.mini_epochs",
-        adapts=lambda: "agent.params.config.lr_schedule: fixed" if params["config"]["lr_schedule"] == "adaptive" else None,
+        adapts="agent.params.config.lr_schedule: fixed" if params["config"].get("lr_schedule") == "adaptive" else None,
     )  # fmt: skip
     apply_overrides(agent_cfg, requested | remedies.agent_fields(request.memory, request.trainer), "agent")
     check_agent(params, request)
@@ -129,7 +127,7 @@ class MeteredAgent(A2CAgent):
         self._meter = meter
         self._phases = ExitStack()
         """Holds the phase that lasts until the loop calls another method."""
-        a2c_common.SummaryWriter = NoWriter  # for the whole process, which runs only this trial
+        a2c_common.SummaryWriter = metered.NoWriter  # for the whole process, which runs only this trial
         with TemporaryDirectory() as folder:
             params["config"] |= {"train_dir": folder, "full_experiment_name": "agent"}
             super().__init__(base_name, params)
@@ -141,10 +139,10 @@ class MeteredAgent(A2CAgent):
         if self.epoch_num == 0:
             meter, kept = self._meter, self.experience_buffer.tensor_dict
             meter.learned = lambda: self.network_as_made.state_dict(keep_vars=True)
-            meter.memory.learner_made(TensorDict(kept, batch_size=[]).bytes(), self.model_tensors)
-            meter.begin("first_step")
             stored = kept["obses"]
-            meter.start_training(self.num_minibatches, stored if isinstance(stored, dict) else {"policy": stored})
+            observations = stored if isinstance(stored, dict) else {"policy": stored}
+            kept_bytes = TensorDict(kept, batch_size=[]).bytes()
+            meter.start_training(self.num_minibatches, lambda: observations, kept_bytes, [self.optimizer])
         return super().update_epoch()
 
     def train_epoch(self) -> tuple[Any, ...]:
@@ -178,8 +176,3 @@ class MeteredAgent(A2CAgent):
         """Run the critic on the observations after the rollout. The rest of the epoch is the phase `learning`."""
         self._phases.enter_context(self._meter.timeline.phase("learning"))
         return super().get_values(obs)
-
-    def model_tensors(self) -> Iterator[torch.Tensor]:
-        """Yield the network's parameters, their gradients, its running statistics, and the optimizer's state."""
-        yield from self.network_as_made.buffers()
-        yield from metered.model_tensors(self.network_as_made.parameters(), self.optimizer)

@@ -5,15 +5,13 @@ Upstream: skrl 2.1.1. `train` follows the steps of `isaaclab train --rl_library 
 
 from typing import Any
 
-import torch
-
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides
 from envknee.tasks import frontends
 from envknee.trainers import TrialConfig
-from envknee.trainers.common import configure, metered, skrl_run
+from envknee.trainers.common import configure, skrl_run
 
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
@@ -31,7 +29,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         )
     configure.use_rule(
         request, agent_cfg, overrides, learning_rate="agent.learning_rate", epochs="agent.learning_epochs",
-        adapts=lambda: "agent.agent.learning_rate_scheduler: null" if agent["learning_rate_scheduler"] else None,
+        adapts="agent.agent.learning_rate_scheduler: null" if agent.get("learning_rate_scheduler") else None,
     )  # fmt: skip
     agent["rollouts"] = agent_cfg["memory"]["memory_size"] = request.horizon
     agent["mini_batches"] = configure.num_mini_batches(request, agent["mini_batches"])
@@ -44,14 +42,8 @@ def train(config: TrialConfig, meter: Meter) -> None:
     runner = skrl_run.start(config, meter)
     agent: Any = runner.agent
     end_iterations(agent, meter)
-    networks = torch.nn.ModuleDict(agent.models)  # policy and value may share one: it yields each parameter once
-    meter.memory.learner_made(
-        skrl_run.stored_bytes(agent), lambda: metered.model_tensors(networks.parameters(), agent.optimizer)
-    )
-    meter.begin("first_step")
-    meter.start_training(config.agent["agent"]["mini_batches"], skrl_run.kept_observations(agent))
-    with metered.explaining_errors(meter):
-        runner.run()
+    mini_batches = config.agent["agent"]["mini_batches"]
+    skrl_run.train(runner, meter, mini_batches, lambda: skrl_run.kept_observations(agent))
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:

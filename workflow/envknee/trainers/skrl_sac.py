@@ -6,10 +6,8 @@ are skrl's defaults where `sac_of` does not set them.
 """
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
-import torch
 from skrl.agents.torch.sac import SAC_CFG
 
 from envknee.measure.meter import Meter
@@ -17,7 +15,7 @@ from envknee.record.schema import Request
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides
 from envknee.trainers import TrialConfig
-from envknee.trainers.common import configure, metered, skrl_run
+from envknee.trainers.common import configure, skrl_run
 
 REPLAY_TRANSITIONS = 1_000_000
 """Size of the replay buffer, from Haarnoja et al. 2018, arXiv:1812.05905, table 1."""
@@ -102,22 +100,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     entropy = {"log_entropy_coefficient": agent.log_entropy_coefficient} if agent.cfg.learn_entropy else {}
     meter.learned = lambda: {**learned(), **entropy}
     end_iterations(agent, meter)
-    replay_bytes = skrl_run.stored_bytes(agent)
-    meter.memory.learner_made(replay_bytes, lambda: model_tensors(agent))
-    meter.begin("first_step")
-    meter.start_training(replay_bytes=replay_bytes)
-    with metered.explaining_errors(meter):
-        runner.run()
-
-
-def model_tensors(agent: Any) -> Iterator[torch.Tensor]:
-    """Yield the parameters of an agent's networks, their gradients, and the state of its optimizers."""
-    critics = [*agent.critic_1.parameters(), *agent.critic_2.parameters()]
-    yield from (*agent.target_critic_1.parameters(), *agent.target_critic_2.parameters())
-    yield from metered.model_tensors(agent.policy.parameters(), agent.policy_optimizer)
-    yield from metered.model_tensors(critics, agent.critic_optimizer)
-    if agent.cfg.learn_entropy:
-        yield from metered.model_tensors([agent.log_entropy_coefficient], agent.entropy_optimizer)
+    skrl_run.train(runner, meter)
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:

@@ -33,8 +33,8 @@ class Remedy:
     """Reasons of trainers that refuse the key; the default reason is that envknee does not know how."""
     refusals_on_cpu: Mapping[str, str] | None = None
     """Reasons of trainers that refuse the key on a CPU."""
-    prepare: Callable[[Any, Any, Callable[[BaseException], bool]], None] = lambda *_: None
-    """Called with the new learner, the meter, and a function that recognises out-of-memory errors."""
+    prepare: Callable[[Any, Any], None] = lambda *_: None
+    """Called with the new learner and the meter."""
     after_learning: Callable[[Any, Any], Any] = lambda *_: None
     """Called with the key's value and the meter after each iteration. If it frees memory, it returns the memory in use before."""
 
@@ -75,10 +75,10 @@ def refusals(memory: BaseModel, trainer: str, on_cpu: bool) -> Iterator[tuple[st
             yield name, value, remedy.field.default, reason
 
 
-def prepare(memory: BaseModel, learner: Any, meter: Any, is_out_of_memory: Callable[[BaseException], bool]) -> None:
+def prepare(memory: BaseModel, learner: Any, meter: Any) -> None:
     """Call each remedy's `prepare`."""
     for _, _, remedy in asked(memory):
-        remedy.prepare(learner, meter, is_out_of_memory)
+        remedy.prepare(learner, meter)
 
 
 def after_learning(memory: BaseModel, meter: Any) -> Any:

@@ -1,6 +1,5 @@
 """`on_oom`: what a trial does when it runs out of memory while learning."""
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import Field
@@ -8,9 +7,9 @@ from pydantic import Field
 from envknee.study.remedies import Remedy
 
 
-def _retry(learner: Any, meter: Any, is_out_of_memory: Callable[[BaseException], bool]) -> None:
+def _retry(learner: Any, meter: Any) -> None:
     """Let `AccumulatingPPO` split mini-batches when memory runs out, and report the number of parts in rows and outcome."""
-    learner.split_when_out_of_memory(is_out_of_memory, lambda parts: setattr(meter, "micro_batches", parts))
+    learner.split_when_out_of_memory(lambda parts: setattr(meter, "micro_batches", parts))
 
 
 WHOLE = "it takes each mini-batch whole"

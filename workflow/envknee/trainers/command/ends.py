@@ -5,8 +5,8 @@ Input: lines and rows. Output: the lines that matter, and the status and reason 
 
 import math
 import re
+from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 from envknee.measure import validity
@@ -37,40 +37,35 @@ return, and many programs do not scale returns, which reach thousands."""
 KEPT_LINES = 200
 
 
-@dataclass
 class Output:
     """The lines of a program's output that matter."""
 
-    oom: re.Pattern[str]
-    invalid: Mapping[re.Pattern[str], str]
-    lines: list[str] = field(default_factory=list)
-    """The newest `KEPT_LINES` lines."""
-    oom_line: str | None = None
-    nan_line: str | None = None
-    invalid_lines: dict[str, str] = field(default_factory=dict)
-    """Kinds of invalid simulation, each with the first line that reports it."""
-
-    @staticmethod
-    def matching(oom: Sequence[str], invalid: Mapping[str, str]) -> "Output":
-        """Return an empty output that also recognizes a study's own patterns."""
-        return Output(re.compile("|".join([*OUT_OF_MEMORY, *oom]), re.IGNORECASE), validity.patterns(invalid))
+    def __init__(self, oom: Sequence[str], invalid: Mapping[str, str]) -> None:
+        """Begin with no lines; `oom` and `invalid` are a study's own patterns."""
+        self._oom = re.compile("|".join([*OUT_OF_MEMORY, *oom]), re.IGNORECASE)
+        self._invalid = validity.patterns(invalid)
+        self._newest = deque[str](maxlen=KEPT_LINES)
+        self.oom_line: str | None = None
+        self.nan_line: str | None = None
+        self.invalid_lines: dict[str, str] = {}
+        """Kinds of invalid simulation, each with the first line that reports it."""
 
     def take(self, line: str) -> None:
         """Add a line."""
         line = line.rstrip()
         if not line:
             return
-        self.lines = [*self.lines[-KEPT_LINES + 1 :], line]
-        if self.oom_line is None and self.oom.search(line):
+        self._newest.append(line)
+        if self.oom_line is None and self._oom.search(line):
             self.oom_line = line.strip()
         if self.nan_line is None and NOT_A_NUMBER.search(line):
             self.nan_line = line.strip()
-        self.invalid_lines = validity.matches([line], self.invalid) | self.invalid_lines
+        self.invalid_lines = validity.matches([line], self._invalid) | self.invalid_lines
 
     def last_error(self) -> str:
         """Return the newest line that names an error, else the newest line."""
-        errors = [line for line in self.lines if re.match(r"\s*[\w.]*(?:Error|Exception|error:|fatal)\b", line)]
-        return (errors or self.lines or ["it printed nothing"])[-1].strip()
+        errors = [line for line in self._newest if re.match(r"\s*[\w.]*(?:Error|Exception|error:|fatal)\b", line)]
+        return (errors or self._newest or ["it printed nothing"])[-1].strip()
 
 
 def broken(figures: Mapping[str, float | None]) -> tuple[Literal["nan", "diverged"], str, str] | None:

@@ -4,7 +4,7 @@ Input: a request. Output: configurations in which only the learner's own fields 
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from envknee import tasks
@@ -65,12 +65,12 @@ def use_rule(
     *,
     learning_rate: str,
     epochs: str,
-    adapts: Callable[[], str | None],
+    adapts: str | None = None,
 ) -> None:
     """Set the learning rate and the epochs of a request's scaling rule, if it has one.
 
     `agent` is the trainer's configuration, with the study's `overrides` applied, and `learning_rate` and `epochs` (passes over a
-    rollout) name its fields. `adapts` returns the override that turns an adaptive learning rate off; None if the rate does not adapt.
+    rollout) name its fields. `adapts` is the override that turns an adaptive learning rate off; None: the rate does not adapt.
 
     Raises:
         UserError: when an override sets the same field, or a schedule would change the learning rate that a rule sets.
@@ -83,10 +83,10 @@ def use_rule(
             " out, or scaling.learning_rate and scaling.epochs"
         )
     rule = request.scaled_from and request.scaled_from.rule
-    if rule in RATE_GROWS and (remedy := adapts()):
+    if rule in RATE_GROWS and adapts:
         raise UserError(
             f"scaling: rule {rule} sets the learning rate, and this arm's schedule changes it with the policy's KL divergence after"
-            f" each update: the rule would say only where it starts. Set `overrides: {{{remedy}}}`, or take another rule"
+            f" each update: the rule would say only where it starts. Set `overrides: {{{adapts}}}`, or take another rule"
         )
     apply_overrides(agent, decided, "agent")
 

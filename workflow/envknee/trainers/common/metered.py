@@ -1,9 +1,9 @@
 """The part of training that all trainers share: a simulation that reports its steps to the meter.
 
-Input: a configuration, a meter. Output: an environment for the library's own wrapper; tensors of networks and optimizer.
+Input: a configuration, a meter. Output: an environment for the library's own wrapper; tensors of networks.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -70,6 +70,15 @@ class MeteredEnv(gymnasium.Wrapper):
         self._staggered = None
 
 
+class NoWriter:
+    """Replaces the TensorBoard writer of RSL-RL and of RL-Games, and writes nothing: the meter writes the rows."""
+
+    def __init__(self, log_dir: str) -> None: ...
+
+    def add_scalar(self, tag: str, value: float, step: int) -> None:
+        """Do nothing."""
+
+
 def learned(modules: Mapping[str, torch.nn.Module]) -> dict[str, torch.Tensor]:
     """Return the parameters and running statistics of modules, by `MODULE.NAME`."""
     return dict(torch.nn.ModuleDict(modules).state_dict(keep_vars=True))
@@ -90,13 +99,3 @@ def explaining_errors(meter: Meter) -> Iterator[None]:
         meter.check_rollout(images=True)
         meter.check_parameters(str(error))
         raise
-
-
-def model_tensors(parameters: Iterable[torch.nn.Parameter], optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
-    """Yield parameters, their gradients, and the optimizer's state."""
-    for parameter in parameters:
-        yield parameter
-        if parameter.grad is not None:
-            yield parameter.grad
-    for state in optimizer.state.values():
-        yield from (value for value in state.values() if isinstance(value, torch.Tensor))

@@ -3,6 +3,7 @@
 Input: a configuration for skrl's `Runner`, a meter. Output: the runner, whose agent reports its phases to the meter.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -54,9 +55,19 @@ def start(config: TrialConfig, meter: Meter) -> Any:
     return runner
 
 
-def stored_bytes(agent: Any) -> int:
-    """Return the size of an agent's memory."""
-    return sum(tensor.nbytes for tensor in agent.memory.tensors.values())
+def train(
+    runner: Any,
+    meter: Meter,
+    num_mini_batches: int | None = None,
+    rollout_observations: Callable[[], Mapping[str, torch.Tensor]] = dict,
+) -> None:
+    """Train with `Runner.run` until the meter raises `TrialDone`; takes the arguments of `Meter.start_training`."""
+    agent = runner.agent
+    stored_bytes = sum(tensor.nbytes for tensor in agent.memory.tensors.values())
+    optimizers = [kept for kept in agent.checkpoint_modules.values() if isinstance(kept, torch.optim.Optimizer)]
+    meter.start_training(num_mini_batches, rollout_observations, stored_bytes, optimizers)
+    with metered.explaining_errors(meter):
+        runner.run()
 
 
 def take_tracked(agent: Any) -> dict[str, float]:

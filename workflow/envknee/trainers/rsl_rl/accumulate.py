@@ -15,6 +15,7 @@ from tensordict import TensorDict
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from envknee.measure.out_of_memory import is_out_of_memory
 from envknee.study.errors import UserError
 
 
@@ -42,21 +43,14 @@ class AccumulatingPPO(PPO):
     micro_batches: int = 1
     """Parts of each mini-batch, at most its transitions; their sizes differ by at most one. A retry raises it for good."""
 
-    is_out_of_memory: Callable[[BaseException], bool] | None = None
     on_split: Callable[[int], None] | None = None
-    """Set by `split_when_out_of_memory`, which explains them."""
+    """Called with the new number of parts before each retry; None: there are no retries."""
 
     while_gpu_learns: Callable[[], None] | None = None
     """Called in each update once all its work is queued, before the CPU waits for the GPU. Not in upstream's own update."""
 
-    def split_when_out_of_memory(
-        self, is_out_of_memory: Callable[[BaseException], bool], on_split: Callable[[int], None]
-    ) -> None:
+    def split_when_out_of_memory(self, on_split: Callable[[int], None]) -> None:
         """From now on, learn a mini-batch again in twice the parts when memory runs out in a forward or backward pass.
-
-        Args:
-            is_out_of_memory: recognizes the errors to retry after; others are raised
-            on_split: called with the new number of parts before each retry
 
         Raises:
             UserError: when parts of the agent's mini-batches do not add up to the whole: RND, symmetry, a recurrent model, batch
@@ -67,12 +61,12 @@ class AccumulatingPPO(PPO):
                 f"the agent cannot learn in micro-batches: their gradients do not add up to a mini-batch's with"
                 f" {', '.join(unfit)}. Take that out of the agent, or learn in whole mini-batches without retry"
             )
-        self.is_out_of_memory, self.on_split = is_out_of_memory, on_split
+        self.on_split = on_split
 
     def update(self) -> dict[str, float]:
         """Run all epochs over the rollout and return the mean losses: value, surrogate, entropy.
 
-        If memory runs out in a forward or backward pass (`is_out_of_memory`), the mini-batch is repeated with twice the parts. A failed
+        If memory runs out in a forward or backward pass (`on_split`), the mini-batch is repeated with twice the parts. A failed
         attempt leaves nothing behind, because only gradients are written before a mini-batch's last part is done. On several GPUs each
         rank splits on its own, before the ranks synchronize.
 
@@ -105,7 +99,7 @@ class AccumulatingPPO(PPO):
     @property
     def _learns_whole(self) -> bool:
         """Whether mini-batches have one part, and stay so when memory runs out."""
-        return self.micro_batches == 1 and self.is_out_of_memory is None
+        return self.micro_batches == 1 and self.on_split is None
 
     @property
     def _adapts_learning_rate(self) -> bool:
@@ -152,14 +146,13 @@ class AccumulatingPPO(PPO):
             try:
                 return self._backward(places)
             except Exception as error:
-                may_split = self.micro_batches < len(places)
-                if self.is_out_of_memory is None or not self.is_out_of_memory(error) or not may_split:
+                on_split, may_split = self.on_split, self.micro_batches < len(places)
+                if on_split is None or not is_out_of_memory(error) or not may_split:
                     raise
             # After the handler, inside which the error's traceback keeps the failed attempt's tensors alive.
             self._forget_attempt()
             self.micro_batches = min(2 * self.micro_batches, len(places))
-            if self.on_split:
-                self.on_split(self.micro_batches)
+            on_split(self.micro_batches)
 
     def _backward(self, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Set the gradients to those of the mini-batch at `places`.

@@ -19,14 +19,12 @@ from tensordict import TensorDict
 
 from envknee import tasks
 from envknee.measure.meter import Meter
-from envknee.measure.out_of_memory import is_out_of_memory
 from envknee.record.schema import Phase, Request
 from envknee.study import remedies
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
-from envknee.trainers.common.no_writer import NoWriter
 from envknee.trainers.rsl_rl.model import LeanCNNModel
 from envknee.trainers.rsl_rl.ppo import LeanPPO
 from envknee.trainers.rsl_rl.storage import FrameStorage
@@ -70,7 +68,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         raise UserError(f"agent.algorithm.fused: {algorithm.fused!r} is neither true nor false")
     configure.use_rule(
         request, agent_cfg, agent_overrides, learning_rate="algorithm.learning_rate", epochs="algorithm.num_learning_epochs",
-        adapts=lambda: "agent.algorithm.schedule: fixed" if algorithm.schedule == "adaptive" else None,
+        adapts="agent.algorithm.schedule: fixed" if algorithm.schedule == "adaptive" else None,
     )  # fmt: skip
     if request.staggered is not None:
         agent_cfg.init_at_random_ep_len = request.staggered
@@ -127,23 +125,21 @@ def train(config: TrialConfig, meter: Meter) -> None:
         runner = RankRunner(env, to_dict(config.agent), log_dir=log_dir, device=config.agent.device)
         runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
         gradients = GradientWatch(runner.alg)
-    runner.cfg["logger"] = {"class_name": NoWriter}
+    runner.cfg["logger"] = {"class_name": metered.NoWriter}
     read_std = use_waiting_time(runner.alg, meter) if is_lean else lambda: std_of(runner.alg)
     runner.save = lambda *_, **__: None  # RSL-RL would save the untrained networks of the first iteration
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
-    remedies.prepare(meter.request.memory, runner.alg, meter, is_out_of_memory)
+    remedies.prepare(meter.request.memory, runner.alg, meter)
     for method, phase in ALGORITHM_PHASES.items():
         meter.timeline.wrap(runner.alg, method, phase)
     end_iterations(runner.alg, meter, gradients, read_std)
     networks = torch.nn.ModuleDict({"actor": runner.alg.actor, "critic": runner.alg.critic})
     storage = runner.alg.storage
     meter.learned = lambda: networks.state_dict(keep_vars=True)
-    meter.memory.learner_made(
-        storage_bytes(storage), lambda: metered.model_tensors(networks.parameters(), runner.alg.optimizer)
-    )
-    meter.begin("first_step")
     frames = storage.newest_frames if isinstance(storage, FrameStorage) else {}
-    meter.start_training(config.agent.algorithm.num_mini_batches, storage.observations.to_dict() | frames)
+    observations = storage.observations.to_dict() | frames
+    num_mini_batches = config.agent.algorithm.num_mini_batches
+    meter.start_training(num_mini_batches, lambda: observations, storage_bytes(storage), [runner.alg.optimizer])
     with metered.explaining_errors(meter):
         runner.learn(metered.UNREACHABLE, init_at_random_ep_len=config.agent.init_at_random_ep_len)
 

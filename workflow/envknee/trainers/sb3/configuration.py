@@ -42,9 +42,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         settings.pop(field, None)
     apply_overrides(settings, overrides, "agent", decided=("device", "seed", "batch_size", "n_steps"))
     check_settings(settings)
-    configure.use_rule(
-        request, settings, overrides, learning_rate="learning_rate", epochs="n_epochs", adapts=lambda: None
-    )
+    configure.use_rule(request, settings, overrides, learning_rate="learning_rate", epochs="n_epochs")
     settings |= {"n_steps": request.horizon, "batch_size": batch_size, "seed": request.seed + rank, "device": device}
     return TrialConfig(request.task_id, env_cfg, settings)
 

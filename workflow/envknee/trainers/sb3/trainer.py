@@ -5,7 +5,7 @@ rollout in NumPy arrays on the host. Copies between host and device during colle
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -59,16 +59,14 @@ def train(config: TrialConfig, meter: Meter) -> None:
     mark_phases(algorithm, env, meter)
     end_iterations(algorithm, meter)
     meter.learned = lambda: policy.state_dict(keep_vars=True)
+    # The memory map covers only the device.
     on_host = torch.device(config.agent["device"]).type == "cpu"
-    meter.memory.learner_made(
-        # The memory map covers only the device.
-        sum(array.nbytes for array in vars(rollout).values() if hasattr(array, "nbytes")) if on_host else 0,
-        lambda: metered.model_tensors(policy.parameters(), policy.optimizer),
-    )
-    meter.begin("first_step")
+    stored_bytes = sum(array.nbytes for array in vars(rollout).values() if hasattr(array, "nbytes")) if on_host else 0
     num_mini_batches = rollout.buffer_size * rollout.n_envs // algorithm.batch_size
     callback: Any = ConvertCallback(None)  # called after the environment's reset, before the first rollout
-    callback.on_training_start = lambda *_: meter.start_training(num_mini_batches, RolloutObservations(rollout))
+    callback.on_training_start = lambda *_: meter.start_training(
+        num_mini_batches, lambda: observations_of(rollout), stored_bytes, [policy.optimizer]
+    )
     with metered.explaining_errors(meter):
         algorithm.learn(1000 * metered.UNREACHABLE, callback, log_interval=None)  # type: ignore[arg-type]  # None: never
 
@@ -86,29 +84,15 @@ def make_algorithm(settings: Mapping[str, Any], env: Sb3VecEnvWrapper) -> PPO:
     return algorithm
 
 
-class RolloutObservations(Mapping[str, torch.Tensor]):
-    """The rollout's current observations [horizon, num_envs, ...], in the group `policy`.
+def observations_of(rollout: RolloutBuffer) -> dict[str, torch.Tensor]:
+    """Return the rollout's current observations [horizon, num_envs, ...], in the group `policy`.
 
     The library allocates them anew for each rollout, and reorders them for learning (common/buffers.py: RolloutBuffer.reset, get).
     """
-
-    def __init__(self, rollout: RolloutBuffer) -> None:
-        self._rollout = rollout
-
-    def __getitem__(self, group: str) -> torch.Tensor:
-        if group != "policy":
-            raise KeyError(group)
-        rollout = self._rollout
-        stored = torch.from_numpy(rollout.observations)
-        if not rollout.generator_ready:
-            return stored
-        return stored.unflatten(0, (rollout.n_envs, rollout.buffer_size)).swapaxes(0, 1)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(("policy",))
-
-    def __len__(self) -> int:
-        return 1
+    stored = torch.from_numpy(rollout.observations)
+    if rollout.generator_ready:
+        stored = stored.unflatten(0, (rollout.n_envs, rollout.buffer_size)).swapaxes(0, 1)
+    return {"policy": stored}
 
 
 def mark_phases(algorithm: PPO, env: Sb3VecEnvWrapper, meter: Meter) -> None:

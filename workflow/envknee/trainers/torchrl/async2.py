@@ -57,8 +57,7 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
     with ThreadPoolExecutor(1, "learner", set_device, (learner.device,)) as background:
         while True:
             update = background.submit(timed, learner, last, meter.learner_memory) if last is not None else None
-            meter.learned_from = meter.rollout_observations if last is not None else {}
-            meter.rollout_observations = rollouts.next_observations()
+            meter.learned_from = rollouts.observations() if last is not None else {}
             rollout = rollouts.collect()
             action_std = rollout["scale"].mean().item()  # also waits for the last copy to the learner's device
             losses, side = finish(update, updates - last_acted, meter)

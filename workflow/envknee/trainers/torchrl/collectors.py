@@ -153,9 +153,8 @@ class GatheredRollouts:
         """Allocate the storage [horizon, collectors * num_envs], and send the learner's weights to all collectors."""
         whole: Any = torch.cat([step for *_, step in self._made], dim=1)
         horizon = self._meter.request.horizon
-        self._stored: TensorDict = whole.expand(horizon, *whole.shape[1:]).clone().to(self._meter.device)
+        self.stored: TensorDict = whole.expand(horizon, *whole.shape[1:]).clone().to(self._meter.device)
         *_, self._groups, _ = self._made[0]
-        self._meter.memory.learner_made(self._stored.bytes(), learner.tensors)
         self.hand_over(learner)
 
     def collect(self) -> Any:
@@ -163,7 +162,7 @@ class GatheredRollouts:
         with self._meter.timeline.phase("storage"):
             together = next(self._rollouts)  # [collectors, horizon, num_envs]
             self.collected = self._gathering.map_fn("collected")
-            self._stored.copy_(together.transpose(0, 1).reshape(self._stored.shape))
+            self.stored.copy_(together.transpose(0, 1).reshape(self.stored.shape))
         if self._meter.stage == "first_step":
             self._about = self._gathering.map_fn("about")  # now with start-up times
         self._meter.collectors = [
@@ -171,7 +170,7 @@ class GatheredRollouts:
             for about, rollout in zip(self._about, self.collected, strict=True)
         ]
         self._meter.rollouts_gathered()
-        return self._stored
+        return self.stored
 
     def hand_over(self, learner: Learner) -> None:
         """Send the learner's weights to all collectors."""
@@ -181,9 +180,9 @@ class GatheredRollouts:
         reference = ray.put(weights)  # stored once, for all collectors
         self._gathering.map_fn("act_with", [(reference,)] * self._gathering.num_collectors)
 
-    def next_observations(self) -> dict[str, torch.Tensor]:
-        """Return, by group, the tensors that the next rollout's observations will be in [horizon, collectors * num_envs, ...]."""
-        return {group: self._stored[group] for group in self._groups}
+    def observations(self) -> dict[str, torch.Tensor]:
+        """Return, by group, the newest rollout's observations [horizon, collectors * num_envs, ...]."""
+        return {group: self.stored[group] for group in self._groups}
 
 
 def in_turns(learner: Learner, rollouts: GatheredRollouts, meter: Meter) -> None:

@@ -13,6 +13,7 @@ from torch import nn
 from torchrl.objectives import ClipPPOLoss, KLAdaptiveLR
 from torchrl.objectives.value.functional import vec_generalized_advantage_estimate
 
+from envknee.measure.memory import model_tensors
 from envknee.trainers.common import metered
 from envknee.trainers.torchrl.networks import LikeRslRlCfg
 
@@ -28,8 +29,8 @@ class Learner:
     epoch's mini-batches. With camera frames, a pass of the whole rollout would set the peak of memory.
     """
 
-    def __init__(self, actor: Any, critic: Any, cfg: TorchRlPpoCfg, seed: int) -> None:
-        """Create losses and optimizer for `actor` and `critic` on their device; `seed` decides the mini-batches."""
+    def __init__(self, actor: Any, critic: Any, cfg: TorchRlPpoCfg) -> None:
+        """Create losses and optimizer for `actor` and `critic` on their device; `cfg.seed` decides the mini-batches."""
         self.actor, self.critic, self.cfg = actor, critic, cfg
         self._loss = ClipPPOLoss(
             actor,
@@ -45,7 +46,7 @@ class Learner:
         self._schedule = None if cfg.desired_kl is None else KLAdaptiveLR(self.optimizer, target_kl=cfg.desired_kl)
         self.device = next(actor.parameters()).device
         # A separate generator: another thread draws the actions' noise from the default one, in no fixed order.
-        self._generator = torch.Generator(self.device).manual_seed(seed)
+        self._generator = torch.Generator(self.device).manual_seed(cfg.seed)
 
     @property
     def learning_rate(self) -> float:
@@ -85,7 +86,7 @@ class Learner:
 
     def tensors(self) -> Iterator[torch.Tensor]:
         """Yield parameters, their gradients, and the optimizer's state."""
-        return metered.model_tensors(self._loss.parameters(), self.optimizer)
+        return model_tensors(self.learned(), [self.optimizer])
 
     def _with_advantages(self, rollout: Any) -> Any:
         """Return the rollout with value targets, and advantages of mean 0 and standard deviation 1 (GAE's `average_gae`)."""

@@ -70,9 +70,8 @@ class RemoteCollector(Collector):
             env, self._actor, self._critic, cfg, self.meter, torch.device(device), make_collector=self._set_up
         )
         self.meter.learned = lambda: metered.learned({"actor": self._actor, "critic": self._critic})
-        self.meter.memory.learner_made(self._rollouts.stored.bytes(), lambda: self.meter.learned().values())
-        self.meter.begin("first_step")
-        self.meter.start_training(cfg.num_mini_batches, self._rollouts.next_observations())
+        stored_bytes = self._rollouts.stored.bytes()
+        self.meter.start_training(cfg.num_mini_batches, self._rollouts.observations, stored_bytes)
 
     def __repr__(self) -> str:
         """Return Ray's prefix for each line that this process prints. TorchRL's own `repr` prints all networks."""
@@ -121,7 +120,7 @@ class RemoteCollector(Collector):
         """Return copies of (actor, critic), the observation groups' names, and a zeroed step [1, num_envs] of a rollout, on the CPU."""
         actor, critic = (copy.deepcopy(network).cpu() for network in (self._actor, self._critic))
         step: Any = torch.zeros_like(self._rollouts.stored[:1])
-        return actor, critic, list(self._rollouts.next_observations()), step.cpu()
+        return actor, critic, list(self._rollouts.observations()), step.cpu()
 
     def act_with(self, weights: Mapping[str, torch.Tensor]) -> None:
         """Load the learner's parameters and buffers, by their names in `Learner.learned`."""

@@ -40,7 +40,9 @@ class Rollouts:
         acting: Any = actor if kept == 1 else SampledActor(actor)
         policy = TensorDictSequential(acting, critic)
         self.actor, self.critic = actor, critic
-        self._env, self._horizon, self._kept, self._collected = env, cfg.num_steps_per_env, kept, 0
+        self._env, self._horizon, self._kept = env, cfg.num_steps_per_env, kept
+        self._newest = -1
+        """Number of the newest rollout, which may be under way."""
         self._buffer = ReplayBuffer(storage=LazyTensorStorage(kept * self._horizon, device=device))
         self._collector = make_collector(
             env,
@@ -66,10 +68,9 @@ class Rollouts:
 
     def collect(self) -> Any:
         """Collect a rollout and return a view of it [horizon, num_envs]. It is overwritten `kept` rollouts later."""
-        place = self._place()
+        self._newest += 1
         self._collector.rollout()
-        self._collected += 1
-        rollout = self.stored[place]
+        rollout = self.stored[self._place()]
         values = rollout["state_value"]
         with torch.no_grad():
             newest = TensorDict(self._env.unwrapped.obs_buf, batch_size=self._env.batch_size)
@@ -77,12 +78,12 @@ class Rollouts:
             rollout["next_value"].copy_(next_values(values, last, rollout["next", "done"]))
         return rollout
 
-    def next_observations(self) -> dict[str, torch.Tensor]:
-        """Return, by group, views of the storage that the next rollout's observations will be in [horizon, num_envs, ...]."""
+    def observations(self) -> dict[str, torch.Tensor]:
+        """Return, by group, views of the newest rollout's observations [horizon, num_envs, ...]."""
         return {group: self.stored[group][self._place()] for group in self._groups}
 
     def _place(self) -> slice:
-        begin = self._collected % self._kept * self._horizon
+        begin = self._newest % self._kept * self._horizon
         return slice(begin, begin + self._horizon)
 
     def _make_storage(self, policy: TensorDictSequential) -> Any:

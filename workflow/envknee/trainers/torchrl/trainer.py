@@ -61,7 +61,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     apply_overrides(cfg, agent_overrides, "agent", decided)
     configure.use_rule(
         request, cfg, agent_overrides, learning_rate="learning_rate", epochs="num_learning_epochs",
-        adapts=lambda: "agent.desired_kl: null" if cfg.desired_kl is not None else None,
+        adapts="agent.desired_kl: null" if cfg.desired_kl is not None else None,
     )  # fmt: skip
     cfg.num_mini_batches = configure.num_mini_batches(request, cfg.num_mini_batches)
     return TrialConfig(request.task_id, env_cfg, cfg)
@@ -97,33 +97,29 @@ def train(config: TrialConfig, meter: Meter) -> None:
         meter.begin("environment")
         with collectors.collectors(meter) as rollouts:
             meter.begin("learner")
-            learner = Learner(*rollouts.networks(), cfg, cfg.seed)
+            learner = Learner(*rollouts.networks(), cfg)
             rollouts.make_storage(learner)
-            _run(collectors.in_turns, learner, rollouts, cfg, meter)
+            _run(collectors.in_turns, learner, rollouts, meter, rollouts.stored.bytes())
         return
     env = make_environment(config, meter)
     torch.manual_seed(cfg.seed)
     actor, critic = make_networks(env, cfg)
     if meter.request.strategy == "async2":
         learner_device = async2.device_of_learner(meter, cfg.device)
-        learner = Learner(
-            copy.deepcopy(actor).to(learner_device), copy.deepcopy(critic).to(learner_device), cfg, cfg.seed
-        )
+        learner = Learner(copy.deepcopy(actor).to(learner_device), copy.deepcopy(critic).to(learner_device), cfg)
         rollouts = Rollouts(env, actor, critic, cfg, meter, learner_device, kept=2)
         async2.report_memory(meter, learner, rollouts, [*actor.parameters(), *critic.parameters()])
-        _run(async2.pipeline, learner, rollouts, cfg, meter)
+        _run(async2.pipeline, learner, rollouts, meter, stored_bytes=None)
     else:
-        learner = Learner(actor, critic, cfg, cfg.seed)
+        learner = Learner(actor, critic, cfg)
         rollouts = Rollouts(env, actor, critic, cfg, meter, torch.device(cfg.device))
-        meter.memory.learner_made(rollouts.stored.bytes(), learner.tensors)
-        _run(in_turns, learner, rollouts, cfg, meter)
+        _run(in_turns, learner, rollouts, meter, rollouts.stored.bytes())
 
 
-def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, cfg: TorchRlPpoCfg, meter: Meter) -> None:
+def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, meter: Meter, stored_bytes: int | None) -> None:
     """Start the meter and run `loop` until the meter ends the trial."""
     meter.learned = learner.learned
-    meter.begin("first_step")
-    meter.start_training(cfg.num_mini_batches, rollouts.next_observations())
+    meter.start_training(learner.cfg.num_mini_batches, rollouts.observations, stored_bytes, [learner.optimizer])
     with metered.explaining_errors(meter):
         loop(learner, rollouts, meter)
 
