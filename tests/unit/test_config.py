@@ -59,7 +59,7 @@ def complaint(**changes: Any) -> str:
 
 
 SCHEMA = Study.model_json_schema()
-BEYOND_A_SCHEMA = ("[16.0]", "2.0", "inf", "nan", "{'from': 64, ", "gpus ")
+BEYOND_A_SCHEMA = ("'archives'", "[16.0]", "2.0", "inf", "nan", "{'from': 64, ", "gpus ")
 """How values begin that only the program refuses: JSON takes 2.0 for a whole number, has no infinity, and compares no two values."""
 
 

@@ -6,14 +6,13 @@ import numpy
 import pytest
 import torch
 from alike import AlikeTests
-from envknee.study.errors import UserError
+from envknee import tasks
 from envknee.trainers import load
 from gymnasium import spaces
 from trained import a_request, refusal
 
 pytest.importorskip("stable_baselines3", reason="trainer: sb3 is optional: make setup TRAINERS=all")
 
-from envknee.trainers.sb3.configuration import check_settings
 from envknee.trainers.sb3.trainer import observations_of
 from stable_baselines3.common.buffers import RolloutBuffer
 
@@ -32,12 +31,19 @@ def test_a_batch_that_does_not_fit_is_refused(tmp_path):
     assert "batches of 4096, which do not divide num_envs 8 x horizon 8" in text
 
 
-def test_what_a_registered_configuration_may_ask_for_and_not_get_is_named():
-    check_settings({"learning_rate": 3e-4, "normalize_input": False})
-    with pytest.raises(UserError, match=r"agent\.learning_rate: 'lin_3e-4' is a schedule .* Set a number"):
-        check_settings({"learning_rate": "lin_3e-4"})
-    with pytest.raises(UserError, match=r"agent\.normalize_input: true .*{agent\.normalize_input: false"):
-        check_settings({"normalize_input": True})
+def test_what_a_registered_configuration_may_ask_for_and_not_get_is_named(tmp_path, monkeypatch):
+    own, resolve = {"learning_rate": "lin_3e-4", "normalize_input": True}, tasks.resolve
+    monkeypatch.setattr(tasks, "resolve", lambda *given: (resolve(*given)[0], resolve(*given)[1] | own))
+    state: dict[str, Any] = {"task_id": "Isaac-Cartpole-Direct", "num_envs": 8, "horizon": 8, "batch_size": 32}
+    text = refusal(tmp_path / "schedule", "sb3", **state, overrides={})
+    assert (
+        "agent.learning_rate: 'lin_3e-4' is a schedule" in text and "`overrides: {agent.learning_rate: 3.0e-4}`" in text
+    )
+    text = refusal(tmp_path / "normalized", "sb3", **state, overrides={"agent.learning_rate": 3.0e-4})
+    assert "Set `overrides: {agent.normalize_input: false}`" in text
+    told = {"agent.learning_rate": 3.0e-4, "agent.normalize_input": False}
+    request = a_request(tmp_path / "as-told", "sb3", **state, overrides=told)
+    assert load("sb3").resolve(request, "cpu").agent["learning_rate"] == 3.0e-4
 
 
 def test_a_rollout_is_read_where_it_lies_before_and_after_learning():

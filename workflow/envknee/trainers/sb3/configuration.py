@@ -29,6 +29,8 @@ UNSUPPORTED = {
 REPLACED = ("n_timesteps", "device", "seed", "batch_size", "n_minibatches", "n_steps")
 """Fields of a registered configuration that the request replaces."""
 
+SCHEDULABLE = ("learning_rate", "clip_range", "clip_range_vf")
+
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """Return the complete configuration of a trial (`Trainer.resolve`); the agent's is PPO's arguments, as in Isaac Lab's YAML files."""
@@ -40,6 +42,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     batch_size = _batch_size(request, settings)
     for field in REPLACED:
         settings.pop(field, None)
+    # A number may replace a schedule, which is text.
+    settings |= {field: None for field in SCHEDULABLE if field in overrides and isinstance(settings.get(field), str)}
     apply_overrides(settings, overrides, "agent", decided=("device", "seed", "batch_size", "n_steps"))
     check_settings(settings)
     configure.use_rule(request, settings, overrides, learning_rate="learning_rate", epochs="n_epochs")
@@ -113,7 +117,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     Raises:
         UserError: names the field and the value to set.
     """
-    for field in ("learning_rate", "clip_range", "clip_range_vf"):
+    for field in SCHEDULABLE:
         if isinstance(settings.get(field), str):
             raise UserError(
                 f"agent.{field}: {settings[field]!r} is a schedule over the length of training, which a trial does not know."
