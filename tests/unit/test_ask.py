@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from envknee.after import replay
 from envknee.ask import ask as asking
-from envknee.ask.ask import ask, ask_again
+from envknee.ask.ask import ask
 from envknee.ask.question import Observation, censored_seconds, observe
 from envknee.ask.refusals import KnownMemory
 from envknee.ask.samplers.points import _optuna, gp, sobol, tpe
@@ -560,17 +560,6 @@ def test_a_request_at_a_point_that_is_no_longer_legal_is_named() -> None:
     words = rf"num_envs {foreign.num_envs}, horizon \d+ and batch_size \d+ make no legal point"
     with pytest.raises(UserError, match=words):
         ask(smaller, foreign.number + 1, requests[: foreign.number + 1], known)
-
-
-def test_asking_again_shows_an_edit_once_and_what_follows_from_it_not_at_all() -> None:
-    study = a_study(throughput__sampler="tpe", throughput__repeats=1)
-    requests, known = play(study, peak)
-    assert ask_again(study, requests, known) == requests
-    edited = list(requests)
-    edited[4] = requests[4].model_copy(update={"num_envs": 999})
-    again = ask_again(study, edited, known)
-    assert [n for n, (request, edit) in enumerate(zip(again, edited, strict=True)) if request != edit] == [4]
-    assert again[4] == requests[4]
 
 
 # The command

@@ -166,7 +166,7 @@ def test_learning_compares_points_at_which_every_seed_arrived_and_counts_the_oth
     seconds = overall(comparison, "seconds to target")
     assert seconds.ratio == pytest.approx(2.0) and (seconds.pairs, seconds.change) == (3, "worse")
     assert overall(comparison, "peak memory").pairs == 6, "a trial that spent its budget had its memory"
-    assert list(map(str, comparison.outcomes)) == [
+    assert comparison.outcomes == [
         "learning, 32 environments, horizon 8, batch 128: 2 of 3 target_reached (1 timeout), then 3 of 3;"
         " no ratio of seconds and frames to target here, for seeds did not arrive (repeat 2)"
     ]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from envknee.after.csv.command import main
-from envknee.after.csv.table import COLUMNS, Table, decode, parse, step_of
+from envknee.after.csv.command import main, read_table
+from envknee.after.csv.table import COLUMNS, Table, parse, step_of
 from envknee.after.csv.verdict import Options, TableVerdict, decide
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
@@ -61,8 +61,10 @@ def test_empty_cells_are_missing_and_not_zero():
     assert (row.vram_gb, row.batch_size, row.seconds_to_target, row.budget_s) == (None, None, None, None)
 
 
-def test_a_byte_order_mark_is_let_through():
-    assert parse(decode(b"\xef\xbb\xbfnum_envs,fps\n16,1\n", "x"), "x").rows[0].num_envs == 16
+def test_a_byte_order_mark_is_let_through(tmp_path: Path):
+    path = tmp_path / "fps.csv"
+    path.write_bytes(b"\xef\xbb\xbfnum_envs,fps\n16,1\n")
+    assert read_table(path).rows[0].num_envs == 16
 
 
 def test_other_columns_are_named_and_left_out():
@@ -193,10 +195,12 @@ def test_the_same_num_envs_at_another_horizon_batch_or_repeat_is_no_duplicate():
     assert len(table("num_envs,fps,repeat", "16,5,0", "16,6,1").rows) == 2
 
 
-@pytest.mark.parametrize("data", [b"num_envs,fps\n16,\xff\n", "num_envs,fps\n16,1\n".encode("utf-16"), b"a\0b"])
-def test_not_utf_8(data: bytes):
-    with pytest.raises(UserError, match=r"fps\.csv .*UTF-8"):
-        decode(data, "fps.csv")
+@pytest.mark.parametrize("data", [b"num_envs,fps\n16,\xff\n", "num_envs,fps\n16,1\n".encode("utf-16")])
+def test_not_utf_8(data: bytes, tmp_path: Path):
+    path = tmp_path / "fps.csv"
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"fps\.csv cannot be read: 'utf-8' codec .* position .*UTF-8 text"):
+        read_table(path)
 
 
 @given(st.text(alphabet='num_evsfp,0123456789.\n"#-;oe \t\r', max_size=60).map(lambda text: f"num_envs,fps\n{text}"))

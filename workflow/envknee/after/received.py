@@ -159,15 +159,12 @@ def hand_over_requests(unpacked: StudyFolder) -> None:
 
 def _check_unpacked(folder: Path, digests: dict[str, str]) -> None:
     """Make sure that a folder is this archive, unpacked before. It may hold more files."""
-    remedy = "Move it away, or unpack elsewhere (--into); nothing there was touched"
-    metadata = folder / METADATA
-    if not metadata.exists() or sha256_of(metadata) != digests[METADATA]:
-        raise UserError(
-            f"{folder} holds another study of that name, which was not unpacked from this archive. {remedy}"
-        )
     for name, digest in digests.items():
         if not (folder / name).exists() or sha256_of(folder / name) != digest:
-            raise UserError(f"{folder} was unpacked from this archive, and its {name} was changed since. {remedy}")
+            raise UserError(
+                f"{folder} holds another study of that name, or was changed since it was unpacked: its {name} is not this archive's."
+                " Move it away, or unpack elsewhere (--into); nothing there was touched"
+            )
 
 
 def _check_member(member: zipfile.ZipInfo, seen: Container[str], path: Path, remedy: str) -> None:

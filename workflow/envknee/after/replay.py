@@ -12,7 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from envknee.ask import ask, replayed
+from envknee.ask import ask
 from envknee.record.read import load_records
 from envknee.record.schema import Request
 from envknee.study import claim, space
@@ -33,7 +33,7 @@ def prepare(original: StudyFolder, name: str | None, image: str | None = None) -
     """
     study, records = load_measured(original)
     requests = _recorded(study, {record.request.number: record.request for record in records})
-    text = replayed.text_of(requests)
+    text = "".join(request.model_dump_json() + "\n" for request in requests)
     replay = Replay(of=study.study, trials=len(requests), requests_sha256=sha256_of(text))
     changes = {"study": name or f"{study.study}-replay", "replay": replay.model_dump()}
     again = parse_study(

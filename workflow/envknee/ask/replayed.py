@@ -1,20 +1,13 @@
 """The requests that a replay runs again, in a file of its own: it does not need the first study's folder.
 
-Input: recorded requests. Output: replayed.jsonl, a line each. The replay's study.json holds the file's sha256.
+Input: replayed.jsonl, a request in each line, as `envknee.after.replay` writes it. The replay's study.json holds the file's sha256.
 """
-
-from collections.abc import Sequence
 
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
 from envknee.study.files import read_lines, sha256_of
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-
-
-def text_of(requests: Sequence[Request]) -> str:
-    """Return the content of the file: the same bytes for the same requests."""
-    return "".join(request.model_dump_json() + "\n" for request in requests)
 
 
 def read(study: Study, folder: StudyFolder) -> list[Request]:

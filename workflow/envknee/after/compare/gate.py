@@ -11,13 +11,9 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from scipy.special import stdtr
-
 from envknee.record.schema import Frozen
+from envknee.verdict.power import ENOUGH, MOST_REPEATS, enough_repeats
 from envknee.verdict.rule.doublings import half_width
-
-ENOUGH = 0.8
-MOST_PAIRS = 500
 
 
 class Bound(Frozen):
@@ -30,7 +26,7 @@ class Bound(Frozen):
     """One-sided bound; None for a single pair, whose noise is unknown."""
     passes: bool
     pairs_for_power: int | None
-    """Pairs with which 80% of comparisons would pass if there is no difference; None: over 500, or unknown."""
+    """Pairs with which 80% of comparisons would pass if there is no difference; None: over 50, or unknown."""
 
 
 class Gate(Frozen):
@@ -61,14 +57,14 @@ def bound(measure: str, log: Estimate, pairs: int, confidence: float, margin: fl
     if log.variance is None:
         return Bound(measure=measure, loss=share(loss), loss_upper=None, passes=False, pairs_for_power=None)
     upper = loss + half_width(log.variance, log.degrees, 1.0 - confidence)
-    of_one = pairs * log.variance
-    powers = ((n, _power(of_one / n, n - 1.0, confidence, limit)) for n in range(2, MOST_PAIRS + 1))
+    cv = math.sqrt(pairs * log.variance / 2.0)  # of each side: a pair's variance is that of both
     return Bound(
         measure=measure,
         loss=share(loss),
         loss_upper=share(min(upper, 700.0)),
         passes=upper < limit,
-        pairs_for_power=next((n for n, power in powers if power >= ENOUGH), None),
+        # `power` leaves half of its error on either side; here one side has all of it.
+        pairs_for_power=enough_repeats(cv, math.expm1(limit), 2.0 * confidence - 1.0, paired=True) if cv else pairs,
     )
 
 
@@ -83,16 +79,10 @@ def gate(bounds: Sequence[Bound], losses: Sequence[str], same_machine: bool, mar
     return Gate(answer="inconclusive" if reasons else "pass", bounds=list(bounds), reasons=reasons)
 
 
-def _power(variance: float, degrees: float, confidence: float, limit: float) -> float:
-    if variance == 0.0:
-        return 1.0
-    return float(stdtr(degrees, (limit - half_width(variance, degrees, 1.0 - confidence)) / math.sqrt(variance)))
-
-
 def _why(bound: Bound, margin: float) -> str:
     if bound.loss_upper is None:
         return f"{bound.measure}: one pair tells no noise"
-    enough = f"over {MOST_PAIRS}" if bound.pairs_for_power is None else bound.pairs_for_power
+    enough = f"over {MOST_REPEATS}" if bound.pairs_for_power is None else bound.pairs_for_power
     return (
         f"{bound.measure} may be up to {bound.loss_upper:.1%} worse, and {margin:.0%} is accepted; without any difference"
         f" {enough} pairs would pass in {ENOUGH:.0%} of comparisons"

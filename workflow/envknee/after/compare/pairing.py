@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from envknee.record.schema import Environment, Frozen, Record
+from envknee.record.schema import Environment, Record
 from envknee.record.status import SUCCESS, Status
 from envknee.study.rules import Kind
 from envknee.verdict.words.numbers import shown_batch
@@ -57,38 +57,6 @@ class Pairing:
     only_b: dict[Place, list[Record]]
 
 
-class Outcomes(Frozen):
-    """Statuses of the pairs at a point at which any trial did not succeed."""
-
-    place: Place
-    a: dict[Status, int]
-    """Status -> trials."""
-    b: dict[Status, int]
-    left_out: list[str]
-    """Repeats of the pairs in which a trial did not succeed."""
-
-    @property
-    def fewer(self) -> bool:
-        """Whether fewer trials of B than of A succeeded."""
-        success = SUCCESS[self.place.kind]
-        return self.b.get(success, 0) < self.a.get(success, 0)
-
-    def __str__(self) -> str:
-        """Return the point, `5 of 5 target_reached, then 2 of 5 (3 timeout)`, and the consequence for the comparison."""
-        success = SUCCESS[self.place.kind]
-
-        def told(counts: dict[Status, int], name: str) -> str:
-            return f"{counts.get(success, 0)} of {sum(counts.values())}{name}{_lost(counts, success)}"
-
-        repeats = f"repeat{'s' if len(self.left_out) > 1 else ''} {', '.join(self.left_out)}"
-        follows = (
-            f"no ratio of seconds and frames to target here, for seeds did not arrive ({repeats})"
-            if self.place.kind == "learning"
-            else f"left out: {repeats}"
-        )
-        return f"{self.place}: {told(self.a, f' {success}')}, then {told(self.b, '')}; {follows}"
-
-
 def succeeded(record: Record) -> bool:
     """Tell whether a trial timed all its iterations, or reached its target."""
     return record.outcome.status == SUCCESS[record.request.kind]
@@ -118,18 +86,28 @@ def _by_place(records: Sequence[Record]) -> dict[Place, dict[int, Record]]:
     return by_place
 
 
-def outcomes(pairing: Pairing) -> list[Outcomes]:
-    """Return the statuses at each common point at which any trial did not succeed."""
-    return [
-        Outcomes(
-            place=place,
-            a=dict(Counter(pair.a.outcome.status for pair in pairs)),
-            b=dict(Counter(pair.b.outcome.status for pair in pairs)),
-            left_out=[str(pair) for pair in pairs if not pair.succeeded],
+def outcomes(pairing: Pairing) -> tuple[list[str], list[str]]:
+    """Return a sentence on each common point at which any trial did not succeed: where fewer of B than of A did, then the others.
+
+    A sentence has the point, `5 of 5 target_reached, then 2 of 5 (3 timeout)`, and the consequence for the comparison.
+    """
+    fewer: list[str] = []
+    others: list[str] = []
+    for place, pairs in pairing.pairs.items():
+        if not (left_out := [str(pair) for pair in pairs if not pair.succeeded]):
+            continue
+        success, count = SUCCESS[place.kind], len(pairs)
+        a, b = (Counter(record.outcome.status for record in side) for side in zip(*pairs, strict=True))
+        repeats = f"repeat{'s' if len(left_out) > 1 else ''} {', '.join(left_out)}"
+        follows = (
+            f"no ratio of seconds and frames to target here, for seeds did not arrive ({repeats})"
+            if place.kind == "learning"
+            else f"left out: {repeats}"
         )
-        for place, pairs in pairing.pairs.items()
-        if not all(pair.succeeded for pair in pairs)
-    ]
+        (fewer if b[success] < a[success] else others).append(
+            f"{place}: {a[success]} of {count} {success}{_lost(a, success)}, then {b[success]} of {count}{_lost(b, success)}; {follows}"
+        )
+    return fewer, others
 
 
 def without_counterpart(pairing: Pairing, a: str, b: str) -> list[str]:
@@ -144,7 +122,7 @@ def without_counterpart(pairing: Pairing, a: str, b: str) -> list[str]:
     return sorted(alone)
 
 
-def _lost(counts: dict[Status, int], success: Status) -> str:
+def _lost(counts: Counter[Status], success: Status) -> str:
     """Return ` (3 timeout)`, the trials that did not succeed; "" if all did."""
     lost = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()) if status != success)
     return f" ({lost})" if lost else ""

@@ -68,8 +68,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     if comparison.left_out:
         say(f"left out, because one side alone has it: {shortened(comparison.left_out)}")
     for outcome in comparison.outcomes:
-        if not outcome.fewer:  # the gate's reasons list the others
-            say(f"outcomes at {outcome}")
+        say(f"outcomes at {outcome}")
     for reason in comparison.gate.reasons:
         if comparison.gate.answer == "fail":
             console.print(f"REGRESSION {reason}", style="bold red", soft_wrap=True)

@@ -10,7 +10,6 @@ from scipy.special import stdtr
 
 from envknee.after.compare.gate import Bound, Estimate, Gate, bound, gate
 from envknee.after.compare.pairing import (
-    Outcomes,
     Pairing,
     Place,
     across_machines,
@@ -97,8 +96,8 @@ class Comparison(Frozen):
     thresholds: list[str]
     left_out: list[str]
     """Trials that only one side has."""
-    outcomes: list[Outcomes]
-    """Statuses at points at which a paired trial did not succeed."""
+    outcomes: list[str]
+    """Statuses at points at which a paired trial did not succeed, a sentence each. Where fewer of B's did, the gate's reasons say it."""
     notes: list[str]
     """Other possible causes of the ratios."""
     gate: Gate
@@ -131,13 +130,13 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
             pooled, count = stratified(list(pairs.values())), sum(map(len, pairs.values()))
             bounds.append(bound(measure.name, pooled, count, confidence, margin, more_is_better=measure.more_is_better))
     overall = _corrected(overall, confidence)
-    ended = outcomes(whole)
+    fewer, others = outcomes(whole)
     losses = [
         f"beyond {margin:.0%}: {ratio.measure}: {ratio.ratio - 1.0:+.1%} ({interval(ratio)})"
         for ratio in overall
         if same_machine and ratio.change == "worse" and abs(ratio.ratio - 1.0) > margin
     ]
-    losses += [f"in outcomes: {outcome}" for outcome in ended if outcome.fewer]
+    losses += [f"in outcomes: {outcome}" for outcome in fewer]
     return Comparison(
         a=a.name,
         b=b.name,
@@ -149,7 +148,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         phases=_phases(pairing),
         thresholds=[f"{side.name}: {_threshold(side.verdict)}" for side in (a, b)],
         left_out=without_counterpart(whole, a.name, b.name),
-        outcomes=ended,
+        outcomes=others,
         notes=across_machines(whole),
         gate=gate(bounds, losses, same_machine, margin),
     )

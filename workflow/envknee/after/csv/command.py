@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from rich.console import Console
 
-from envknee.after.csv.table import COLUMNS, OUT_OF_MEMORY, Table, decode, parse
+from envknee.after.csv.table import COLUMNS, OUT_OF_MEMORY, Table, parse
 from envknee.after.csv.terminal import print_table_verdict
 from envknee.after.csv.verdict import Options, decide
 from envknee.study.errors import UserError
@@ -40,20 +40,21 @@ example:
 
 
 def read_table(path: Path) -> Table:
-    """Read a CSV file.
+    """Read a CSV file; `-` is standard input.
 
     Raises:
-        UserError: when it cannot be read, or is not such a table.
+        UserError: when it cannot be read, is not UTF-8, or is not such a table.
     """
     source = "standard input" if str(path) == "-" else str(path)
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-    except OSError as error:
+        text = data.decode("utf-8-sig")  # without the byte order mark that spreadsheets write
+    except (OSError, UnicodeDecodeError) as error:
         raise UserError(
-            f"{path} cannot be read: {error.strerror or error}. Expected a table with the columns num_envs and fps;"
-            " `envknee limits --help` shows one."
+            f"{source} cannot be read: {getattr(error, 'strerror', None) or error}. Expected a table with the columns num_envs and"
+            " fps, as UTF-8 text; `envknee limits --help` shows one."
         ) from error
-    return parse(decode(data, source), source)
+    return parse(text, source)
 
 
 def options_of(arguments: argparse.Namespace) -> Options:

@@ -88,24 +88,6 @@ class Table:
         return step_of(row.fps for row in self.rows if row.fps is not None)
 
 
-def decode(data: bytes, source: str) -> str:
-    """Return the text of a file, without the byte order mark that spreadsheets write.
-
-    Raises:
-        UserError: when it is not UTF-8.
-    """
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{source} is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start:,} ends it."
-            " Save it as CSV, UTF-8, and try again."
-        ) from error
-    if "\0" in text:
-        raise UserError(f"{source} holds NUL bytes, so it is no UTF-8 text. Save it as CSV, UTF-8, and try again.")
-    return text
-
-
 def parse(text: str, source: str) -> Table:
     """Return the table in `text`: CSV, or a form that `formats` reads.
 

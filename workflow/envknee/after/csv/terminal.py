@@ -6,7 +6,7 @@ from rich.table import Table
 
 from envknee.after.csv.verdict import SeriesVerdict, TableVerdict
 from envknee.show.terminal import print_lines
-from envknee.show.words import sizes_between, threshold_interval
+from envknee.show.words import sizes_between, threshold_interval, with_interval
 from envknee.verdict.estimate import Estimate, Step
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.throughput import Law
@@ -96,17 +96,9 @@ def _estimated(estimate: Estimate) -> list[tuple[str, str]]:
     where = "no measured size" if estimate.lowest is None else sizes_between(estimate.lowest, estimate.highest)
     by_law = "" if estimate.by_law is None else f"; the law puts it at {estimate.by_law:,.0f}"
     lines = [("interval", f"the limit is {where}, with {estimate.noise}{by_law}")]
-    gains = {step.num_envs: step for step in estimate.steps}
     lines += [("note", f"FPS dip at {size:,} and recover: measure it again") for size in estimate.dips]
-    lines += [
-        (
-            "note",
-            f"FPS jump {percent(gains[size].gain, 0)} a doubling from {size:,} to {gains[size].to_num_envs:,}, after a step that"
-            " gained little: saturating FPS cannot. Measure both again",
-        )
-        for size in estimate.jumps
-    ]
-    return lines
+    jump = "after a step that gained little: saturating FPS cannot. Measure it and the next size again"
+    return lines + [("note", f"FPS jump from {size:,} on, {jump}") for size in estimate.jumps]
 
 
 def _law(law: Law | None) -> str:
@@ -119,11 +111,12 @@ def _law(law: Law | None) -> str:
     seconds = f"{start} + {more} per environment"
     if law.asymptote_fps is None or law.half_saturation_num_envs is None:
         return f"{seconds}: no asymptote, more environments cost nothing at these points; {error}"
-    return (
-        f"{seconds}: at most {_fps(law.asymptote_fps)} FPS{_between(law.asymptote_fps_lower, law.asymptote_fps_upper)}, half of it"
-        f" at {_fps(law.half_saturation_num_envs)} environments"
-        f"{_between(law.half_saturation_num_envs_lower, law.half_saturation_num_envs_upper)}; {error}"
+    decimals = 0 if law.asymptote_fps >= 100.0 else 2
+    most = with_interval(law.asymptote_fps, law.asymptote_fps_lower, law.asymptote_fps_upper, decimals)
+    half = with_interval(
+        law.half_saturation_num_envs, law.half_saturation_num_envs_lower, law.half_saturation_num_envs_upper
     )
+    return f"{seconds}: at most {most} FPS, half of it at {half} environments; {error}"
 
 
 def _memory(limit: MemoryLimit | None) -> str:
@@ -146,12 +139,6 @@ def _scaled(value: float, *units: str) -> str:
     """Return a value in the one of three `units`, each a thousandth of the one before, that suits it."""
     place = 0 if value >= 0.1 else 1 if value >= 1e-4 else 2
     return f"{value * 1e3**place:.3g} {units[place]}"
-
-
-def _between(lower: float | None, upper: float | None) -> str:
-    if lower is None:
-        return ""
-    return f" ({_fps(lower)} {'or more' if upper is None else f'to {_fps(upper)}'})"
 
 
 def _fps(value: float) -> str:
