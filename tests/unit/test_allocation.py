@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from envknee.run import launch, nodes
-from envknee.slurm import allocation, facts
+from envknee.slurm import allocation, facts, jobs
 from envknee.slurm.allocation import Allocation, Closing
 from envknee.slurm.facts import Node
 from envknee.slurm.jobs import Shape
@@ -84,8 +84,8 @@ def test_what_the_nodes_cannot_hold_is_known_beforehand():
     assert named == ["arms.many", "arms.pair"]
     assert allocation.problems(study, alike(2, gpus=8)) == []
     auto = a_study(arms={"auto": {}})
-    assert alike(1, gpus=0).shape_of(auto, "auto") == Shape(0) and alike(1, gpus=2).shape_of(auto, "auto") == Shape(1)
-    assert alike(2, gpus=8).shape_of_prepare(study) == Shape(8)
+    shapes = [jobs.shape_of(auto, "auto", alike(1, gpus=count).auto) for count in (0, 2)]
+    assert shapes == [Shape(0), Shape(1)]
 
 
 def test_what_asked_for_the_nodes_is_not_asked_of_steps():

@@ -10,6 +10,7 @@ from envknee.verdict import learning
 from envknee.verdict.learning import best_of
 from envknee.verdict.learning_cost import Seeds, cost, interquartile_mean
 from envknee.verdict.schema.learning import LearningLimit
+from envknee.verdict.words.learning import seconds_told
 from records import GPU, Trial, a_trial, known, learning_trials, records_of
 from scipy.stats import trim_mean
 
@@ -154,8 +155,8 @@ def test_empty_and_all_out_of_memory():
 def test_best_point_over_all_series():
     longer = learning_trials({16: [9.0], 32: [None]}, horizon=16, first=9)
     limits = learning.analyse(records_of([*learning_trials({16: [20.0], 32: [15.0]}), *longer]), Decide())
-    best = known(best_of(limits))
-    assert (best.num_envs, best.horizon, best.seconds_to_target.value) == (16, 16, 9.0)
+    limit, best = known(best_of(limits))
+    assert (best.num_envs, limit.horizon, seconds_told(best)) == (16, 16, "9.0 s")
     assert best_of([]) is None
 
 
@@ -163,13 +164,13 @@ def test_a_point_where_some_trials_had_no_memory_is_told_and_named_soonest_only_
     no_memory = [a_trial(64, number=90 + i, kind="learning", status=status) for i, status in enumerate(LACKED)]
     partly = [*learning_trials({64: [20.0]}, first=95), *no_memory]
     limit = analyse([*learning_trials({16: [50.0, 51.0, 52.0], 32: [40.0, 41.0, 42.0]}), *partly])
-    assert limit.best is not None and (limit.best.num_envs, limit.best.caveat) == (32, "")
+    assert limit.best is not None and (limit.best.num_envs, seconds_told(limit.best)) == (32, "41.0 s")
     assert limit.points[-1].without_memory == 2
     note = "2 of 3 trials at 64 environments ran out of memory or were refused: seconds there are of the others"
     assert note in limit.notes and not any(note.startswith("infeasible") for note in limit.notes)
     alone = analyse(partly).best
     assert alone is not None and alone.num_envs == 64
-    assert alone.caveat == " (though 2 of 3 trials there ran out of memory or were refused)"
+    assert seconds_told(alone) == "20.0 s (though 2 of 3 trials there ran out of memory or were refused)"
     elsewhere = learning.analyse(records_of([*learning_trials({16: [50.0]}, horizon=16), *partly]), Decide())
-    whole = known(best_of(elsewhere))
-    assert (whole.num_envs, whole.horizon) == (16, 16)
+    whole, best = known(best_of(elsewhere))
+    assert (best.num_envs, whole.horizon) == (16, 16)

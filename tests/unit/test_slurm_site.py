@@ -90,19 +90,19 @@ def test_a_trial_asks_for_its_arms_gpus_and_its_limits_time():
         partition="gpu", gpu_type="h100", cpus_per_gpu=8, mem_gb_per_gpu=64, account="robots", slurm_extra="--x=y"
     )
     asked = {(slot.arm, slot.kind): jobs.job_of(*jobs.block_work(study, [slot]), mine) for slot in plan(study)}
-    assert asked["one", "throughput"] == jobs.Job(gpus=1, cpus=8, mem_mb=64000, minutes=16)  # 600 s x 1.1 + 5 min
-    assert asked["four", "throughput"] == jobs.Job(gpus=4, cpus=32, mem_mb=256000, minutes=16)
-    assert asked["cpu", "learning"] == jobs.Job(gpus=0, cpus=8, mem_mb=64000, minutes=71)  # 3600 s x 1.1 + 5 min
+    # 600 s x 1.1 + 5 min, and 3600 s x 1.1 + 5 min.
+    assert asked["one", "throughput"] == jobs.Job(jobs.Shape(1), cpus=8, mem_mb=64000, minutes=16)
+    assert asked["four", "throughput"] == jobs.Job(jobs.Shape(4), cpus=32, mem_mb=256000, minutes=16)
+    assert asked["cpu", "learning"] == jobs.Job(jobs.Shape(0), cpus=8, mem_mb=64000, minutes=71)
     assert asked["four", "throughput"].resources(mine) == {
         "slurm_partition": "gpu", "slurm_account": "robots", "slurm_extra": "--x=y", "gres": "gpu:h100:4", "nodes": 1,
         "cpus_per_task": 32, "mem_mb": 256000, "runtime": 16,
     }  # fmt: skip
     assert "gres" not in asked["cpu", "learning"].resources(mine)
     assert set(asked["four", "throughput"].resources(mine)) <= set(jobs.resource_names())
-    assert jobs.Job(2, 8, 64000, 16).resources(Site(partition="gpu"))["gres"] == "gpu:2"
-    assert jobs.job_of(*jobs.prepare_work(study), mine) == jobs.Job(
-        gpus=4, cpus=32, mem_mb=256000, minutes=55
-    )  # three arms
+    assert jobs.Job(jobs.Shape(2), 8, 64000, 16).resources(Site(partition="gpu"))["gres"] == "gpu:2"
+    whole = jobs.Job(jobs.Shape(4), cpus=32, mem_mb=256000, minutes=55)  # three arms
+    assert jobs.job_of(*jobs.prepare_work(study), mine) == whole
 
 
 def test_an_option_of_slurm_is_one_line():
@@ -143,11 +143,11 @@ def test_an_arm_of_several_nodes_is_one_job_that_starts_a_task_on_each():
     study = a_study(arms={"wide": {"gpus": 4, "nodes": 2}, "cpu": {"gpus": 0, "nodes": 4}}, learning=None)
     mine = Site(partition="gpu", gpu_type="h100", cpus_per_gpu=8, mem_gb_per_gpu=64)
     wide = next(jobs.job_of(*jobs.block_work(study, [slot]), mine) for slot in plan(study) if slot.arm == "wide")
-    assert wide == jobs.Job(gpus=4, cpus=32, mem_mb=256000, minutes=16, nodes=2)
+    assert wide == jobs.Job(jobs.Shape(4, nodes=2), cpus=32, mem_mb=256000, minutes=16)
     asked = wide.resources(mine)
     assert set(asked) <= set(jobs.resource_names())
     assert (asked["gres"], asked["nodes"], asked["tasks"], asked["mpi"]) == ("gpu:h100:4", 2, 2, "srun")
-    assert jobs.job_of(*jobs.prepare_work(study), mine).nodes == 1
+    assert jobs.prepare_work(study)[0] == jobs.Shape(4)
     assert [str(shape) for shape in jobs.arms_by_shape(study)] == ["4 nodes' CPUs", "2 nodes of 4 GPUs"]
     words = r"arms\.wide: a trial asks for 2 nodes of 4 GPUs, and max_gpus of the site is 7"
     with pytest.raises(UserError, match=words):

@@ -77,14 +77,14 @@ def resources_of(slots_of):
     Each attempt gets more time, up to the partition's limit.
     """
 
+    def work_of(wildcards, auto=1):
+        return jobs.block_work(STUDY, slots_of(wildcards), auto) if slots_of else jobs.prepare_work(STUDY, auto)
+
     def step(wildcards):
-        if slots_of is None:
-            return ALLOCATION.prefix(ALLOCATION.shape_of_prepare(STUDY))
-        return ALLOCATION.prefix(ALLOCATION.shape_of(STUDY, slots_of(wildcards)[0].arm))
+        return ALLOCATION.prefix(work_of(wildcards, ALLOCATION.auto)[0])
 
     def value_of(name, wildcards, attempt):
-        work = jobs.block_work(STUDY, slots_of(wildcards)) if slots_of else jobs.prepare_work(STUDY)
-        job = jobs.job_of(*work, SITE, attempt, facts.longest_minutes(SITE.partition))
+        job = jobs.job_of(*work_of(wildcards), SITE, attempt, facts.longest_minutes(SITE.partition))
         return job.resources(SITE).get(name)
 
     if ALLOCATION is not None:

@@ -8,7 +8,7 @@ from envknee.verdict.learning import best_of
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import Series
-from envknee.verdict.words.learning import soonest_at
+from envknee.verdict.words.learning import seconds_told, soonest_at
 from envknee.verdict.words.states import gain_evidence, what_decides
 
 
@@ -32,7 +32,7 @@ def answer(arm: ArmVerdict) -> Answer:
     """Return the answer for an arm."""
     ran = [limit for limit in arm.learning if limit.state != "no data"]
     best = best_of(ran)
-    soonest = [] if best is None else [f"soonest to the target: {soonest_at(best, arm.ranks)}"]
+    soonest = [] if best is None else [f"soonest to the target: {soonest_at(*best, arm.ranks)}"]
     headline, limit = arm.headline, words.recommended(arm)
     if headline is not None and limit is not None:
         return Answer(
@@ -48,10 +48,10 @@ def answer(arm: ArmVerdict) -> Answer:
         return Answer(
             "nothing ran to its end", "", "", "", "", [], "Look at the log of a trial: trials/0000/trial.log."
         )
-    ran.sort(key=lambda limit: best is None or limit.series[1:] != best.series[1:])
+    ran.sort(key=lambda limit: best is None or limit is not best[0])
     limit = next((own for own in ran if own.threshold_num_envs is not None), ran[0])
-    run = f"{best.num_envs:,}{arm.ranks.each}" if best else "no seed arrived"
-    gives = f"target in {best.seconds_to_target.value:,.1f} s{best.caveat}" if best else ""
+    run = f"{best[1].num_envs:,}{arm.ranks.each}" if best else "no seed arrived"
+    gives = f"target in {seconds_told(best[1])}" if best else ""
     threshold = _short(limit) + ("" if limit is ran[0] else f" at {limit.series}")
     step = "Another horizon, batch size or learning rate may reach the target sooner."
     if limit.state == "undecided" and limit.more_repeats:

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from envknee.slurm import facts, jobs
 from envknee.slurm.facts import Node, fields_of, unix_s_of
@@ -46,15 +46,10 @@ class Allocation:
         """Number of GPUs, plus one for each node without: as many trials of one device can run at once."""
         return sum(_devices(node) for node in self.nodes)
 
-    def shape_of(self, study: Study, arm: str) -> Shape:
-        """Return the devices of a trial of an arm: 'auto' is a GPU if there is any, else the CPU."""
-        shape = jobs.shape_of(study, arm)
-        has_gpus = any(node.count(None) for node in self.nodes)
-        return shape if has_gpus or study.arms[arm].gpus != "auto" else replace(shape, gpus=0)
-
-    def shape_of_prepare(self, study: Study) -> Shape:
-        """Return the devices that prepare all arms, one after another: one node, with the most GPUs of any arm."""
-        return Shape(max(self.shape_of(study, arm).gpus for arm in study.arms))
+    @property
+    def auto(self) -> int:
+        """GPUs of an arm with `gpus: auto`: one if there is any, else the CPU."""
+        return 1 if any(node.count(None) for node in self.nodes) else 0
 
     def prefix(self, shape: Shape) -> str:
         """Return the shell words before a command that needs `shape`.
@@ -116,7 +111,7 @@ def problems(study: Study, allocation: Allocation) -> list[str]:
     most = max(node.count(None) for node in allocation.nodes)
     messages = []
     for arm in sorted(study.arms):
-        shape = allocation.shape_of(study, arm)
+        shape = jobs.shape_of(study, arm, allocation.auto)
         fitting = [node for node in allocation.nodes if node.count(None) >= shape.gpus]
         if not fitting:
             messages.append(

@@ -52,28 +52,27 @@ class Shape:
 class Job:
     """Resources of one job; GPUs, cores and memory are per node."""
 
-    gpus: int
+    shape: Shape
     cpus: int
     mem_mb: int
     minutes: int
-    nodes: int = 1
 
     def resources(self, site: Site) -> dict[str, int | str]:
         """Return the executor plugin's resources (names as in snakemake-executor-plugin-slurm 2.8.0, further.md)."""
-        asked = site.asked()
-        asked |= {"nodes": self.nodes, "cpus_per_task": self.cpus, "mem_mb": self.mem_mb, "runtime": self.minutes}
-        if self.gpus:  # per node: with `--gpus`, SLURM could spread them over several nodes
-            asked["gres"] = f"gpu:{site.gpu_type}:{self.gpus}" if site.gpu_type else f"gpu:{self.gpus}"
-        if self.nodes > 1:
+        asked, gpus, nodes = site.asked(), self.shape.gpus, self.shape.nodes
+        asked |= {"nodes": nodes, "cpus_per_task": self.cpus, "mem_mb": self.mem_mb, "runtime": self.minutes}
+        if gpus:  # per node: with `--gpus`, SLURM could spread them over several nodes
+            asked["gres"] = f"gpu:{site.gpu_type}:{gpus}" if site.gpu_type else f"gpu:{gpus}"
+        if nodes > 1:
             # The launcher itself starts a task on each node (see run.nodes). 0: `tasks` is not per GPU.
-            asked |= {"mpi": "srun", "tasks": self.nodes, "tasks_per_gpu": 0}
+            asked |= {"mpi": "srun", "tasks": nodes, "tasks_per_gpu": 0}
         return asked
 
 
-def shape_of(study: Study, arm: str) -> Shape:
-    """Return the devices of a trial of an arm. 'auto' is one GPU, because a job needs a definite number."""
+def shape_of(study: Study, arm: str, auto: int = 1) -> Shape:
+    """Return the devices of a trial of an arm. 'auto' is `auto` GPUs, because a job needs a definite number."""
     gpus = study.arms[arm].gpus
-    return Shape(1 if gpus == "auto" else gpus, study.arms[arm].nodes)
+    return Shape(auto if gpus == "auto" else gpus, study.arms[arm].nodes)
 
 
 def job_of(shape: Shape, seconds: float, site: Site, attempt: int = 1, most_minutes: int | None = None) -> Job:
@@ -84,11 +83,10 @@ def job_of(shape: Shape, seconds: float, site: Site, attempt: int = 1, most_minu
     minutes = _whole(_whole(seconds * TIME_FACTOR / 60 + site.margin_minutes) * (1 + GROWTH * (attempt - 1)))
     share = max(1, shape.gpus)
     return Job(
-        gpus=shape.gpus,
+        shape,
         cpus=site.cpus_per_gpu * share,
         mem_mb=round(site.mem_gb_per_gpu * share * 1000),
         minutes=minutes if most_minutes is None else min(minutes, most_minutes),
-        nodes=shape.nodes,
     )
 
 
@@ -97,14 +95,14 @@ def _whole(minutes: float) -> int:
     return math.ceil(round(minutes, 6))
 
 
-def block_work(study: Study, block: Sequence[Slot]) -> tuple[Shape, float]:
-    """Return the devices and seconds of trials of one arm that run one after the other."""
-    return shape_of(study, block[0].arm), study.sections[block[0].kind].limit_s * len(block)
+def block_work(study: Study, block: Sequence[Slot], auto: int = 1) -> tuple[Shape, float]:
+    """Return the devices (`auto` as in `shape_of`) and seconds of trials of one arm that run one after the other."""
+    return shape_of(study, block[0].arm, auto), study.sections[block[0].kind].limit_s * len(block)
 
 
-def prepare_work(study: Study) -> tuple[Shape, float]:
+def prepare_work(study: Study, auto: int = 1) -> tuple[Shape, float]:
     """Return the devices and seconds that prepare all arms, one after another: one node, with the most GPUs of any arm."""
-    gpus = max(shape_of(study, arm).gpus for arm in study.arms)
+    gpus = max(shape_of(study, arm, auto).gpus for arm in study.arms)
     return Shape(gpus), PREPARE_MINUTES_PER_ARM * 60.0 * len(study.arms)
 
 

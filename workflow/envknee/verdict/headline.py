@@ -7,7 +7,7 @@ from envknee.study.model import Study
 from envknee.verdict import learning, levers
 from envknee.verdict.advice import what_would_move_it
 from envknee.verdict.memory_sample import largest_peak_gb
-from envknee.verdict.schema.learning import BestPoint, LearningLimit
+from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.scaling import Scaling
@@ -66,25 +66,23 @@ def headline(
             best, num_envs, binds, ranks, of_series, turned, own.observations == "lean", doubled_ended
         ),
         phases=of_series.statement if of_series else None,
-        saves=_saves(learned, best.series, num_envs, soonest, ranks),
+        saves=_saves(learned, best.series, num_envs, ranks),
         levers=turned,
         statement=(
             f"run {num_envs:,} environments{ranks.each}, {best.series}: {point.fps:,.0f} FPS{ranks.together},"
             f" {share:.0%} of the best seen"
             + (f"; {peak:.2f} GB" if peak is not None else "")
             + (f", {used:.0%} of the memory{ranks.each}" if used is not None else "")
-            + (f"; soonest to the target: {soonest_at(soonest, ranks)}" if soonest else "")
+            + (f"; soonest to the target: {soonest_at(*soonest, ranks)}" if soonest else "")
         ),
     )
 
 
-def _saves(
-    learned: Sequence[LearningLimit], series: Series, num_envs: int, soonest: BestPoint | None, ranks: Ranks
-) -> str | None:
+def _saves(learned: Sequence[LearningLimit], series: Series, num_envs: int, ranks: Ranks) -> str | None:
     """Return what the recommended point saves if learning trials ran there, else what the soonest point saves."""
     points = [(series, num_envs)]
-    if soonest is not None:
-        points.append((soonest.series._replace(arm=series.arm), soonest.num_envs))
+    if soonest := learning.best_of(learned):
+        points.append((soonest[0].series, soonest[1].num_envs))
     said = (hours_saved(limit, size, ranks) for place, size in points for limit in learned if limit.series == place)
     return next(filter(None, said), None)
 

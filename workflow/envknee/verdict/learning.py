@@ -9,13 +9,13 @@ censored at its whole budget. A point that ran out of memory has no cost. If onl
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from envknee.record.schema import Record, ScaledFrom
 from envknee.study.model import Decide
 from envknee.verdict.learning_cost import Seeds, cost, frames_of, gpu_seconds_of, seconds_of
 from envknee.verdict.rule import censored, doublings, union
-from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPoint
+from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
 from envknee.verdict.words.learning import learning_notes, learning_statement
 
@@ -27,9 +27,10 @@ def analyse(records: Sequence[Record], settings: Decide) -> list[LearningLimit]:
     return [_limit(series, by_size, settings) for series, by_size in by_series(records, "learning").items()]
 
 
-def best_of(limits: Sequence[LearningLimit]) -> BestPoint | None:
-    """Return the best point by `BestPoint.order`, or None."""
-    return min((limit.best for limit in limits if limit.best), key=lambda best: best.order, default=None)
+def best_of(limits: Iterable[LearningLimit]) -> tuple[LearningLimit, LearningPoint] | None:
+    """Return the best point of all limits, by `LearningPoint.order`, behind its limit; None without one."""
+    bests = ((limit, limit.best) for limit in limits)
+    return min(((limit, best) for limit, best in bests if best), key=lambda found: found[1].order, default=None)
 
 
 def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide) -> LearningLimit:
@@ -78,7 +79,6 @@ def limit_of(
         **LearningLimit.fields(series, decision, measured, delta, confidence, lambda log: -doublings.expm1(-log)),
         scaled_from=scaled_from,
         points=points,
-        best=_best(series, points),
         notes=learning_notes(points, decision, settings),
         statement="",
     )
@@ -104,18 +104,3 @@ def _point(
         if seconds.reached
         else None,
     )
-
-
-def _best(series: Series, points: Sequence[LearningPoint]) -> BestPoint | None:
-    known = [
-        BestPoint(
-            num_envs=point.num_envs,
-            horizon=series.horizon,
-            batch_size=series.batch_size,
-            seconds_to_target=point.seconds_to_target,
-            without_memory=point.without_memory,
-        )
-        for point in points
-        if point.seconds_to_target is not None and point.reached == point.seeds
-    ]
-    return min(known, key=lambda best: best.order, default=None)

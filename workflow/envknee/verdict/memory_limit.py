@@ -1,6 +1,5 @@
 """Memory limit: how many environments fit the device's own memory?"""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from envknee.record.schema import Record
@@ -9,7 +8,7 @@ from envknee.study.model import Decide
 from envknee.verdict.memory_fit import Fit, fit_peaks
 from envknee.verdict.memory_model import largest_fitting, on_cards
 from envknee.verdict.memory_sample import Sample, all_series, sample_of
-from envknee.verdict.schema.memory import TERMS, InfeasibleTrial, Largest, MemoryLimit, MemoryWall
+from envknee.verdict.schema.memory import TERMS, Largest, MemoryLimit, MemoryWall
 from envknee.verdict.series import ONE_GPU, Ranks, Series
 from envknee.verdict.words.memory import memory_notes, memory_statement
 from envknee.verdict.words.numbers import counted
@@ -70,7 +69,6 @@ def limit_of(
         largest_error_gb=fit.largest_error_gb if fit else None,
         walls=walls,
         cards=on_cards(fit, samples, settings) if fit and on_gpu else [],
-        infeasible=_infeasible(samples),
         notes=notes,
         statement="",
     )
@@ -90,23 +88,6 @@ def _wall(
         **dict(predicted),
         largest_fitted=max((sample.num_envs for sample in own if sample.fitted), default=None),
         smallest_failed=failed,
+        out_of_memory=sorted({sample.num_envs for sample in own if sample.status == "oom"}),
         contradicted=largest is not None and failed is not None and failed <= largest,
     )
-
-
-def _infeasible(samples: Sequence[Sample]) -> list[InfeasibleTrial]:
-    counts = Counter(
-        (sample.horizon, sample.batch_size or 0, sample.num_envs, sample.status)
-        for sample in samples
-        if sample.status in DID_NOT_FIT
-    )
-    return [
-        InfeasibleTrial(
-            num_envs=num_envs,
-            horizon=horizon,
-            batch_size=batch or None,
-            status="oom" if status == "oom" else "refused",
-            trials=trials,
-        )
-        for (horizon, batch, num_envs, status), trials in sorted(counts.items())
-    ]

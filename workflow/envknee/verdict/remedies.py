@@ -152,8 +152,7 @@ def shown_at(own: MemoryLimit, other: MemoryLimit, series: Series) -> int | None
         return None
     least = (walls[1].largest_fitted or 0) + 1
     most = min(walls[0].largest_fitted, (walls[0].smallest_failed or math.inf) - 1)
-    failed = [point.num_envs for point in other.infeasible if point.series[1:] == series[1:] and point.status == "oom"]
-    return min((size for size in failed if least <= size <= most), default=None)
+    return min((size for size in walls[1].out_of_memory if least <= size <= most), default=None)
 
 
 def differences(arm: Arm, baseline: Arm) -> dict[str, Any]:

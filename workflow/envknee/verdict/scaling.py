@@ -113,7 +113,6 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
         world_size=ranks.world_size,
         partner=partner,
         points=points,
-        slowest_rank_share=slowest,
         notes=notes,
         statement=statement,
     )

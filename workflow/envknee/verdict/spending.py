@@ -21,34 +21,26 @@ def analyse(records: Sequence[Record], arms: Iterable[str]) -> list[Spending]:
 
 def _spending(arm: str | None, records: Sequence[Record]) -> Spending:
     gpu_hours = sum(record.gpu_hours or 0.0 for record in records)
-    trial_hours = sum(record.outcome.total_s for record in records) / 3600
     energies = [record.energy_j for record in records if record.energy_j is not None]
     of_jobs = [record.job_energy_j for record in records if record.job_energy_j is not None]
     waits = [record.queue_wait_s for record in records if record.queue_wait_s is not None]
-    median, longest = (statistics.median(waits), max(waits)) if waits else (None, None)
-    statement = f"{gpu_hours:.2f} GPU-hours" if gpu_hours else f"{trial_hours:.2f} hours without a GPU"
+    hours = sum(record.outcome.total_s for record in records) / 3600
+    statement = f"{gpu_hours:.2f} GPU-hours" if gpu_hours else f"{hours:.2f} hours without a GPU"
     statement += f" in {counted(len(records), 'trial')}"
-    energy_kwh, job_energy_kwh = (sum(joules) / JOULES_PER_KWH if joules else None for joules in (energies, of_jobs))
-    for kwh, joules, whose in ((energy_kwh, energies, ""), (job_energy_kwh, of_jobs, " by whole nodes")):
-        if kwh is not None:
+    for joules, whose in ((energies, ""), (of_jobs, " by whole nodes")):
+        if joules:
             some = f" in {len(joules)} of them" if len(joules) < len(records) else ""
-            statement += f", {kwh:.2f} kWh{whose}{some}"
-    if median is not None:
-        statement += f"; a job waited {median:,.0f} s (median), {longest:,.0f} s at most"
-    lost = sum(record.lost_attempts for record in records)
-    lost_gpu_hours = sum(record.lost_gpu_hours for record in records)
-    if lost:
+            statement += f", {sum(joules) / JOULES_PER_KWH:.2f} kWh{whose}{some}"
+    if waits:
+        statement += f"; a job waited {statistics.median(waits):,.0f} s (median), {max(waits):,.0f} s at most"
+    if lost := sum(record.lost_attempts for record in records):
+        lost_gpu_hours = sum(record.lost_gpu_hours for record in records)
         took = f" with {lost_gpu_hours:.2f} GPU-hours more" if lost_gpu_hours else ""
         statement += f"; {lost} {'attempt was' if lost == 1 else 'attempts were'} lost{took}"
     return Spending(
         arm=arm,
         trials=len(records),
         gpu_hours=gpu_hours,
-        trial_hours=trial_hours,
-        energy_kwh=energy_kwh,
-        job_energy_kwh=job_energy_kwh,
-        queue_wait_median_s=median,
-        lost_attempts=lost,
-        lost_gpu_hours=lost_gpu_hours,
+        energy_kwh=sum(energies) / JOULES_PER_KWH if energies else None,
         statement=statement,
     )

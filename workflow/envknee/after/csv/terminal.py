@@ -126,7 +126,7 @@ def _memory(limit: MemoryLimit | None) -> str:
         return limit.statement
     model = " + ".join(_scaled(gb, "GB", "MB", "kB") + UNITS[name] for name, gb in limit.terms_gb.items() if gb > 0.0)
     error = f"{model} (largest error {limit.largest_error_gb:.2g} GB)"
-    for wall in limit.walls if limit.device_memory_gb is not None or limit.infeasible else []:
+    for wall in limit.walls if limit.device_memory_gb is not None or limit.smallest_failed else []:
         if wall.largest_fitted is not None and (wall.largest_num_envs_lower or 0) < wall.largest_fitted:
             failed = "" if wall.smallest_failed is None else f", {wall.smallest_failed:,} did not"
             return f"{wall.largest_fitted:,} environments fit as measured{failed}; no line through the peaks tells what lies beyond"

@@ -131,8 +131,8 @@ def _memory_title(verdict: Verdict) -> str:
         limit, each = arm.memory, arm.ranks.each
         if limit is None:
             return "no peak was measured"
-        if limit.infeasible:
-            return f"{min(trial.num_envs for trial in limit.infeasible):,} environments{each} did not fit the memory"
+        if limit.smallest_failed is not None:
+            return f"{limit.smallest_failed:,} environments{each} did not fit the memory"
         walls = [wall for wall in limit.walls if wall.largest_num_envs is not None]
         if not walls:
             return "peaks measured, without a limit"
@@ -146,6 +146,6 @@ def _memory_title(verdict: Verdict) -> str:
         return f"up to {fits:,} environments{each} fit the memory"
 
     if len(verdict.arms) > MOST_IN_TITLE:
-        failed = sum(bool(arm.memory and arm.memory.infeasible) for arm in verdict.arms)
+        failed = sum(bool(arm.memory and arm.memory.smallest_failed) for arm in verdict.arms)
         return f"Memory ran out in {failed} of {len(verdict.arms)} arms"
     return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms})

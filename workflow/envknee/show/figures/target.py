@@ -14,6 +14,7 @@ from envknee.verdict.learning import best_of
 from envknee.verdict.learning_cost import gpus_of, seconds_of, that_ran
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.series import Series, series_of
+from envknee.verdict.words.learning import seconds_told
 
 DASHES = (0, (6, 3))
 """Dashes of the lines at thresholds; intervals are solid."""
@@ -83,11 +84,10 @@ def _title(limits: Sequence[LearningLimit]) -> str:
         parts = [limit.arm] * (len(arms) > 1) + [str(limit.series)] * (len(settings) > 1)
         return f" ({', '.join(parts)})" if parts else ""
 
-    best = best_of(limits)
     soonest = f"No point reached the target with every seed ({reached(limits)} did)"
-    if best is not None:
-        limit = next(limit for limit in limits if limit.best == best)
-        soonest = f"{best.num_envs:,} environments{of(limit)} reach the target soonest: {best.seconds_to_target.value:,.1f} s{best.caveat}"
+    if found := best_of(limits):
+        limit, best = found
+        soonest = f"{best.num_envs:,} environments{of(limit)} reach the target soonest: {seconds_told(best)}"
     thresholds = [
         f"{limit.threshold_num_envs:,}{of(limit)}" for limit in limits if limit.threshold_num_envs is not None
     ]

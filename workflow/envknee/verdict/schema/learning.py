@@ -1,10 +1,11 @@
 """The learning limit, as frozen models."""
 
+import math
+
 from pydantic import Field
 
 from envknee.record.schema import Frozen, ScaledFrom
 from envknee.verdict.schema.limit import SeriesLimit
-from envknee.verdict.series import OfPlace
 
 
 class Cost(Frozen):
@@ -50,28 +51,10 @@ class LearningPoint(Frozen):
         """Trials that could have reached the target: those that ran, and `without_memory`."""
         return self.seeds + self.without_memory
 
-
-class BestPoint(OfPlace):
-    """The measured point with the fewest seconds to the target."""
-
-    num_envs: int
-    seconds_to_target: Cost
-    """Cost of the trials that ran."""
-    without_memory: int = 0
-    """Trials that ran out of memory or were refused. Such a point is the best only if there is no other."""
-
     @property
     def order(self) -> tuple[bool, float]:
         """Sort key: the fewest seconds first, and points at which some trials lacked memory behind all others."""
-        return self.without_memory > 0, self.seconds_to_target.value
-
-    @property
-    def caveat(self) -> str:
-        """Words after the seconds; "" if every trial of the point ran."""
-        if not self.without_memory:
-            return ""
-        trials = self.seconds_to_target.seeds + self.without_memory
-        return f" (though {self.without_memory} of {trials} trials there ran out of memory or were refused)"
+        return self.without_memory > 0, self.seconds_to_target.value if self.seconds_to_target else math.inf
 
 
 class LearningLimit(SeriesLimit):
@@ -88,5 +71,9 @@ class LearningLimit(SeriesLimit):
     """The arm's scaling rule, if any; horizon and batch_size are then those of its base."""
 
     points: list[LearningPoint]
-    best: BestPoint | None
-    """None if at every point some seed did not reach the target."""
+
+    @property
+    def best(self) -> LearningPoint | None:
+        """The point with the fewest seconds to the target; None if at every point some seed did not reach it."""
+        whole = [point for point in self.points if point.reached == point.seeds > 0]
+        return min(whole, key=lambda point: point.order, default=None)

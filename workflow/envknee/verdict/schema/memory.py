@@ -30,16 +30,10 @@ class MemoryWall(Largest):
     """Largest num_envs that fitted at this horizon and batch size, also with mini-batches in parts."""
     smallest_failed: int | None
     """Smallest num_envs that did not fit."""
+    out_of_memory: list[int]
+    """Every num_envs at which a trial ran out of memory; those of refused trials are not among them."""
     contradicted: bool
     """Whether a trial at or below largest_num_envs did not fit."""
-
-
-class InfeasibleTrial(OfPlace):
-    """A point that ran out of memory or was refused."""
-
-    num_envs: int
-    status: Literal["oom", "refused"]
-    trials: int
 
 
 class CardPrediction(Largest):
@@ -68,7 +62,6 @@ class MemoryLimit(Frozen):
     trials: int
     largest_error_gb: float | None
     walls: list[MemoryWall]
-    infeasible: list[InfeasibleTrial]
     cards: list[CardPrediction] = []
     """Predictions for other cards, small cards first; only from trials on a GPU whose memory grows with num_envs."""
     method: str = (
@@ -78,6 +71,11 @@ class MemoryLimit(Frozen):
     )
     notes: list[str]
     statement: str
+
+    @property
+    def smallest_failed(self) -> int | None:
+        """Smallest num_envs that did not fit, at any horizon and batch size; None if all did."""
+        return min((wall.smallest_failed for wall in self.walls if wall.smallest_failed is not None), default=None)
 
     def peak_gb(self, num_envs: float, horizon: int, batch_transitions: float) -> float | None:
         """Return the model's peak of one rank in GB, or None if the model is not identifiable.

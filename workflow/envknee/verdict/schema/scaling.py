@@ -32,8 +32,6 @@ class Scaling(Frozen):
     partner: str | None
     """The arm that is the same on one rank; None if the study has none."""
     points: list[ScalingPoint]
-    slowest_rank_share: float | None
-    """FPS of the slowest rank over those of the fastest, both while collecting: median over all throughput trials; None without any."""
     method: str = (
         "weak scaling: FPS of all ranks / (ranks x FPS of one) at equal num_envs per rank, horizon and batch_size; geometric means"
         " over processes, compared within machines, t on ln FPS, two-sided, each point alone"

@@ -99,19 +99,11 @@ class Spending(Frozen):
     trials: int
     gpu_hours: float
     """GPUs x hours for which trials held them, start-up included."""
-    trial_hours: float
-    """Sum of the hours of all trials, on GPUs or CPUs."""
     energy_kwh: float | None
     """Energy of the GPUs, by their own counters; None if unknown for all trials."""
-    job_energy_kwh: float | None = None
-    """Energy of the nodes of their SLURM jobs, by the nodes' sensors; None if unknown for all trials."""
-    queue_wait_median_s: float | None
-    """From submission to start of a trial's job; None without SLURM."""
-    lost_attempts: int = 0
-    """Attempts at these trials without a result."""
-    lost_gpu_hours: float = 0.0
-    """GPU-hours of lost attempts; not in `gpu_hours`."""
     statement: str
+    """With the energy of whole nodes, by their sensors; the wait of SLURM's jobs; and lost attempts, whose GPU-hours are none of
+    `gpu_hours`."""
 
 
 class Broken(Frozen):

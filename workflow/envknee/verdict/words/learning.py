@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from envknee.study.model import Decide
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision
-from envknee.verdict.schema.learning import BestPoint, LearningLimit, LearningPoint
+from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import counted, listed, percent, span
 from envknee.verdict.words.states import what_would_decide, why_no_doubling
@@ -79,9 +79,16 @@ def learning_statement(limit: LearningLimit, ranks: Ranks) -> str:
     return f"undecided up to {largest}: {last} ({interval}{evidence}); {why}; {share}"
 
 
-def soonest_at(best: BestPoint, ranks: Ranks) -> str:
+def soonest_at(limit: LearningLimit, best: LearningPoint, ranks: Ranks) -> str:
     """Return `512 environments per GPU, horizon 16, batch 128 in 12.3 s`."""
-    return f"{best.num_envs:,} environments{ranks.each}, {best.series} in {best.seconds_to_target.value:,.1f} s{best.caveat}"
+    return f"{best.num_envs:,} environments{ranks.each}, {limit.series} in {seconds_told(best)}"
+
+
+def seconds_told(point: LearningPoint) -> str:
+    """Return `12.3 s` of a point that ran, with a caveat if some of its trials did not fit the memory."""
+    assert point.seconds_to_target is not None, "it ran"
+    caveat = f" (though {point.without_memory} of {point.trials} trials there ran out of memory or were refused)"
+    return f"{point.seconds_to_target.value:,.1f} s{caveat if point.without_memory else ''}"
 
 
 def hours_saved(limit: LearningLimit, num_envs: int, ranks: Ranks) -> str | None:

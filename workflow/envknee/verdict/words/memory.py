@@ -39,8 +39,8 @@ def memory_statement(
     limit: MemoryLimit, fit: Fit | None, why_not: str, ranks: Ranks, at: Callable[[Series], str]
 ) -> str:
     """Return the memory limit in one sentence."""
-    failed = [wall.smallest_failed for wall in limit.walls if wall.smallest_failed is not None]
-    measured = f"; the smallest that did not fit: {min(failed):,}" if failed else ""
+    failed = limit.smallest_failed
+    measured = "" if failed is None else f"; the smallest that did not fit: {failed:,}"
     if fit is None or limit.device_memory_gb is None:
         # Peaks without the memory of their device are those of a table.
         why_not = why_not or "the GPU's memory is not given (--device-gb)"
