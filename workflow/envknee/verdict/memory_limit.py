@@ -50,8 +50,7 @@ def limit_of(
     """
     measured = [sample for sample in samples if sample.whole]
     fit, why_not = fit_peaks(measured, ranks.world_size)
-    notes = [f"not identifiable: {why_not}"] if why_not else []
-    notes += device_notes
+    notes = list(device_notes)
     if in_parts := sum(sample.fitted and sample.in_parts for sample in samples):
         notes.append(f"{counted(in_parts, 'trial')} learned in parts, to fit what there was: not in the model")
     walls = [_wall(series, samples, fit, memory_gb, settings) for series in all_series(samples)]

@@ -33,7 +33,7 @@ def print_table_verdict(verdict: TableVerdict, console: Console) -> None:
     read = f"{verdict.source}: {counted(verdict.rows, 'row')}"
     settings = f"a doubling stops paying below {verdict.delta:.0%}, confidence {verdict.confidence:.0%}"
     of_memory = verdict.memory.notes if verdict.memory else []
-    notes = [f"memory: {note}" for note in of_memory if not note.startswith("not identifiable")] + verdict.notes
+    notes = [f"memory: {note}" for note in of_memory] + verdict.notes
     print_lines([("read", f"{read}; {settings}"), *(("note", note) for note in notes)], console)
 
 
