@@ -10,8 +10,9 @@ import pytest
 import torch
 from envknee.measure import diagnosis
 from envknee.measure.hints import GUIDE, hints
-from envknee.measure.meter import Meter, TrialDone
+from envknee.measure.meter import Meter
 from envknee.measure.phases import ENV_STEP
+from envknee.measure.rows import TrialDone
 from envknee.measure.watch import EXPLODED_ABOVE, KEPT_BYTES, LOOK_EVERY, ORDER, Watch
 from envknee.study.paths import TrialFolder
 from envknee.study.task import Inject

@@ -12,9 +12,9 @@ import numpy
 import pytest
 import torch
 from envknee.measure.episodes import Episodes
-from envknee.measure.meter import Meter, TrialDone
+from envknee.measure.meter import Meter
 from envknee.measure.phases import ENV_STEP
-from envknee.measure.rows import Collected, Part, whole_row
+from envknee.measure.rows import Collected, Part, TrialDone, whole_row
 from envknee.record.build import reward_average
 from envknee.record.metric import metrics_of
 from envknee.record.read import read_rows

@@ -96,6 +96,11 @@ def test_every_kind_of_log_gives_rows_timed_by_its_own_clock(log: str, tmp_path:
         assert record.fps_env_step_inference is not None
 
 
+def test_a_command_is_timed_for_all_its_iterations_whatever_the_precision(tmp_path: Path):
+    record, trial = measured(tmp_path, a_request(an_arm(), precision=0.9))
+    assert record.outcome.status == "ok" and len(read_rows(trial)) == 5
+
+
 def test_a_row_of_which_the_end_is_written_late_is_whole(tmp_path: Path):
     rows = ROWS["tensorboard"] | {"path": "logs/run/*"}
     _, trial = measured(tmp_path, a_request(an_arm("tensorboard", breaks="torn", rows=rows)))

@@ -11,7 +11,8 @@ import torch
 from conftest import a_trial, camera
 from envknee import tasks
 from envknee.machine import processes
-from envknee.measure.meter import Meter, TrialDone
+from envknee.measure.meter import Meter
+from envknee.measure.rows import TrialDone
 from envknee.record.schema import Record, Request, Row
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder

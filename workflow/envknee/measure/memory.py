@@ -15,7 +15,6 @@ import torch
 import warp
 
 from envknee.machine.nvml import GB
-from envknee.measure.out_of_memory import CapExceeded
 from envknee.record.schema import MemoryMap, MemoryUse
 
 ASKED_EVERY_S = 1.0
@@ -73,14 +72,14 @@ class MemoryWatch:
         react as they would there: PyTorch's frees its cache first, cuDNN takes an algorithm that needs less.
 
         Raises:
-            CapExceeded: if a CUDA context alone takes more than the cap.
+            MemoryError: if a CUDA context alone takes more than the cap.
         """
         if self._cap_gb is None or self.device.type != "cuda":
             return
         used_gb, total_gb = self._device_used_gb(), torch.cuda.get_device_properties(self.device).total_memory / GB
         left_gb = self._cap_gb - (used_gb - self._before_gb)
         if left_gb <= 0:
-            raise CapExceeded(f"a CUDA context alone takes more than memory_cap_gb, which is {self._cap_gb:g}")
+            raise MemoryError(f"a CUDA context alone takes more than memory_cap_gb, which is {self._cap_gb:g}")
         rest_gb = total_gb - used_gb - left_gb
         device = warp.device_from_torch(self.device)
         with warp.ScopedMempool(device, enable=False):  # Warp would reuse memory of a pool
@@ -105,14 +104,14 @@ class MemoryWatch:
         """Check the cap on a CPU; on a GPU `environment_begins` enforces it.
 
         Raises:
-            CapExceeded: if the peak is above the cap; names both.
+            MemoryError: if the peak is above the cap; names both.
         """
         self._take_peaks()
         if self._cap_gb is None or self.device.type == "cuda":
             return
         used_gb = self._peak_used_gb - self._before_gb
         if used_gb > self._cap_gb:
-            raise CapExceeded(f"{used_gb:.2f} GB were in use, and memory_cap_gb is {self._cap_gb:g}")
+            raise MemoryError(f"{used_gb:.2f} GB were in use, and memory_cap_gb is {self._cap_gb:g}")
 
     def learner_made(self, rollout_bytes: int, model_tensors: Callable[[], Iterable[torch.Tensor]]) -> None:
         """Take the size of the rollout storage, and a function that returns parameters, gradients and optimizer state."""

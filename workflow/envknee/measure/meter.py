@@ -23,22 +23,12 @@ from envknee.measure.load import LoadWatch
 from envknee.measure.memory import MemoryWatch, model_tensors
 from envknee.measure.phases import Timeline
 from envknee.measure.ranks import ALONE, Heart, Ranks
-from envknee.measure.rows import Collected, Part, end_of_learning, is_known_within, parts_of_collectors, whole_row
+from envknee.measure.rows import Collected, Part, TrialDone, end_if_done, parts_of_collectors, whole_row
 from envknee.measure.watch import NEVER, Watch
 from envknee.record.schema import Failure, Load, MemoryUse, Pipeline, RankResult, Request, Row, StartUp
 from envknee.record.status import Status
 from envknee.study import remedies
 from envknee.study.paths import TrialFolder
-
-
-class TrialDone(Exception):
-    """Raised into the trainer's loop when the trial has its result."""
-
-    def __init__(self, status: Status, reason: str | None = None, failure: Failure | None = None) -> None:
-        super().__init__(reason or status)
-        self.status: Status = status
-        self.reason = reason
-        self.failure = failure
 
 
 class Meter:
@@ -355,16 +345,8 @@ class Meter:
 
     def _write_row(self) -> None:
         """Write the newest iteration's row if it is not written yet, and end the trial if it has its result."""
-        if not self._flush():
-            return
-        request = self.request
-        if request.kind == "throughput":
-            rows = self.rows[request.untimed_iterations :]
-            timed = [row.fps_total for row in rows if row.fps_total is not None]  # own trainers always have it
-            if len(timed) == (request.iterations or 0) or is_known_within(timed, request.precision):
-                raise TrialDone("ok")
-        elif end := end_of_learning(self.rows, request):
-            raise TrialDone(*end)
+        if self._flush():
+            end_if_done(self.rows, self.request)
 
     def _flush(self) -> bool:
         """Write the newest iteration's row if it is not written yet; return whether it was not."""

@@ -23,10 +23,6 @@ Warp 1.17 ("Failed to allocate 123 bytes")."""
 BYTES = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
-class CapExceeded(MemoryError):
-    """More memory is in use than the study's `memory_cap_gb` allows."""
-
-
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether an exception means that device or host memory ran out.
 

@@ -1,4 +1,4 @@
-"""Combines the measurements of all ranks into the row of an iteration. Pure."""
+"""Combines the measurements of all ranks into the row of an iteration, and tells whether the row ends the trial. Pure."""
 
 import math
 import statistics
@@ -7,9 +7,30 @@ from typing import Any
 
 from envknee.record.build import reward_average
 from envknee.record.metric import Metric, metrics_of
-from envknee.record.schema import GradientSquares, Load, MemoryMap, MemoryUse, Phase, Pipeline, RankRow, Request, Row
+from envknee.record.schema import (
+    Failure,
+    GradientSquares,
+    Load,
+    MemoryMap,
+    MemoryUse,
+    Phase,
+    Pipeline,
+    RankRow,
+    Request,
+    Row,
+)
 from envknee.record.status import Status
 from envknee.study.space import rollout_size
+
+
+class TrialDone(Exception):
+    """Raised when the trial has its result, into the loop of a trainer, or of what follows a foreign command."""
+
+    def __init__(self, status: Status, reason: str | None = None, failure: Failure | None = None) -> None:
+        super().__init__(reason or status)
+        self.status: Status = status
+        self.reason = reason
+        self.failure = failure
 
 
 class Part(RankRow):
@@ -115,14 +136,22 @@ def _gradients(squares: Sequence[tuple[float, float] | None], rank_batch: int) -
     return GradientSquares(rank_batch=rank_batch, batch=rank_batch * len(known), rank_mean=own, shared=shared)
 
 
-def end_of_learning(rows: Sequence[Row], request: Request) -> tuple[Status, str | None] | None:
-    """Return status and reason of a learning trial that ends with the newest row; None while it goes on. Pure."""
+def end_if_done(rows: Sequence[Row], request: Request) -> None:
+    """Raise a TrialDone if the newest row has ended the trial: all timed, known well enough, target reached, or budget spent."""
+    if request.kind == "throughput":
+        timed = [row.fps_total for row in rows[request.untimed_iterations :] if row.fps_total is not None]
+        # A foreign command runs all of them: whether its memory leaks takes several to tell.
+        share = request.precision if request.command is None else None
+        if len(timed) == (request.iterations or 0) or is_known_within(timed, share):
+            raise TrialDone("ok")
+        return
     average = reward_average(rows, request.target_episodes or 1)
     if average is not None and request.target_reward is not None and average >= request.target_reward:
-        return "target_reached", None
+        raise TrialDone("target_reached")
     if request.budget_s is not None and rows[-1].wall_s >= request.budget_s:
-        return "timeout", f"{request.budget_s:g} s of training were spent below reward {request.target_reward:g}"
-    return None
+        raise TrialDone(
+            "timeout", f"{request.budget_s:g} s of training were spent below reward {request.target_reward:g}"
+        )
 
 
 def is_known_within(fps: Sequence[float], share: float | None) -> bool:

@@ -15,19 +15,18 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import NoReturn
 
 from envknee.machine import control_group, environment
 from envknee.machine.nvml import Gpu
 from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, dying_with_parent, end_all
 from envknee.measure import validity
-from envknee.measure.out_of_memory import requested_gb
-from envknee.measure.rows import end_of_learning
+from envknee.measure.rows import TrialDone, end_if_done
 from envknee.record.schema import Failure, Request, Row
-from envknee.record.status import TRAINED, Status
+from envknee.record.status import TRAINED
 from envknee.run import attempts
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
@@ -35,7 +34,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.trainers.command import ends, program, sources
-from envknee.trainers.command.rows import Builder, LogRow, missing, transitions, unlike_clock
+from envknee.trainers.command.rows import Builder, LogRow, transitions, unlike_clock
 from envknee.trainers.command.usage import SAMPLED, Usage
 
 POLL_S = 0.1
@@ -52,15 +51,6 @@ PACKAGES = (
     *environment.PACKAGES,
     "mjlab", "jax", "jaxlib", "brax", "playground", "mani-skill", "sapien", "rl-zoo3", "isaacsim", "isaaclab-rl", "physx",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class End:
-    """How a program ended."""
-
-    status: Status
-    reason: str | None = None
-    failure: Failure | None = None
 
 
 class Follower:
@@ -96,23 +86,23 @@ class Follower:
         self.origin_is_known = False
         self.kills = control_group.oom_kills(anywhere=False)
 
-    def to_its_end(self) -> End:
+    def to_its_end(self) -> NoReturn:
         """Follow the program until it has logged enough, breaks, hangs or ends.
 
         Raises:
+            TrialDone: with the trial's result.
             UserError: when it ended, or logged nothing, without a result.
         """
-        while True:
-            has_ended = self.process.poll() is not None
-            if has_ended:
-                self._drain(GRACE_S)  # the last lines tell why
-            end = self._look(has_ended) or (self._of_ended() if has_ended else self._of_silence())
-            if end is not None:
-                return end
+        while self.process.poll() is None:
+            self._look(is_last=False)
+            self._check_silence()
             time.sleep(POLL_S)
+        self._drain(GRACE_S)  # the last lines tell why
+        self._look(is_last=True)
+        raise self._of_ended()
 
-    def _look(self, is_last: bool) -> End | None:
-        """Read new events; return how they end the trial, or None."""
+    def _look(self, is_last: bool) -> None:
+        """Read new events, and write the rows that they complete."""
         self._drain(0.0)
         events = list(self.source.poll(time.time()))
         if events:
@@ -121,7 +111,8 @@ class Follower:
         quiet_s = time.monotonic() - self.newest_s
         if is_last or quiet_s > FLUSH_S or (quiet_s > SETTLED_S and self.builder.is_complete()):
             whole += self.builder.close()
-        return next(filter(None, map(self._take, whole)), None)
+        for entry in whole:
+            self._take(entry)
 
     def _drain(self, wait_s: float) -> None:
         """Read the printed lines, waiting at most `wait_s` for the last one."""
@@ -132,25 +123,18 @@ class Follower:
                 if isinstance(self.source, sources.Printed):
                     self.source.take(*line)
 
-    def _take(self, entry: LogRow) -> End | None:
-        """Write a row; return how it ends the trial, or None."""
+    def _take(self, entry: LogRow) -> None:
+        """Write a row, and end the trial if that has its result."""
         row = self._row(entry)
         if row is None:
-            return None
+            return
         self.rows.append(row)
         self.arrivals_s.append(time.monotonic())
         with self.trial.metrics.open("a", encoding="utf-8") as file:
             file.write(row.model_dump_json() + "\n")
         losses = {f"losses/{name}": value for name, value in self.builder.losses(entry).items()}
-        breakage = ends.broken({"rewards": self.builder.figure(entry, "reward"), **losses})
-        if breakage is not None:
-            status, tensor, reason = breakage
-            return End(status, reason, Failure(iteration=row.iteration, tensor=tensor))
-        request = self.request
-        if request.kind == "throughput":
-            return End("ok") if len(self.rows) >= request.untimed_iterations + (request.iterations or 0) else None
-        end = end_of_learning(self.rows, request)
-        return End(*end) if end else None
+        ends.check_figures({"rewards": self.builder.figure(entry, "reward"), **losses}, row.iteration)
+        end_if_done(self.rows, self.request)
 
     def _row(self, entry: LogRow) -> Row | None:
         """Return a row from a log entry; None if its step or time does not follow the entry before."""
@@ -211,14 +195,14 @@ class Follower:
         if self.command.rows.step != "iterations":
             self.origin_frames = max(self.rollout, round(self._transitions(entry.step)))
 
-    def _of_silence(self) -> End | None:
-        """Return the end of a running program that hangs; None while it may go on."""
+    def _check_silence(self) -> None:
+        """End the trial of a running program that hangs."""
         now_s = time.monotonic()
         since_s = now_s - max([self.newest_s, *self.arrivals_s[-1:]])
         if self.output.oom_line is not None and since_s > OOM_GRACE_S:
-            return self._out_of_memory(self.output.oom_line)
+            raise self._out_of_memory(self.output.oom_line)
         if not self.rows and now_s - self.started_s > self.command.first_row_s:
-            why = missing(self.command.rows, self.source.seen)
+            why = self.builder.missing()
             raise UserError(
                 f"no row came within {self.command.first_row_s:g} s (command.first_row_s), while the command still ran: {why}."
                 f" The last that it printed: {self.output.last_error()}"
@@ -233,10 +217,9 @@ class Follower:
                 f"it hangs: no row for {since_s:.0f} s, where they came every {usual_s:.1f} s."
                 f" The last that it printed: {self.output.last_error()}"
             )
-            return End("timeout", reason)
-        return None
+            raise TrialDone("timeout", reason)
 
-    def _of_ended(self) -> End:
+    def _of_ended(self) -> TrialDone:
         """Return the end of a program that ended by itself before it logged enough."""
         if self.output.oom_line is not None:
             return self._out_of_memory(self.output.oom_line)
@@ -244,7 +227,7 @@ class Follower:
             return self._out_of_memory("the kernel killed a process: host memory ran out")
         if self.output.nan_line is not None:
             failure = Failure(iteration=len(self.rows), tensor="training")
-            return End("nan", f"its log says: {self.output.nan_line}", failure)
+            return TrialDone("nan", f"its log says: {self.output.nan_line}", failure)
         wanted = self.request.untimed_iterations + (self.request.iterations or 0)
         status = self.process.returncode
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
@@ -252,7 +235,7 @@ class Follower:
             unreadable = getattr(self.source, "unreadable", None)
             line = f" The first line that cannot be read: {unreadable}" if unreadable else ""
             raise UserError(
-                f"the command ended {how} and left no row: {missing(self.command.rows, self.source.seen)}.{line}"
+                f"the command ended {how} and left no row: {self.builder.missing()}.{line}"
                 f" The last that it printed: {self.output.last_error()}"
             )
         if status == 0 and self.request.kind == "learning":
@@ -266,19 +249,18 @@ class Follower:
             + ("" if status else " Let it run for {iterations} or more: one row each is expected")
         )
 
-    def _out_of_memory(self, line: str) -> End:
+    def _out_of_memory(self, line: str) -> TrialDone:
         stage = "learning" if self.rows else "environment"
-        failure = Failure(iteration=len(self.rows), tensor=stage, requested_gb=requested_gb(line))
-        return End("oom", f"memory ran out: {line}", failure)
+        return TrialDone("oom", f"memory ran out: {line}", Failure(iteration=len(self.rows), tensor=stage))
 
-    def checked(self, end: End) -> End:
+    def checked(self, end: TrialDone) -> TrialDone:
         """Return an end, or the end "invalid" if the program's log shows that its simulation was wrong."""
         lengths = [row.episode_length_mean for row in self.rows if not row.warmup]
         wrong = validity.sentences(self.output.invalid_lines)
         wrong += filter(None, (validity.growing(self.memory_gb), validity.at_once(lengths)))
         if end.status not in TRAINED or not wrong:
             return end
-        return End("invalid", "; ".join(wrong), validity.FAILURE)
+        return TrialDone("invalid", "; ".join(wrong), validity.FAILURE)
 
     def warnings(self) -> list[str]:
         """Return the limits of the figures, as sentences."""
@@ -327,7 +309,9 @@ def measure(trial: TrialFolder, request: Request) -> None:
     follower = Follower(request, trial, run_dir, process, usage, printed)
     usage.start(process.pid)
     try:
-        end = follower.checked(follower.to_its_end())
+        follower.to_its_end()
+    except TrialDone as done:
+        end = follower.checked(done)
     finally:
         usage.close()
         end_all(process, GRACE_S, others)

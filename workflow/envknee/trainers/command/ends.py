@@ -1,16 +1,17 @@
 """Recognizes out of memory, NaN, divergence and an invalid simulation in the output of a foreign command. Pure.
 
-Input: lines and rows. Output: the lines that matter, and the status and reason of a failure.
+Input: lines and rows. Output: the lines that matter, and a `TrialDone` for broken figures.
 """
 
 import math
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from envknee.measure import validity
 from envknee.measure.out_of_memory import TEXTS
+from envknee.measure.rows import TrialDone
+from envknee.record.schema import Failure
 
 OUT_OF_MEMORY = (
     *map(re.escape, TEXTS),
@@ -68,11 +69,11 @@ class Output:
         return (errors or self._newest or ["it printed nothing"])[-1].strip()
 
 
-def broken(figures: Mapping[str, float | None]) -> tuple[Literal["nan", "diverged"], str, str] | None:
-    """Return (status, name, reason) of the first of `rewards` and `losses/NAME` that is not finite or diverged, or None."""
+def check_figures(figures: Mapping[str, float | None], iteration: int) -> None:
+    """Raise a TrialDone for the first of `rewards` and `losses/NAME` that is not finite or diverged in this iteration."""
     for name, value in figures.items():
+        failure = Failure(iteration=iteration, tensor=name)
         if value is not None and not math.isfinite(value):
-            return "nan", name, f"{name} became {value}"
+            raise TrialDone("nan", f"{name} became {value}", failure)
         if value is not None and name.startswith("losses/") and abs(value) > DIVERGED_ABOVE:
-            return "diverged", name, f"{name} grew to {value:.3g}, past {DIVERGED_ABOVE:.0e}"
-    return None
+            raise TrialDone("diverged", f"{name} grew to {value:.3g}, past {DIVERGED_ABOVE:.0e}", failure)

@@ -40,11 +40,14 @@ class Builder:
     """Values that were logged before the marker of their row."""
     _closed: LogRow | None = None
     """The row that was closed last. Later values of its step are dropped, because they belong to no other row."""
+    _seen: set[str] = field(default_factory=set)
+    """All names that the log has had."""
 
     def add(self, events: Iterable[Event]) -> list[LogRow]:
         """Add new events; return the rows that they complete. The newest row stays open: `close` returns it."""
         whole: list[LogRow] = []
         for event in events:
+            self._seen.update(event.values)
             if not self._begins(event):
                 self._note(event)
                 continue
@@ -85,6 +88,17 @@ class Builder:
             for short, tag in self.rows.losses.items()
             if (name := short if of_regex else tag) in entry.values
         }
+
+    def missing(self) -> str:
+        """Return why the log made no row: the names that it lacks, and the nearest names that it has."""
+        rows, seen = self.rows, sorted(self._seen)
+        if not seen and rows.source == "regex":
+            return "no line that it printed matches command.rows.patterns"
+        if not seen:
+            return f"nothing was found in {rows.path!r}"
+        wanted = rows.row or [name for names in rows.names.values() for name in names] or [rows.step_name]
+        named = ", ".join(f"{name!r}{nearest(name, seen)}" for name in wanted[:4])
+        return f"its log has none of {named}. It has: {', '.join(seen[:30])}"
 
     def _begins(self, event: Event) -> bool:
         if event.begins_row or self.rows.source != "tensorboard":
@@ -127,17 +141,3 @@ def unlike_clock(logged_fps: Sequence[float], clock_fps: Sequence[float]) -> str
     return (
         f"the command says {logged:,.0f} FPS, and the times of its own rows give {measured:,.0f}: the latter are used"
     )
-
-
-def missing(rows: Rows, seen: Iterable[str]) -> str:
-    """Return why a log made no row: the names that it lacks, and the nearest names that it has."""
-    seen_names = sorted(seen)
-    wanted = rows.row or [name for names in rows.names.values() for name in names] or [rows.step_name]
-    if not seen_names:
-        return (
-            f"nothing was found in {rows.path!r}"
-            if rows.source != "regex"
-            else "no line that it printed matches command.rows.patterns"
-        )
-    named = ", ".join(f"{name!r}{nearest(name, seen_names)}" for name in wanted[:4])
-    return f"its log has none of {named}. It has: {', '.join(seen_names[:30])}"

@@ -35,8 +35,6 @@ class TensorBoard:
 
     run_dir: Path
     pattern: str
-    seen: set[str] = field(default_factory=set)
-    """Here and below: all names that the log has had, for messages."""
     _loaders: dict[Path, Any] = field(default_factory=dict)
 
     def poll(self, now_unix_s: float) -> Iterator[Event]:
@@ -50,7 +48,6 @@ class TensorBoard:
                 for value in event.summary.value:
                     number = _scalar(value)
                     if number is not None:
-                        self.seen.add(value.tag)
                         yield Event(event.wall_time, {value.tag: number}, event.step)
 
 
@@ -70,7 +67,6 @@ class Lines:
 
     run_dir: Path
     rows: Rows
-    seen: set[str] = field(default_factory=set)
     unreadable: str | None = None
     """The first line that could not be parsed."""
     _read: dict[Path, int] = field(default_factory=dict)
@@ -100,13 +96,11 @@ class Lines:
                 cells = next(csv.reader([line]))
                 if path not in self._header:
                     self._header[path] = [cell.strip() for cell in cells]
-                    self.seen.update(self._header[path])
                     return None
                 values = {name: _number(cell) for name, cell in zip(self._header[path], cells, strict=False)}
         except (ValueError, csv.Error):
             self.unreadable = self.unreadable or line
             return None
-        self.seen.update(values)
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -115,7 +109,6 @@ class Printed:
     """The command's output, parsed by regular expressions with named groups."""
 
     patterns: Sequence[re.Pattern[str]]
-    seen: set[str] = field(default_factory=set)
     _lines: list[tuple[float, str]] = field(default_factory=list)
 
     def take(self, unix_time_s: float, line: str) -> None:
@@ -131,19 +124,14 @@ class Printed:
                     values = {
                         name: value for name, text in match.groupdict().items() if (value := _number(text)) is not None
                     }
-                    self.seen.update(values)
                     time_s = values.pop("time", unix_time_s)
                     yield Event(
                         time_s, values, values.pop("step", None), len(self.patterns) == 1, begins_row=number == 0
                     )
 
 
-Source = TensorBoard | Lines | Printed
-"""A log that is read while it grows."""
-
-
-def of(rows: Rows, run_dir: Path) -> Source:
-    """Return the log that a study names."""
+def of(rows: Rows, run_dir: Path) -> TensorBoard | Lines | Printed:
+    """Return the log that a study names, to be read while it grows."""
     if rows.source == "tensorboard":
         return TensorBoard(run_dir, rows.path)
     if rows.source == "regex":

@@ -17,9 +17,9 @@ from torchrl.collectors import Collector
 
 from envknee.machine import environment
 from envknee.machine.processes import die_with_parent
-from envknee.measure.meter import Meter, TrialDone
+from envknee.measure.meter import Meter
 from envknee.measure.ranks import Ranks
-from envknee.measure.rows import Collected
+from envknee.measure.rows import Collected, TrialDone
 from envknee.record.schema import RankResult, Request
 from envknee.study.paths import TrialFolder
 from envknee.trainers import TrialConfig, load
