@@ -24,6 +24,7 @@ from envknee.machine import control_group, environment
 from envknee.machine.nvml import Gpu
 from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, dying_with_parent, end_all
 from envknee.measure import validity
+from envknee.measure.out_of_memory import requested_gb
 from envknee.measure.rows import TrialDone, end_if_done
 from envknee.record.schema import Failure, Request, Row
 from envknee.record.status import TRAINED
@@ -251,7 +252,8 @@ class Follower:
 
     def _out_of_memory(self, line: str) -> TrialDone:
         stage = "learning" if self.rows else "environment"
-        return TrialDone("oom", f"memory ran out: {line}", Failure(iteration=len(self.rows), tensor=stage))
+        failure = Failure(iteration=len(self.rows), tensor=stage, requested_gb=requested_gb(line))
+        return TrialDone("oom", f"memory ran out: {line}", failure)
 
     def checked(self, end: TrialDone) -> TrialDone:
         """Return an end, or the end "invalid" if the program's log shows that its simulation was wrong."""

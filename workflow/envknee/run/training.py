@@ -21,7 +21,7 @@ from envknee.machine import environment
 from envknee.machine.processes import age_s, gpus_here
 from envknee.measure import keepsakes, ranks, validity
 from envknee.measure.meter import Meter
-from envknee.measure.out_of_memory import is_out_of_memory
+from envknee.measure.out_of_memory import is_out_of_memory, requested_gb
 from envknee.measure.ranks import Ranks
 from envknee.measure.rows import TrialDone
 from envknee.measure.shared import SharedProcess
@@ -99,7 +99,7 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
             ) from error
         if not is_out_of_memory(error):
             raise
-        failure = Failure(iteration=meter.iterations, tensor=meter.stage)
+        failure = Failure(iteration=meter.iterations, tensor=meter.stage, requested_gb=requested_gb(str(error)))
         cap_gb = request.memory.memory_cap_gb
         capped = "" if cap_gb is None or "memory_cap_gb" in str(error) else f", memory_cap_gb is {cap_gb:g}"
         end = TrialDone("oom", f"memory ran out ({meter.stage}{capped}): {str(error).splitlines()[0]}", failure)
