@@ -140,8 +140,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     observations = storage.observations.to_dict() | frames
     num_mini_batches = config.agent.algorithm.num_mini_batches
     meter.start_training(num_mini_batches, lambda: observations, storage_bytes(storage), [runner.alg.optimizer])
-    with metered.explaining_errors(meter):
-        runner.learn(metered.UNREACHABLE, init_at_random_ep_len=config.agent.init_at_random_ep_len)
+    runner.learn(metered.UNREACHABLE, init_at_random_ep_len=config.agent.init_at_random_ep_len)
 
 
 def use_waiting_time(algorithm: Any, meter: Meter) -> Callable[[], torch.Tensor]:
