@@ -86,18 +86,18 @@ def command_line(request: Request, device: str) -> list[str]:
     Upstream: `isaaclab train` of Isaac Lab 3.0.0, which sets fields with Hydra.
     """
     registered, _ = tasks.resolve(request.task_id, configure.RSL_RL, request.overrides.get("presets"))
-    local = tasks.use_local_files(registered, request.asset, request.asset_root)
+    config = resolve(request, device)
     agent = {
         "device": device,
         "num_steps_per_env": request.horizon,
-        "algorithm.num_mini_batches": resolve(request, device).agent.algorithm.num_mini_batches,
+        "algorithm.num_mini_batches": config.agent.algorithm.num_mini_batches,
         "algorithm.learning_rate": request.learning_rate,
         "algorithm.num_learning_epochs": request.epochs,
         "init_at_random_ep_len": request.staggered,
     }
     fields = {
-        **{f"env.{name}": value for name, value in local.items()},
-        **tasks.with_paths(request.overrides),
+        **request.overrides,
+        **_changed(to_dict(registered), to_dict(config.env), "env"),
         **{f"agent.{name}": value for name, value in agent.items() if value is not None},
     }
     iterations = request.warmup_iterations + (request.iterations or 0)
@@ -107,6 +107,17 @@ def command_line(request: Request, device: str) -> list[str]:
         "--max_iterations", str(iterations), *(["--frontend", "warp"] if request.frontend == "warp" else []),
         *(f"{name}={configure.hydra(value)}" for name, value in fields.items()),
     ]  # fmt: skip
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return the values of a configuration that differ from another's, by dotted name."""
+    changed = {}
+    for name, value in after.items():
+        if isinstance(value, dict) and isinstance(before[name], dict):
+            changed |= _changed(before[name], value, f"{path}.{name}")
+        elif value != before[name]:
+            changed[f"{path}.{name}"] = value
+    return changed
 
 
 def train(config: TrialConfig, meter: Meter) -> None:
