@@ -4,7 +4,7 @@ Input: a request. Output: configurations in which only the learner's own fields 
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from envknee import tasks
@@ -17,26 +17,15 @@ from envknee.study.scaling_rule import RATE_GROWS
 from envknee.tasks import frontends
 
 RSL_RL = "rsl_rl_cfg_entry_point"
-"""The key under which tasks register their configuration for RSL-RL."""
+"""The key under which tasks register their configuration for RSL-RL; other trainers convert it for tasks without one of theirs."""
 
 
-def resolve_task(
-    request: Request,
-    agent_entry_point: str | None,
-    device: str,
-    rank: int,
-    from_rsl_rl: Callable[[Any], Any] | None = None,
-) -> tuple[Any, Any, Overrides]:
+def resolve_task(request: Request, agent_entry_point: str | None, device: str, rank: int) -> tuple[Any, Any, Overrides]:
     """Return (complete environment configuration of a rank, agent configuration as registered, overrides of the agent).
-
-    For a task that registers no `agent_entry_point`, `from_rsl_rl` makes the agent's configuration from the one for RSL-RL.
 
     Raises:
         UserError: when the task, the asset or an override of the environment is wrong.
     """
-    if from_rsl_rl and agent_entry_point not in tasks.registration(request.task_id):
-        env_cfg, registered, overrides = resolve_task(request, RSL_RL, device, rank)
-        return env_cfg, from_rsl_rl(registered), overrides
     fields = {name: value for name, value in request.overrides.items() if name != "presets"}
     overrides = split_by_root(fields, ("env", "agent"))
     env_cfg, agent_cfg = tasks.resolve(request.task_id, agent_entry_point, request.overrides.get("presets"))

@@ -11,6 +11,7 @@ from typing import Any
 from isaaclab.utils import to_dict
 from isaaclab_rl.rsl_rl.utils import handle_deprecated_rsl_rl_cfg
 
+from envknee import tasks
 from envknee.record.schema import Request
 from envknee.study import space
 from envknee.study.errors import UserError
@@ -34,8 +35,10 @@ SCHEDULABLE = ("learning_rate", "clip_range", "clip_range_vf")
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """Return the complete configuration of a trial (`Trainer.resolve`); the agent's is PPO's arguments, as in Isaac Lab's YAML files."""
     configure.refuse(request, UNSUPPORTED)
-    env_cfg, registered, overrides = configure.resolve_task(request, AGENT_ENTRY_POINT, device, rank, like_rsl_rl)
-    settings: dict[str, Any] = dict(registered)
+    is_registered = AGENT_ENTRY_POINT in tasks.registration(request.task_id)
+    entry_point = AGENT_ENTRY_POINT if is_registered else configure.RSL_RL
+    env_cfg, registered, overrides = configure.resolve_task(request, entry_point, device, rank)
+    settings: dict[str, Any] = dict(registered) if is_registered else like_rsl_rl(registered)
     batch_size = _batch_size(request, settings)
     for field in REPLACED:
         settings.pop(field, None)

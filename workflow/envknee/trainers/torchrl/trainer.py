@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from isaaclab_rl.torchrl import TorchRlPpoCfg
 
+from envknee import tasks
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
@@ -49,8 +50,10 @@ UNSUPPORTED_STRATEGIES = {
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """Return the complete configuration of a trial (`Trainer.resolve`)."""
     refuse_what_it_cannot(request)
-    cfg: TorchRlPpoCfg
-    env_cfg, cfg, agent_overrides = configure.resolve_task(request, AGENT_ENTRY_POINT, device, rank, like_rsl_rl)
+    is_registered = AGENT_ENTRY_POINT in tasks.registration(request.task_id)
+    entry_point = AGENT_ENTRY_POINT if is_registered else configure.RSL_RL
+    env_cfg, agent_cfg, agent_overrides = configure.resolve_task(request, entry_point, device, rank)
+    cfg: TorchRlPpoCfg = agent_cfg if is_registered else like_rsl_rl(agent_cfg)
     cfg.device = device
     cfg.seed = request.seed + rank
     cfg.num_steps_per_env = request.horizon
