@@ -27,19 +27,12 @@ class LeanFrameStack:
             raise ValueError(f"num_envs {num_envs} and frames {frames} must be 1 or more")
         self.frames = frames
         self.num_envs = num_envs
-        self.stacked_shape: tuple[int, ...] | None = None
-        """(frames * channels, height, width) after the first frame."""
-        self._newest: torch.Tensor | None = None
-        """The newest stacks."""
+        self.newest: torch.Tensor | None = None
+        """The newest stacks [num_envs, frames * channels, height, width]; None before the first frame."""
         self._is_fresh = torch.ones(num_envs, dtype=torch.bool, device=device)
         """The environments whose history the next frame fills, unless `_is_taken`."""
         self._is_taken = False
         """Whether `_is_fresh` holds those of the newest frame: clearing it at once would be one more launch in every step."""
-
-    @property
-    def dtype(self) -> torch.dtype | None:
-        """The stacks' dtype; None before the first frame."""
-        return None if self._newest is None else self._newest.dtype
 
     def reset(self, env_ids: Sequence[int] | torch.Tensor | slice | None = None) -> None:
         """Forget the frames of some environments: the next frame fills their history.
@@ -95,19 +88,18 @@ class LeanFrameStack:
             images = normalize(images, channel_dim=-1, output_channel_dim=-1)
         self._check(images)
         _, height, width, channels = images.shape
-        self.stacked_shape = (self.frames * channels, height, width)
-        stacked = images.new_empty((self.num_envs, *self.stacked_shape))
-        older = stacked if self._newest is None else self._newest  # at first every environment is fresh: none is read
+        stacked = images.new_empty((self.num_envs, self.frames * channels, height, width))
+        older = stacked if self.newest is None else self.newest  # at first every environment is fresh: none is read
         operations.push(images, self._clear_taken(), older, stacked)
-        self._newest, self._is_taken = stacked, True
+        self.newest, self._is_taken = stacked, True
         return stacked
 
     def _check(self, images: torch.Tensor) -> None:
         """Check that frames are like those before."""
         shape, dtypes = (self.num_envs, None, None, None), (torch.uint8, torch.float32)
-        if self._newest is not None:
-            layers, height, width = self._newest.shape[1:]
-            shape, dtypes = (self.num_envs, height, width, layers // self.frames), (self._newest.dtype,)
+        if self.newest is not None:
+            layers, height, width = self.newest.shape[1:]
+            shape, dtypes = (self.num_envs, height, width, layers // self.frames), (self.newest.dtype,)
         checks.check_tensor("images", images, dtypes, shape, self._is_fresh.device, contiguous=False)
 
     def _clear_taken(self) -> torch.Tensor:

@@ -12,21 +12,20 @@ from envknee.lean import kernels
 wp.init()  # needed before Warp takes tensors; further calls do nothing
 
 
-def operation(name: str, mutates: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Any]:
-    """Make a function a custom operator of PyTorch inside `torch.compile`, which cannot trace it.
+def operation(name: str, mutates: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function that writes its results a custom operator of PyTorch inside `torch.compile`, which cannot trace it.
 
     Outside it is called directly: PyTorch's dispatcher takes a CPU longer than a launch, and with few environments a GPU waits for both.
     Operations have no gradient.
     """
 
-    def decorate(function: Callable[..., Any]) -> Any:
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
         custom = torch.library.custom_op(f"envknee::{name}", function, mutates_args=mutates)
 
         @wraps(function)
-        def call(*arguments: Any) -> Any:
-            return custom(*arguments) if torch.compiler.is_compiling() else function(*arguments)
+        def call(*arguments: Any) -> None:
+            (custom if torch.compiler.is_compiling() else function)(*arguments)
 
-        call.register_fake = custom.register_fake  # type: ignore[attr-defined]
         return call
 
     return decorate

@@ -71,9 +71,10 @@ def copy_newest(stacked: torch.Tensor, newest: torch.Tensor, sums: torch.Tensor)
 
     if not launch.repeat(key, prepare, {0: stacked, 4: newest, 5: sums}):
         newest.copy_(stacked[:, -channels:])
-        _plane_sums(newest.flatten(0, 1).flatten(1), sums.view(-1))
+        plane_sums(newest.flatten(0, 1).flatten(1), sums.view(-1))
 
 
+@launch.operation("plane_sums", mutates=("sums",))
 def plane_sums(planes: torch.Tensor, sums: torch.Tensor) -> None:
     """Write the exact sum of each plane of uint8 pixels [p, h * w] to sums [p] (int64).
 
@@ -82,11 +83,6 @@ def plane_sums(planes: torch.Tensor, sums: torch.Tensor) -> None:
     """
     checks.check_tensor("planes", planes, (torch.uint8,), (None, None), planes.device)
     checks.check_tensor("sums", sums, (torch.int64,), (len(planes),), planes.device)
-    _plane_sums(planes, sums)
-
-
-@launch.operation("plane_sums", mutates=("sums",))
-def _plane_sums(planes: torch.Tensor, sums: torch.Tensor) -> None:
     if launch.are_words(planes) and planes.shape[1] <= kernels.STRETCH:
         block = launch.block_of(planes)
         launch.run(
@@ -115,35 +111,34 @@ def normalized(stacked: torch.Tensor, dtype: torch.dtype = torch.float32) -> tor
     """
     checks.check_tensor("images", stacked, (torch.uint8,), (None, None, None, None), stacked.device)
     checks.check_result(dtype)
-    return _normalized(stacked, dtype)
+    out = torch.empty_like(stacked, dtype=dtype)
+    _normalize(stacked, out)
+    return out
 
 
-@launch.operation("normalized")
-def _normalized(stacked: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+@launch.operation("normalize", mutates=("out",))
+def _normalize(stacked: torch.Tensor, out: torch.Tensor) -> None:
     planes = stacked.view(-1, stacked.shape[2] * stacked.shape[3])
     if launch.are_words(stacked) and planes.shape[1] <= kernels.STRETCH:
-        out, block = torch.empty_like(stacked, dtype=dtype), launch.block_of(stacked)
+        block = launch.block_of(stacked)
         launch.run(
-            kernels.INTO[kernels.normalize_words, wp.dtype_from_torch(dtype)],
+            kernels.INTO[kernels.normalize_words, wp.dtype_from_torch(out.dtype)],
             (len(planes), block),
             [launch.words_of(stacked, 1), planes.shape[1] * 255.0, block, launch.array(out.view(planes.shape))],
             stacked.device,
         )
-        return out
+        return
     sums = torch.empty(stacked.shape[:2], dtype=torch.int64, device=stacked.device)
-    _plane_sums(planes, sums.view(-1))
-    return normalized_by(stacked, sums, dtype)
+    plane_sums(planes, sums.view(-1))
+    normalize_by(stacked, sums, out)
 
 
-_normalized.register_fake(lambda stacked, dtype: torch.empty_like(stacked, dtype=dtype))
-
-
-def normalized_by(images: torch.Tensor, sums: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return `x / 255 - mean` of uint8 images [n, c, h, w] with sums of pixels [n, c], by PyTorch: the same bits as by Warp's kernels."""
+def normalize_by(images: torch.Tensor, sums: torch.Tensor, out: torch.Tensor) -> None:
+    """Write `x / 255 - mean` of uint8 images [n, c, h, w] with sums of pixels [n, c], by PyTorch: the same bits as by Warp's kernels."""
     # Tensors on the device: PyTorch would multiply by the reciprocal of a number.
     most, scale = (
         torch.full((), value, dtype=torch.float32, device=images.device)
         for value in (255.0, images[0, 0].numel() * 255.0)
     )
     means = sums.float() / scale
-    return (images.float() / most - means[..., None, None]).to(dtype)
+    out.copy_(images.float() / most - means[..., None, None])

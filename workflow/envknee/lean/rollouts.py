@@ -36,7 +36,7 @@ def gather_normalized(
         IndexError: for a place outside the rollout (on a GPU: see `checks.check_indices`).
     """
     checks.check_tensor("frames", frames, (torch.uint8,), (None,) * 5, frames.device)
-    steps, envs, channels, *_ = frames.shape
+    steps, envs, channels, *image = frames.shape
     if not 1 <= stacked <= steps:
         raise ValueError(
             f"stacked is {stacked}, expected 1 to {steps}, the steps that frames of shape {tuple(frames.shape)} hold"
@@ -45,27 +45,29 @@ def gather_normalized(
     checks.check_tensor("history", history, (torch.uint8,), (steps - stacked + 1, envs), frames.device)
     checks.check_tensor("places", places, (torch.int64,), (None,), frames.device)
     checks.check_result(dtype)
-    return _gather_normalized(frames, sums, history, places, stacked, dtype)
+    out = frames.new_empty((len(places), stacked * channels, *image), dtype=dtype)
+    _gather_normalized(frames, sums, history, places, stacked, out)
+    return out
 
 
-@launch.operation("gather_normalized")
+@launch.operation("gather_normalized", mutates=("out",))
 def _gather_normalized(
     frames: torch.Tensor,
     sums: torch.Tensor,
     history: torch.Tensor,
     places: torch.Tensor,
     stacked: int,
-    dtype: torch.dtype,
-) -> torch.Tensor:
+    out: torch.Tensor,
+) -> None:
     checks.check_indices("places", places, history.numel())
     if not launch.are_words(frames) or history.numel() >= 2**31:
         images, image_sums = (gather(tensor, history, places, stacked) for tensor in (frames, sums))
-        return operations.normalized_by(images, image_sums, dtype)
+        operations.normalize_by(images, image_sums, out)
+        return
     channels, height, width = frames.shape[2:]
-    out = _gathered(frames, places, stacked, dtype)
     lanes = launch.lanes_for(height * width // 4, kernels.WORDS, frames)
     launch.run(
-        kernels.INTO[kernels.gather_normalized_words, wp.dtype_from_torch(dtype)],
+        kernels.INTO[kernels.gather_normalized_words, wp.dtype_from_torch(out.dtype)],
         (len(places), stacked * channels, lanes),
         [
             launch.words_of(frames, 1), launch.array(sums.view(-1)), launch.array(history), launch.array(places), channels, stacked,
@@ -73,17 +75,6 @@ def _gather_normalized(
         ],
         frames.device,
     )  # fmt: skip
-    return out
-
-
-def _gathered(frames: torch.Tensor, places: torch.Tensor, stacked: int, dtype: torch.dtype) -> torch.Tensor:
-    """Return room for stacks of frames [b, k * c, h, w]."""
-    return frames.new_empty((len(places), stacked * frames.shape[2], *frames.shape[3:]), dtype=dtype)
-
-
-_gather_normalized.register_fake(
-    lambda frames, sums, history, places, stacked, dtype: _gathered(frames, places, stacked, dtype)
-)
 
 
 def gather(frames: torch.Tensor, history: torch.Tensor, places: torch.Tensor, stacked: int) -> torch.Tensor:

@@ -35,7 +35,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.tasks.kernels import compile_side_by_side, imported
-from envknee.trainers.common import determinism
+from envknee.trainers.common import determinism, metered
 
 LEAN_KERNELS = Path(__file__).parents[1] / "lean" / "kernels.py"
 """Kernels of `observations: lean`, compiled besides Isaac Lab's."""
@@ -86,7 +86,8 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
             kernels.wait()
             if kernels.is_compiling:
                 compile_side_by_side(modules, device)
-        trainer.train(config, meter)
+        with metered.explaining_errors(meter):
+            trainer.train(config, meter)
         raise RuntimeError("the trainer returned before the meter ended the trial")
     except TrialDone as done:
         # `done` itself has a traceback that keeps the simulation alive.

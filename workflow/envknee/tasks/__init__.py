@@ -146,44 +146,28 @@ def configure(
     assets.check(env_cfg, may_fetch=asset == "nucleus" and asset_root is None)
 
 
-def use_local_files(env_cfg: Any, asset: str, asset_root: str | None = None) -> dict[str, str]:
+def use_local_files(env_cfg: Any, asset: str, asset_root: str | None = None) -> None:
     """Make a task's scene use local files: envknee's own or the cart-pole `asset`, then files of the folder `asset_root`.
 
     With asset: nucleus, only files of `asset_root` are used.
 
-    Returns:
-        The new paths, by the dotted names of their fields.
-
     Raises:
         UserError: when the asset is missing or broken, the scene has no cart-pole for it, or `asset_root` does not exist.
     """
-    changed: dict[str, str] = {}
     if asset != "nucleus":
-        spawns: dict[str, Any] = {name: getattr(item, "spawn", None) for name, item in vars(env_cfg.scene).items()}
-        # NVIDIA's cart-pole in a task as registered, such as `cartpole` or `robot`.
-        names = [
-            name for name, spawn in spawns.items() if Path(str(getattr(spawn, "usd_path", ""))).name == "cartpole.usd"
-        ]
-        if not names and asset != "local":
+        spawns: list[Any] = [getattr(item, "spawn", None) for item in vars(env_cfg.scene).values()]
+        # NVIDIA's cart-pole in a task as registered.
+        carts = [spawn for spawn in spawns if Path(str(getattr(spawn, "usd_path", ""))).name == "cartpole.usd"]
+        if not carts and asset != "local":
             raise UserError(
                 f"task.asset: {asset!r} is a cart-pole, and this task's scene has none. Set asset: nucleus; or set asset: local and name"
                 " files of other robots under task.overrides (env.scene.robot.spawn.usd_path), or their folder as task.asset_root"
             )
-        for name in names:
-            usd_path = changed[f"scene.{name}.spawn.usd_path"] = str(checked_asset(asset))
-            spawns[name].usd_path = usd_path
-        changed |= assets.use_local(env_cfg)
-    return changed if asset_root is None else changed | assets.use_root(env_cfg, asset_root)
-
-
-def with_paths(overrides: Overrides) -> Overrides:
-    """Return overrides for Isaac Lab's own command: `package:` files of installed packages become plain paths."""
-    return {
-        name: str(assets.local_path(value, name))
-        if isinstance(value, str) and value.startswith(assets.PACKAGE)
-        else value
-        for name, value in overrides.items()
-    }
+        for spawn in carts:
+            spawn.usd_path = str(checked_asset(asset))
+        assets.use_local(env_cfg)
+    if asset_root is not None:
+        assets.use_root(env_cfg, asset_root)
 
 
 def checked_asset(asset: str) -> Path:
@@ -222,8 +206,7 @@ def make(
     """Start the simulation and return its environment, with an arm's handling of camera frames.
 
     Raises:
-        UserError: when `observations` needs camera frames that the task lacks, the task has no twin for the frontend, or a
-            download of a scene file failed.
+        UserError: when `observations` needs camera frames that the task lacks, or a download of a scene file failed.
     """
     from envknee.tasks import frames  # late: it imports Isaac Lab
 

@@ -55,28 +55,25 @@ def files(config: Any, path: str = "") -> Iterator[File]:
             yield from files(value, f"{inside}.")
 
 
-def use_local(env_cfg: Any) -> dict[str, str]:
-    """Replace a ground that would be downloaded by envknee's own; return the new values by dotted field name."""
+def use_local(env_cfg: Any) -> None:
+    """Replace a ground that would be downloaded by envknee's own."""
     from isaaclab.sim import GroundPlaneCfg
     from isaaclab.terrains import TerrainImporterCfg
 
-    changed = {}
-    for name, item in vars(env_cfg.scene).items():
+    for item in vars(env_cfg.scene).values():
         spawn = getattr(item, "spawn", None)
         if isinstance(spawn, GroundPlaneCfg) and is_remote(spawn.usd_path):
-            spawn.usd_path = changed[f"scene.{name}.spawn.usd_path"] = str(GROUND_USD)
-    for holder, path in ((env_cfg.scene, "scene."), (env_cfg, "")):
-        for name, terrain in vars(holder).items():
+            spawn.usd_path = str(GROUND_USD)
+    for holder in (env_cfg.scene, env_cfg):
+        for terrain in vars(holder).values():
             if isinstance(terrain, TerrainImporterCfg) and terrain.terrain_type == "plane":
                 from envknee.tasks.ground import LocalGround  # a second of trimesh, which only terrains need
 
                 terrain.class_type = LocalGround
-                changed[f"{path}{name}.class_type"] = f"{LocalGround.__module__}:{LocalGround.__name__}"
-    return changed
 
 
-def use_root(env_cfg: Any, asset_root: str) -> dict[str, str]:
-    """Read files of NVIDIA's asset server from a local copy of its tree; return the new paths by dotted field name.
+def use_root(env_cfg: Any, asset_root: str) -> None:
+    """Read files of NVIDIA's asset server from a local copy of its tree.
 
     Isaac Lab reads its own setting for this, ISAACSIM_ASSET_ROOT, only at import. So this function changes the paths themselves.
 
@@ -90,12 +87,9 @@ def use_root(env_cfg: Any, asset_root: str) -> dict[str, str]:
         raise UserError(
             f"task.asset_root: {asset_root} is no folder ({root}). Expected one that holds Isaac/ as NVIDIA's asset server does"
         )
-    changed = {}
     for file in files(env_cfg):
         if file.value.startswith(f"{NUCLEUS_ASSET_ROOT_DIR}/"):
-            changed[file.name] = str(root / file.value.removeprefix(f"{NUCLEUS_ASSET_ROOT_DIR}/"))
-            file.put(changed[file.name])
-    return changed
+            file.put(str(root / file.value.removeprefix(f"{NUCLEUS_ASSET_ROOT_DIR}/")))
 
 
 def check(env_cfg: Any, may_fetch: bool) -> None:

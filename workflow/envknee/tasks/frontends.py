@@ -34,9 +34,10 @@ def check_warp(task_id: str, env_cfg: Any) -> None:
     """Check that a task can run on Warp's frontend.
 
     Raises:
-        UserError: when the frontend is not installed, or the task or one of its terms has no Warp twin.
+        UserError: when the frontend is not installed, the task or one of its terms has no Warp twin, or its physics is not Newton's.
     """
-    _declare_twins()
+    for task, twin in TWINS.items():  # declared where `WarpFrontend` looks for them
+        gymnasium.registry[task].kwargs.setdefault(TWIN, twin)
     try:
         from isaaclab_experimental.envs.frontend import FrontendIncompatibleError, WarpFrontend, Workflow
     except ImportError as error:
@@ -49,23 +50,20 @@ def check_warp(task_id: str, env_cfg: Any) -> None:
             WarpFrontend.adapt_cfg(copy.deepcopy(env_cfg))  # changes what it is given
         elif WarpFrontend._resolve_direct_warp_class(_name(task_id), env_cfg) is None:
             WarpFrontend._assert_direct_warp_registration(_name(task_id))
+        else:
+            WarpFrontend._require_newton_physics(env_cfg, type(env_cfg).__name__)
     except FrontendIncompatibleError as error:
-        raise _no_twin(task_id, error) from error
+        raise UserError(
+            f"frontend: warp is for tasks with a Warp twin, and {task_id!r} has none: {error}. Use frontend: torch, or name a twin as"
+            f" {TWIN} in the kwargs of gymnasium.register (docs/lean.md)"
+        ) from error
 
 
 def make_warp(task_id: str, env_cfg: Any) -> gymnasium.Env:
-    """Create a task's environment on Warp's frontend. On a CPU its parts are called without CUDA graphs.
+    """Create the environment of a task that `check_warp` took. On a CPU its parts are called without CUDA graphs."""
+    from isaaclab_experimental.envs.frontend import WarpFrontend
 
-    Raises:
-        UserError: when the task has no twin.
-    """
-    from isaaclab_experimental.envs.frontend import FrontendIncompatibleError, WarpFrontend
-
-    _declare_twins()
-    try:
-        env: Any = WarpFrontend.build_env(env_cfg, _name(task_id))
-    except FrontendIncompatibleError as error:
-        raise _no_twin(task_id, error) from error
+    env: Any = WarpFrontend.build_env(env_cfg, _name(task_id))
     simulated = env.unwrapped
     if "cuda" not in str(simulated.device):
         graphs = _holder_of_graphs(simulated)._graph_cache
@@ -161,19 +159,6 @@ def _is_managed(simulated: Any) -> bool:
     return hasattr(simulated, "observation_manager")
 
 
-def _declare_twins() -> None:
-    """Register the twins where `WarpFrontend` looks for them."""
-    for task, twin in TWINS.items():
-        gymnasium.registry[task].kwargs.setdefault(TWIN, twin)
-
-
 def _name(task_id: str) -> str:
     """Return a task's name without the module that registers it."""
     return task_id.rpartition(":")[2]
-
-
-def _no_twin(task_id: str, error: Exception) -> UserError:
-    return UserError(
-        f"frontend: warp is for tasks with a Warp twin, and {task_id!r} has none: {error}. Use frontend: torch, or name a twin as"
-        f" {TWIN} in the kwargs of gymnasium.register (docs/lean.md)"
-    )

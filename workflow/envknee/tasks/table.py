@@ -37,8 +37,8 @@ class TaskRow:
 
     name: str
     trainers: tuple[str, ...]
-    presets: dict[str, str | None]
-    """The `presets` to set, by physics engine; None for the task's default. Empty if the task does not run."""
+    how: dict[str, str]
+    """By physics engine, the `presets` to set, or "yes" for the task's default. Empty if the task does not run."""
     why_not: str | None
     """Why the task does not run; None if it does."""
     files: tuple[str, ...]
@@ -51,7 +51,7 @@ def inspect_task(name: str) -> TaskRow:
 
     kwargs = gymnasium.registry[name].kwargs
     trainers = tuple(trainer for trainer in TRAINERS if f"{trainer}{tasks.AGENT}" in kwargs)
-    simulators: dict[str, str | None] = {}
+    how: dict[str, str] = {}
     files: set[str] = set()
     why_not = ""
     for simulator, choices in CHOICES.items():
@@ -63,11 +63,11 @@ def inspect_task(name: str) -> TaskRow:
                 why_not = why_not or _reason(error)
                 continue
             if backend == simulator:
-                simulators[simulator] = presets
+                how[simulator] = "yes" if presets is None else f"`presets: {presets}`"
                 tasks.use_local_files(env_cfg, "local")
                 files |= {file.removeprefix(f"{NUCLEUS_ASSET_ROOT_DIR}/") for file in assets.fetched(env_cfg).values()}
                 break
-    return TaskRow(name, trainers, simulators, None if simulators else why_not, tuple(sorted(files)))
+    return TaskRow(name, trainers, how, None if how else why_not, tuple(sorted(files)))
 
 
 def _reason(error: UserError) -> str:
@@ -82,22 +82,15 @@ def _reason(error: UserError) -> str:
 
 def row(task: TaskRow) -> str:
     """Return a task's line of the Markdown table. Pure."""
-    newton, ovphysx = (_cell(task, simulator) for simulator in CHOICES)
+    newton, ovphysx = (task.how.get(simulator, task.why_not or "—") for simulator in CHOICES)
     files = "<br>".join(task.files) or ("—" if task.why_not else "none")
     return f"| {task.name} | {', '.join(task.trainers) or '—'} | {newton} | {ovphysx} | {files} |"
 
 
-def _cell(task: TaskRow, simulator: str) -> str:
-    if simulator in task.presets:
-        presets = task.presets[simulator]
-        return "yes" if presets is None else f"`presets: {presets}`"
-    return task.why_not or "—"
-
-
 def summary(listed: Sequence[TaskRow]) -> str:
     """Return how many tasks run, in a few sentences. Pure."""
-    runs = [task for task in listed if task.presets]
-    by = {simulator: sum(simulator in task.presets for task in listed) for simulator in CHOICES}
+    runs = [task for task in listed if task.how]
+    by = {simulator: sum(simulator in task.how for task in listed) for simulator in CHOICES}
     bare = sum(not task.files for task in runs)
     trained = sum(bool(task.trainers) for task in runs)
     return (

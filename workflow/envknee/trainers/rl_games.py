@@ -147,7 +147,7 @@ class MeteredAgent(A2CAgent):
 
     def train_epoch(self) -> tuple[Any, ...]:
         """Collect a rollout, learn from it, and report the iteration."""
-        with metered.explaining_errors(self._meter), self._phases:
+        with self._phases:
             results = super().train_epoch()
         *_, surrogate, value, bounds, entropy, _, _, _ = results
         losses = {"value": value, "surrogate": surrogate, "entropy": entropy, "bounds": bounds}

@@ -66,8 +66,7 @@ def train(
     stored_bytes = sum(tensor.nbytes for tensor in agent.memory.tensors.values())
     optimizers = [kept for kept in agent.checkpoint_modules.values() if isinstance(kept, torch.optim.Optimizer)]
     meter.start_training(num_mini_batches, rollout_observations, stored_bytes, optimizers)
-    with metered.explaining_errors(meter):
-        runner.run()
+    runner.run()
 
 
 def take_tracked(agent: Any) -> dict[str, float]:

@@ -49,6 +49,9 @@ class AccumulatingPPO(PPO):
     while_gpu_learns: Callable[[], None] | None = None
     """Called in each update once all its work is queued, before the CPU waits for the GPU. Not in upstream's own update."""
 
+    action_std: float | None = None
+    """Mean standard deviation of the actions after the newest update, fetched with its losses. Not set by upstream's own update."""
+
     def split_when_out_of_memory(self, on_split: Callable[[int], None]) -> None:
         """From now on, learn a mini-batch again in twice the parts when memory runs out in a forward or backward pass.
 
@@ -90,11 +93,12 @@ class AccumulatingPPO(PPO):
         self.actor.update_normalization(observations)
         self.critic.update_normalization(observations)
         self.storage.clear()
-        num_updates = self.num_learning_epochs * self.num_mini_batches
+        means = sums / (self.num_learning_epochs * self.num_mini_batches)
+        figures = torch.cat([means, self.get_policy().output_std.detach().mean().double().view(1)])
         if self.while_gpu_learns:
             self.while_gpu_learns()
-        means = (sums / num_updates).tolist()
-        return dict(zip(("value", "surrogate", "entropy"), means, strict=True))
+        *losses, self.action_std = figures.tolist()
+        return dict(zip(("value", "surrogate", "entropy"), losses, strict=True))
 
     @property
     def _learns_whole(self) -> bool:

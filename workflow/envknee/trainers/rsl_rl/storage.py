@@ -140,22 +140,17 @@ def stack_sizes_of(obs: TensorDict, env: Any) -> dict[str, int]:
     Raises:
         UserError: when no group is one, or two stacks of the same shape hold different numbers of frames.
     """
-    sizes: dict[tuple[torch.dtype, tuple[int, ...]], set[int]] = {}
-    for stack in lean_stacks(env):
-        if stack.dtype is not None and stack.stacked_shape is not None:
-            sizes.setdefault((stack.dtype, stack.stacked_shape), set()).add(stack.frames)
     by_group = {}
     for group, tensor in obs.items():
-        if tensor.ndim != 4:
-            continue
-        fitting = sizes.get((tensor.dtype, tuple(tensor.shape[1:])), set())
-        if not fitting and tensor.dtype != torch.uint8:
-            continue  # images from no lean stack are stored as upstream does
+        stacks = [(stack.newest, stack.frames) for stack in lean_stacks(env) if stack.newest is not None]
+        sizes = [(tuple(newest.shape[1:]), frames) for newest, frames in stacks if newest.dtype == tensor.dtype]
+        fitting = {frames for shape, frames in sizes if shape == tensor.shape[1:]}
+        if not fitting and (tensor.dtype != torch.uint8 or tensor.ndim != 4):
+            continue  # what comes from no lean stack is stored as upstream does
         if len(fitting) != 1:
-            shapes = sorted(shape for dtype, shape in sizes if dtype == tensor.dtype)
             raise UserError(
                 f"observations/{group} of shape {tuple(tensor.shape)} matches {len(fitting)} stacks of frames, and 1 was expected"
-                f" (stacks: {shapes}). Give each camera's stack its own shape"
+                f" (stacks, and their frames: {sizes}). Give each camera's stack its own shape"
             )
         (by_group[group],) = fitting
     if not by_group:

@@ -5,7 +5,6 @@ Input: a request. Output: rows and stop signals through the meter. Upstream: rsl
 """
 
 import sys
-from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -87,18 +86,18 @@ def command_line(request: Request, device: str) -> list[str]:
     Upstream: `isaaclab train` of Isaac Lab 3.0.0, which sets fields with Hydra.
     """
     registered, _ = tasks.resolve(request.task_id, configure.RSL_RL, request.overrides.get("presets"))
-    local = tasks.use_local_files(registered, request.asset, request.asset_root)
+    config = resolve(request, device)
     agent = {
         "device": device,
         "num_steps_per_env": request.horizon,
-        "algorithm.num_mini_batches": resolve(request, device).agent.algorithm.num_mini_batches,
+        "algorithm.num_mini_batches": config.agent.algorithm.num_mini_batches,
         "algorithm.learning_rate": request.learning_rate,
         "algorithm.num_learning_epochs": request.epochs,
         "init_at_random_ep_len": request.staggered,
     }
     fields = {
-        **{f"env.{name}": value for name, value in local.items()},
-        **tasks.with_paths(request.overrides),
+        **request.overrides,
+        **_changed(to_dict(registered), to_dict(config.env), "env"),
         **{f"agent.{name}": value for name, value in agent.items() if value is not None},
     }
     iterations = request.warmup_iterations + (request.iterations or 0)
@@ -108,6 +107,17 @@ def command_line(request: Request, device: str) -> list[str]:
         "--max_iterations", str(iterations), *(["--frontend", "warp"] if request.frontend == "warp" else []),
         *(f"{name}={configure.hydra(value)}" for name, value in fields.items()),
     ]  # fmt: skip
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return the values of a configuration that differ from another's, by dotted name."""
+    changed = {}
+    for name, value in after.items():
+        if isinstance(value, dict) and isinstance(before[name], dict):
+            changed |= _changed(before[name], value, f"{path}.{name}")
+        elif value != before[name]:
+            changed[f"{path}.{name}"] = value
+    return changed
 
 
 def train(config: TrialConfig, meter: Meter) -> None:
@@ -126,13 +136,14 @@ def train(config: TrialConfig, meter: Meter) -> None:
         runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
         gradients = GradientWatch(runner.alg)
     runner.cfg["logger"] = {"class_name": metered.NoWriter}
-    read_std = use_waiting_time(runner.alg, meter) if is_lean else lambda: std_of(runner.alg)
+    if is_lean:  # rows are written while the GPU learns
+        runner.alg.while_gpu_learns, meter.learner_calls_back = meter.while_gpu_learns, True
     runner.save = lambda *_, **__: None  # RSL-RL would save the untrained networks of the first iteration
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
     remedies.prepare(meter.request.memory, runner.alg, meter)
     for method, phase in ALGORITHM_PHASES.items():
         meter.timeline.wrap(runner.alg, method, phase)
-    end_iterations(runner.alg, meter, gradients, read_std)
+    end_iterations(runner.alg, meter, gradients)
     networks = torch.nn.ModuleDict({"actor": runner.alg.actor, "critic": runner.alg.critic})
     storage = runner.alg.storage
     meter.learned = lambda: networks.state_dict(keep_vars=True)
@@ -140,30 +151,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     observations = storage.observations.to_dict() | frames
     num_mini_batches = config.agent.algorithm.num_mini_batches
     meter.start_training(num_mini_batches, lambda: observations, storage_bytes(storage), [runner.alg.optimizer])
-    with metered.explaining_errors(meter):
-        runner.learn(metered.UNREACHABLE, init_at_random_ep_len=config.agent.init_at_random_ep_len)
-
-
-def use_waiting_time(algorithm: Any, meter: Meter) -> Callable[[], torch.Tensor]:
-    """Write rows while the GPU learns.
-
-    Returns:
-        What returns `std_of` on the host after an update. The update waits for it together with the losses.
-    """
-    std = torch.zeros((), pin_memory=meter.device.type == "cuda")
-
-    def while_gpu_learns() -> None:
-        std.copy_(std_of(algorithm), non_blocking=True)
-        meter.while_gpu_learns()
-
-    algorithm.while_gpu_learns = while_gpu_learns
-    meter.learner_calls_back = True
-    return lambda: std
-
-
-def std_of(algorithm: Any) -> torch.Tensor:
-    """Return the mean standard deviation of the newest actions [], on the device."""
-    return algorithm.get_policy().output_std.detach().mean()
+    runner.learn(metered.UNREACHABLE, init_at_random_ep_len=config.agent.init_at_random_ep_len)
 
 
 def storage_bytes(storage: RolloutStorage) -> int:
@@ -219,18 +207,17 @@ class GradientWatch:
         return torch.nn.utils.get_total_norm(gradients).square()
 
 
-def end_iterations(
-    algorithm: Any, meter: Meter, gradients: GradientWatch | None, read_std: Callable[[], torch.Tensor]
-) -> None:
+def end_iterations(algorithm: Any, meter: Meter, gradients: GradientWatch | None) -> None:
     """Make each update of `algorithm` end an iteration of `meter`, on every rank. RSL-RL itself logs only on rank 0."""
     update = algorithm.update
 
     def update_and_report() -> dict[str, float]:
         losses = update()
+        has_fetched_std = isinstance(algorithm, LeanPPO)
         meter.end_iteration(
             losses=losses,
             learning_rate=algorithm.learning_rate,
-            action_std=read_std().item(),
+            action_std=algorithm.action_std if has_fetched_std else algorithm.get_policy().output_std.mean().item(),
             gradient_squares=gradients.take() if gradients else None,
         )
         return losses

@@ -67,8 +67,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
     callback.on_training_start = lambda *_: meter.start_training(
         num_mini_batches, lambda: observations_of(rollout), stored_bytes, [policy.optimizer]
     )
-    with metered.explaining_errors(meter):
-        algorithm.learn(1000 * metered.UNREACHABLE, callback, log_interval=None)  # type: ignore[arg-type]  # None: never
+    algorithm.learn(1000 * metered.UNREACHABLE, callback, log_interval=None)  # type: ignore[arg-type]  # None: never
 
 
 def make_algorithm(settings: Mapping[str, Any], env: Sb3VecEnvWrapper) -> PPO:

@@ -21,7 +21,7 @@ from envknee.record.schema import Request
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides
 from envknee.trainers import TrialConfig
-from envknee.trainers.common import configure, metered
+from envknee.trainers.common import configure
 from envknee.trainers.torchrl import async2, collectors
 from envknee.trainers.torchrl.learner import Learner
 from envknee.trainers.torchrl.networks import like_rsl_rl, make_networks
@@ -120,8 +120,7 @@ def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, meter: Mete
     """Start the meter and run `loop` until the meter ends the trial."""
     meter.learned = learner.learned
     meter.start_training(learner.cfg.num_mini_batches, rollouts.observations, stored_bytes, [learner.optimizer])
-    with metered.explaining_errors(meter):
-        loop(learner, rollouts, meter)
+    loop(learner, rollouts, meter)
 
 
 def in_turns(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
