@@ -106,9 +106,10 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
     """Print the answers, the environments that fit other cards, and every sentence of a verdict."""
     for line in (words.task_and_hardware(verdict), words.progress(verdict)):
         console.print(printable(line))
-    for table in (answers_table(verdict, verdict.arms), *words.cards_tables(verdict)):
-        console.print(f"\n{printable(table.title)}")
-        console.print(_table(table))
+    for table in (answers_table(verdict, verdict.arms), words.cards_table(verdict)):
+        if table.rows:
+            console.print(f"\n{printable(table.title)}")
+            console.print(_table(table))
     for heading, lines in sentences(verdict):
         console.print(f"\n{printable(heading)}")
         print_lines(lines, console)
