@@ -13,6 +13,7 @@ from envknee.show.figures.style import DASHED, INK, STATUS_MARKERS, look_at
 from envknee.show.words import STATUS_WORDS, reached
 from envknee.verdict.learning import best_of
 from envknee.verdict.schema.study import Verdict
+from envknee.verdict.words.learning import soonest_at
 from envknee.verdict.words.numbers import shown_batch
 
 _point = attrgetter("request.arm", "request.num_envs", "request.horizon", "request.batch_size")
@@ -82,6 +83,5 @@ def _learning_title(verdict: Verdict) -> str:
     title = f"{reached(limit for arm in verdict.arms for limit in arm.learning)} reached the target"
     if bests:
         ranks, best = min(bests, key=lambda ranked: ranked[1].order)
-        seconds = f"{best.seconds_to_target.value:,.1f}\N{NO-BREAK SPACE}s"
-        title += f", soonest {best.num_envs:,} environments{ranks.each} in {seconds}{best.caveat}"
+        title += f", soonest {soonest_at(best, ranks)}"
     return title
