@@ -215,7 +215,7 @@ ONE_REPEAT_MORE = [
         (draw_learning, learning_trials({32: [12.0]}, gpus=2, device=GPU), {"stock": {"gpus": 2}},
          ["soonest 32 environments per GPU, horizon 8, batch 128 in 12.0 s", "32 envs per GPU, T 8, batch 128"], []),
         (draw_batch, trials_of({size: values[:1] for size, values in three().items()}), None, ["Critical batch size"], ["its interval"]),
-        (draw_batch, trials_of(three([256, 512])), None, ["for B_noise measure 1 more batch size", "too few batch sizes"], []),
+        (draw_batch, trials_of(three([256, 512])), None, ["for B_noise measure 1 more batch size", "batch 256, 512 alone"], []),
         (draw_phases, phase_trials({1024: [at(1024)]}), None,
          ["At 1,024 environments learning takes 31% of an iteration"], ["limit of many"]),
         (draw_phases, phase_trials(NO_LEARNING_LAW), None, [], ["limit of many"]),

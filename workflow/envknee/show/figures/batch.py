@@ -58,15 +58,9 @@ def _name(law: BatchLaw, verdict: Verdict, several: bool) -> str:
     where = (
         "all num_envs and horizons" if law.num_envs is None else f"{law.num_envs:,} envs{ranks.each}, T {law.horizon}"
     )
-    if law.state != "fitted":
-        noise = "too few batch sizes"
-    else:
-        noise = "B_noise beyond what was run" if law.b_noise is None else f"B_noise {canvas.three_digits(law.b_noise)}"
-        if law.b_noise is not None and law.b_noise_lower is not None:
-            end = "∞" if law.b_noise_upper is None else canvas.three_digits(law.b_noise_upper)
-            noise += f" ({canvas.three_digits(law.b_noise_lower)} to {end})"
-        noise += "" if law.used else "\nnot used"
-    return "\n".join([f"{wrapped(law.arm)}:"] * several + [where, noise])
+    said = wrapped(law.statement.removeprefix("not used: ").partition(": ")[0])
+    unused = ["not used"] * (law.state == "fitted" and not law.used)
+    return "\n".join([*[f"{wrapped(law.arm)}:"] * several, where, said, *unused])
 
 
 def _range(laws: Sequence[BatchLaw], sizes: Sequence[int]) -> tuple[float, float]:
