@@ -125,7 +125,9 @@ def test_cards_are_one_table_with_a_column_for_each_arm_and_series():
         """Return the header of the table of cards, and its row for 24 GB."""
         text = report.page(verdict_of(name), [], {})
         (table,) = re.findall("<table>\n<thead><tr><th>card</th>.*?</table>", text, re.DOTALL)
-        header, *rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall("<tr>.*?</tr>", table, re.DOTALL)]
+        header, *rows = [
+            re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall("<tr>.*?</tr>", table, re.DOTALL)
+        ]
         return header[1:], next(" | ".join(row[1:]) for row in rows if row[0].startswith("24 GB"))
 
     series, fitting = cards("cartpole-stock-lean")

@@ -128,4 +128,6 @@ def _memory_title(verdict: Verdict) -> str:
     if len(verdict.arms) > MOST_IN_TITLE:
         failed = sum(bool(arm.memory and arm.memory.infeasible) for arm in verdict.arms)
         return f"Memory ran out in {failed} of {len(verdict.arms)} arms"
-    return canvas.by_arm({arm.arm: arm.memory.statement if arm.memory else "no peak was measured" for arm in verdict.arms})
+    return canvas.by_arm(
+        {arm.arm: arm.memory.statement if arm.memory else "no peak was measured" for arm in verdict.arms}
+    )
