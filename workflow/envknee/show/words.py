@@ -93,13 +93,13 @@ def with_interval(value: float, lower: float | None, upper: float | None, decima
 
 
 def cards_table(verdict: Verdict) -> Table:
-    """Return the environments that are predicted to fit cards, with a column for each horizon and batch size of each arm."""
-    several = len(verdict.arms) > 1
+    """Return the environments that are predicted to fit cards: a column for each arm, horizon and batch size, as far as they differ."""
+    form = "{arm}" if shared_series(verdict) else "{arm}: {series}" if len(verdict.arms) > 1 else "{series}"
     columns: dict[str, None] = {}
     rows: dict[str, tuple[str, ...]] = {}
     for arm in verdict.arms:
         for card in arm.memory.cards if arm.memory else ():
-            columns[f"{arm.arm}: {card.series}" if several else str(card.series)] = None
+            columns[form.format(arm=arm.arm, series=card.series)] = None
             rows[card.card] = (*rows.get(card.card, (card.card,)), fitting(card))
     return Table("Environments for your GPU", ("card", *columns), list(rows.values()))
 
