@@ -84,7 +84,7 @@ def test_each_remedy_is_judged_by_what_fits_and_by_fps_the_best_first():
         assert remedy.fits.lower <= remedy.fits.value <= remedy.fits.upper
         assert remedy.at_num_envs == 32  # the largest that both were timed at
     # 64 environments fitted in the first two; that one camera makes room the models of three sizes say.
-    assert {remedy.arm: (remedy.room, remedy.shown_at, remedy.speed) for remedy in advice.remedies} == {
+    assert {remedy.arm: (remedy.room, remedy.shown_at, known(remedy.fps).shown) for remedy in advice.remedies} == {
         "128-pixels": ("more", 64, "more"), "lean": ("more", 64, "more"), "one-camera": ("more", None, "more"),
         "cleared": ("not shown", None, "less"), "segments": ("not shown", None, "not shown"),
     }  # fmt: skip
@@ -114,7 +114,7 @@ def test_the_advice_takes_first_what_leaves_the_task_as_it_is():
 
 def test_single_repeats_of_two_sizes_show_nothing():
     advice = found_in(trials(repeats=1, sizes=(8, 16)))
-    assert {(remedy.room, remedy.speed) for remedy in advice.remedies} == {("not shown", "not shown")}
+    assert {(remedy.room, known(remedy.fps).shown) for remedy in advice.remedies} == {("not shown", "not shown")}
     assert "times, no interval" in named(advice)["lean"].statement
 
 

@@ -120,20 +120,20 @@ def test_trials_lead_to_their_files_and_to_their_runs(folder: StudyFolder):
     assert links(report.write(folder).read_text())["0001"][-1][1].startswith("http://127.0.0.1:5000/#/experiments/7/")
 
 
-def test_cards_of_arms_that_share_horizon_and_batch_are_one_table():
-    def tables(name: str) -> list[tuple[list[str], str]]:
-        """Return, of each table of cards, its header and its row for 24 GB."""
+def test_cards_are_one_table_with_a_column_for_each_arm_or_series():
+    def cards(name: str) -> tuple[list[str], str]:
+        """Return the header of the table of cards, and its row for 24 GB."""
         text = report.page(verdict_of(name), [], {})
-        cards = []
-        for table in re.findall("<table>.*?</table>", text, re.DOTALL):
-            rows = [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall("<tr>.*?</tr>", table, re.DOTALL)]
-            if rows[0][0] == "card":
-                cards.append((rows[0][1:], next(" | ".join(row[1:]) for row in rows if row[0].startswith("24 GB"))))
-        return cards
+        (table,) = re.findall("<table>\n<thead><tr><th>card</th>.*?</table>", text, re.DOTALL)
+        header, *rows = [
+            re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall("<tr>.*?</tr>", table, re.DOTALL)
+        ]
+        return header[1:], next(" | ".join(row[1:]) for row in rows if row[0].startswith("24 GB"))
 
-    ((arms, fitting),) = tables("cartpole-stock-lean")
-    assert arms == ["lean", "stock"] and re.fullmatch(r"19,\d{3} \(.*\) \| 2,5\d\d \(.*\)", fitting)
-    ((series, fitting),) = tables("cartpole-one-gpu-full")  # one arm, three horizons
+    series, fitting = cards("cartpole-stock-lean")
+    assert series == ["lean", "stock"]  # the line below the title says what both share
+    assert re.fullmatch(r"19,\d{3} \(.*\) \| 2,5\d\d \(.*\)", fitting)
+    series, fitting = cards("cartpole-one-gpu-full")  # one arm, three horizons
     assert series == [f"horizon {horizon}, library batch" for horizon in (16, 32, 64)]
     assert fitting.count("|") == 2
 

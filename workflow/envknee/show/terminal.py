@@ -25,9 +25,7 @@ from envknee.study import space
 from envknee.study.errors import printable
 from envknee.study.paths import StudyFolder
 from envknee.verdict.read import load_study
-from envknee.verdict.schema.scaling import ScalingPoint
 from envknee.verdict.schema.study import Verdict
-from envknee.verdict.words.numbers import percent
 
 MOST_LINES, MOST_WIDTH = 12, 100
 """Size of the answer."""
@@ -42,8 +40,9 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     advice = [("advice", section.statement) for section in (verdict.remedies, verdict.rules) if section is not None]
     # Other lines: title, column heads, a rule, report, more.
     room = MOST_LINES - 5 - 2 * len(advice)
-    gains = [_scaling_in_short(own.arm, own.fastest, verdict) for own in verdict.scaling if own.fastest is not None]
-    gains = gains[: room - 2]  # an arm and the number of the others come first
+    fastest = [f"scaling  {own.arm}: {own.fastest.statement}" for own in verdict.scaling if own.fastest is not None]
+    # An arm and the number of the others come first.
+    gains = [line for said in fastest for line in _wrapped(said, width, 2)][: room - 2]
     most = room - len(gains)
     shown = verdict.arms if len(verdict.arms) <= most else verdict.arms[: most - 1]
     table = answers_table(verdict, shown)
@@ -60,15 +59,6 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     written = "" if folder.report.exists() else "  (not written yet)"
     for line in (*lines, f"report   {folder.report}{written}", f"more     envknee summary --all {folder.root}"):
         console.print(line, soft_wrap=True)
-
-
-def _scaling_in_short(name: str, fastest: ScalingPoint, verdict: Verdict) -> str:
-    """Return what the ranks of an arm gain at its fastest point, on one line."""
-    word = next(arm.rank_word for arm in verdict.arms if arm.arm == name)
-    sure = "one repeat"
-    if fastest.efficiency_lower is not None and fastest.efficiency_upper is not None:
-        sure = f"efficiency {percent(fastest.efficiency_lower, 0)} to {percent(fastest.efficiency_upper, 0)}"
-    return f"scaling  {name}: {fastest.speedup:.2f} times one {word}'s FPS at {fastest.num_envs:,} environments each, {sure}"
 
 
 def _unwrapped(table: words.Table, width: int) -> list[str]:
@@ -106,9 +96,10 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
     """Print the answers, the environments that fit other cards, and every sentence of a verdict."""
     for line in (words.task_and_hardware(verdict), words.progress(verdict)):
         console.print(printable(line))
-    for table in (answers_table(verdict, verdict.arms), *words.cards_tables(verdict)):
-        console.print(f"\n{printable(table.title)}")
-        console.print(_table(table))
+    for table in (answers_table(verdict, verdict.arms), words.cards_table(verdict)):
+        if table.rows:
+            console.print(f"\n{printable(table.title)}")
+            console.print(_table(table))
     for heading, lines in sentences(verdict):
         console.print(f"\n{printable(heading)}")
         print_lines(lines, console)

@@ -92,28 +92,16 @@ def with_interval(value: float, lower: float | None, upper: float | None, decima
     return f"{value:,.{decimals}f}" + ("" if lower is None else f" ({lower:,.{decimals}f} to {end})")
 
 
-def cards_tables(verdict: Verdict) -> list[Table]:
-    """Return tables of the environments that are predicted to fit cards: one per arm, or one if all arms share their series."""
-    arms = {arm.arm: arm.memory.cards for arm in verdict.arms if arm.memory and arm.memory.cards}
-    series = {card.series for cards in arms.values() for card in cards}
-    if len(arms) > 1 and len(series) == 1:
-        title = f"Environments for your GPU, {series.pop()}"
-        return [_cards(title, tuple(arms), [card for cards in arms.values() for card in cards])]
-    return [
-        _cards(
-            "Environments for your GPU" + (f", {arm}" if len(verdict.arms) > 1 else ""),
-            tuple(str(card.series) for card in cards if card.card == cards[0].card),
-            cards,
-        )
-        for arm, cards in arms.items()
-    ]
-
-
-def _cards(title: str, columns: tuple[str, ...], cards: Iterable[CardPrediction]) -> Table:
+def cards_table(verdict: Verdict) -> Table:
+    """Return the environments that are predicted to fit cards: a column for each arm, horizon and batch size, as far as they differ."""
+    form = "{arm}" if shared_series(verdict) else "{arm}: {series}" if len(verdict.arms) > 1 else "{series}"
+    columns: dict[str, None] = {}
     rows: dict[str, tuple[str, ...]] = {}
-    for card in cards:
-        rows[card.card] = (*rows.get(card.card, (card.card,)), fitting(card))
-    return Table(title, ("card", *columns), list(rows.values()))
+    for arm in verdict.arms:
+        for card in arm.memory.cards if arm.memory else ():
+            columns[form.format(arm=arm.arm, series=card.series)] = None
+            rows[card.card] = (*rows.get(card.card, (card.card,)), fitting(card))
+    return Table("Environments for your GPU", ("card", *columns), list(rows.values()))
 
 
 def fitting(card: CardPrediction) -> str:

@@ -128,17 +128,8 @@ def _description(
     parts.append(f"{finished} of {planned} trials have finished: {how}.")
     if best:
         name = run_name(best.request, best.outcome.environment, best.devices)
-        parts.append(f"Best single trial: {best.request.number:04d}, {name}, {_achieved(best)} (artifacts: best).")
+        parts.append(f"Best single trial: {best.request.number:04d}, {name} (artifacts: best).")
     return "\n\n".join(parts)
-
-
-def _achieved(record: Record) -> str:
-    """Return the result of the best trial, in words."""
-    if record.seconds_to_target is not None:
-        return f"which reached reward {record.request.target_reward:g} after {record.seconds_to_target:.3g} s"
-    if record.best_reward is not None:
-        return f"which came to reward {record.best_reward:.3g}"
-    return f"at {record.fps_total.median:,.0f} FPS" if record.fps_total else "without a timed iteration"
 
 
 def _headline(verdict: Path, arm: str) -> dict[str, Any]:

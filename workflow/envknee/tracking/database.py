@@ -81,15 +81,12 @@ def _why(error: Exception) -> str:
     hints = {
         "password": "Write the user's password into the file that PGPASSFILE names (HOST:PORT:DATABASE:USER:PASSWORD, mode"
         " 0600), or into the environment file.",
-        "role": "Name a user that exists, or create it with `createuser`.",
-        "does not exist": "Create it: `createdb --owner USER DATABASE`.",
-        "refused": "Start the database server, or correct host and port.",
-        "timeout": "Is that host reachable from here? Correct host and port, or open the way to it.",
-        "translate host": "No such host is known here: correct the name.",
+        "does not exist": "Create it: `createuser USER`, then `createdb --owner USER DATABASE`.",
         "no module": "This kind of database needs its driver: install it beside MLflow.",
         "not a database": "Move that file away: envknee's runs are made again from the results.",
     }
-    hint = next((hint for word, hint in hints.items() if word in said.lower()), "Correct it and start again.")
+    usual = "Start that database server, or correct its URI."
+    hint = next((hint for word, hint in hints.items() if word in said.lower()), usual)
     return f"{said[:300]}. {hint}"
 
 

@@ -23,7 +23,7 @@ def draw_batch(evidence: Evidence) -> Figure:
     several = len(verdict.arms) > 1
     looks = [look_at(place, _name(law, verdict, several)) for place, law in enumerate(laws)]
     figure, (upper, lower) = canvas.panels(
-        _title(laws, several), verdict, height=max(6.4, 3.6 + 0.62 * len(laws)), ratios=(1.0, 1.0)
+        _title(laws), verdict, height=max(6.4, 3.6 + 0.62 * len(laws)), ratios=(1.0, 1.0)
     )
     sizes = sorted({point.batch_size for law in laws for point in law.points})
     left, right = _range(laws, sizes)
@@ -58,15 +58,9 @@ def _name(law: BatchLaw, verdict: Verdict, several: bool) -> str:
     where = (
         "all num_envs and horizons" if law.num_envs is None else f"{law.num_envs:,} envs{ranks.each}, T {law.horizon}"
     )
-    if law.state != "fitted":
-        noise = "too few batch sizes"
-    else:
-        noise = "B_noise beyond what was run" if law.b_noise is None else f"B_noise {canvas.three_digits(law.b_noise)}"
-        if law.b_noise is not None and law.b_noise_lower is not None:
-            end = "∞" if law.b_noise_upper is None else canvas.three_digits(law.b_noise_upper)
-            noise += f" ({canvas.three_digits(law.b_noise_lower)} to {end})"
-        noise += "" if law.used else "\nnot used"
-    return "\n".join([f"{wrapped(law.arm)}:"] * several + [where, noise])
+    said = wrapped(law.statement.removeprefix("not used: ").partition(": ")[0])
+    unused = ["not used"] * (law.state == "fitted" and not law.used)
+    return "\n".join([*[f"{wrapped(law.arm)}:"] * several, where, said, *unused])
 
 
 def _range(laws: Sequence[BatchLaw], sizes: Sequence[int]) -> tuple[float, float]:
@@ -114,18 +108,9 @@ def _explained(laws: Sequence[BatchLaw], verdict: Verdict) -> list[Line2D]:
     return keys
 
 
-def _title(laws: Sequence[BatchLaw], several: bool) -> str:
-    known = [law for law in laws if law.used and law.b_noise is not None]
+def _title(laws: Sequence[BatchLaw]) -> str:
+    known = sorted(law.b_noise for law in laws if law.used and law.b_noise is not None)
     if not known:
-        first = laws[0]
-        if len(laws) > 1:
-            return "Critical batch size: none shown yet"
-        if first.state == "fitted":
-            return "Critical batch size: no law fits these batch sizes"
-        return f"Critical batch size: {first.statement}"
-    if len(known) == 1:
-        (law,) = known
-        whose = f" of arm {law.arm}" if several else ""
-        return f"Critical batch size{whose}: {law.b_noise:,.0f} transitions per optimizer step"
-    values = sorted(law.b_noise for law in known if law.b_noise is not None)
-    return f"Critical batch size: {values[0]:,.0f} to {values[-1]:,.0f} transitions per optimizer step"
+        return f"Critical batch size: {laws[0].statement if len(laws) == 1 else 'none shown yet'}"
+    values = " to ".join(dict.fromkeys(f"{value:,.0f}" for value in (known[0], known[-1])))
+    return f"Critical batch size: {values} transitions per optimizer step"

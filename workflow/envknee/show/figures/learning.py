@@ -83,6 +83,5 @@ def _learning_title(verdict: Verdict) -> str:
     title = f"{reached(limit for arm in verdict.arms for limit in arm.learning)} reached the target"
     if bests:
         ranks, best = min(bests, key=lambda ranked: ranked[1].order)
-        seconds = seconds_told(best).replace(" ", "\N{NO-BREAK SPACE}", 1)
-        title += f", soonest {best.num_envs:,} environments{ranks.each} in {seconds}"
+        title += f", soonest {best.num_envs:,} environments{ranks.each} in {seconds_told(best)}"
     return title

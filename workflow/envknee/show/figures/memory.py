@@ -15,10 +15,8 @@ from envknee.show.words import STATUS_WORDS
 from envknee.study.space import batch_transitions
 from envknee.verdict.memory_sample import measured_peaks
 from envknee.verdict.schema.memory import MemoryLimit
-from envknee.verdict.schema.study import ArmVerdict, Verdict
+from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series, series_of
-from envknee.verdict.words.memory import FAR_BEYOND
-from envknee.verdict.words.numbers import times
 
 
 def draw_memory(evidence: Evidence) -> Figure:
@@ -127,25 +125,12 @@ MOST_IN_TITLE = 4
 
 
 def _memory_title(verdict: Verdict) -> str:
-    def of(arm: ArmVerdict) -> str:
-        limit, each = arm.memory, arm.ranks.each
-        if limit is None:
-            return "no peak was measured"
-        if limit.smallest_failed is not None:
-            return f"{limit.smallest_failed:,} environments{each} did not fit the memory"
-        walls = [wall for wall in limit.walls if wall.largest_num_envs is not None]
-        if not walls:
-            return "peaks measured, without a limit"
-        tightest = min(walls, key=lambda wall: wall.largest_num_envs or 0)
-        beyond = tightest.extrapolation or 0.0
-        if beyond >= FAR_BEYOND:
-            return f"memory is far from binding ({times(beyond)} the largest num_envs measured)"
-        fits = max(
-            tightest.largest_num_envs_lower or 0, min(tightest.largest_fitted or 0, tightest.largest_num_envs or 0)
-        )
-        return f"up to {fits:,} environments{each} fit the memory"
-
     if len(verdict.arms) > MOST_IN_TITLE:
         failed = sum(bool(arm.memory and arm.memory.smallest_failed) for arm in verdict.arms)
         return f"Memory ran out in {failed} of {len(verdict.arms)} arms"
-    return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms})
+    return canvas.by_arm(
+        {
+            arm.arm: arm.memory.statement.partition(" (")[0] if arm.memory else "no peak was measured"
+            for arm in verdict.arms
+        }
+    )

@@ -119,15 +119,10 @@ def _stack(axes: Axes, laws: PhaseLaws, heights: list[list[float]]) -> None:
 
 
 def _title(verdict: Verdict) -> str:
+    """Return the first part of what is said of each arm's fastest series."""
+
     def of(arm: ArmVerdict) -> str:
         first = max(arm.phases, key=_best_fps, default=None)
-        if first is None:
-            return "phases unknown"
-        if first.sets_the_knee is None:
-            point = first.points[-1]
-            phase = max(point.shares, key=lambda phase: point.shares[phase])
-            return f"{phase} takes {point.shares[phase]:.0%} of an iteration at {point.num_envs:,} environments{arm.ranks.each}"
-        share = first.law(first.sets_the_knee).share_of_slope or 0.0
-        return f"{first.sets_the_knee} takes {share:.0%} of each added environment's time"
+        return "phases unknown" if first is None else first.statement.partition("; ")[0]
 
     return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms})

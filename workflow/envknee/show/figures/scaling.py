@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import DASHED, INK, looks_of
-from envknee.verdict.schema.scaling import Scaling, ScalingPoint
+from envknee.verdict.schema.scaling import ScalingPoint
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series
 
@@ -56,16 +56,9 @@ def _efficiencies(verdict: Verdict) -> dict[Series, list[ScalingPoint]]:
 
 
 def _scaling_title(verdict: Verdict) -> str:
-    """Return a title with the speed-up at the fastest point of each arm."""
-
-    def of(scaling: Scaling) -> str:
-        fastest = scaling.fastest
-        if fastest is None:
-            return scaling.statement
-        ranks = arms[scaling.arm].ranks
-        return (
-            f"{ranks} give {fastest.speedup:.2f} times one {ranks.word}'s FPS at {fastest.num_envs:,} environments each"
-        )
-
-    arms = {arm.arm: arm for arm in verdict.arms}
-    return canvas.by_arm({scaling.arm: of(scaling) for scaling in verdict.scaling})
+    """Return a title with the speed-up at the fastest point of each arm, without its horizon and batch size."""
+    said = {
+        own.arm: own.fastest.statement.partition(f", {own.fastest.series}")[0] if own.fastest else own.statement
+        for own in verdict.scaling
+    }
+    return canvas.by_arm(said)

@@ -83,7 +83,7 @@ def _named(group: Sequence[Remedy]) -> str:
         if remedy.fits is not None:
             unsure = ", no interval" if remedy.fits.lower is None and remedy.fits.upper is None else ""
             parts.append(f"{1 + remedy.fits.value:,.2f} times as many{unsure}")
-        if remedy.fps is not None and remedy.speed in ("more", "less"):
+        if remedy.fps is not None and remedy.fps.shown != "not shown":
             parts.append(f"FPS {remedy.fps.value:+.0%} at {remedy.at_num_envs:,}")
         words.append(f"{remedy.arm} ({'; '.join(parts)})" if parts else remedy.arm)
     return ", ".join(words)
