@@ -166,7 +166,7 @@ def test_learning_shows_each_trial_against_frames_and_seconds():
     assert ends == [(12.0, "o"), (14.0, "o"), (20.0, "^")]
     assert "target 4" in texts(figure)
     words = texts(figure).replace("\n", " ")
-    assert "2 of 3 trials reached the target, soonest 32 environments, horizon 8, batch 128 in 13.0 s" in words
+    assert "2 of 3 trials reached the target, soonest 32 environments in 13.0 s" in words
     assert by_frames.get_xlabel().startswith("Frames")
 
 
@@ -213,7 +213,7 @@ ONE_REPEAT_MORE = [
          ["not shown: 1"], []),
         (draw_learning, [a_trial(64, kind="learning", status="oom")], None, ["None of 1 learning trials finished enough episodes"], []),
         (draw_learning, learning_trials({32: [12.0]}, gpus=2, device=GPU), {"stock": {"gpus": 2}},
-         ["soonest 32 environments per GPU, horizon 8, batch 128 in 12.0 s", "32 envs per GPU, T 8, batch 128"], []),
+         ["soonest 32 environments per GPU in 12.0 s", "32 envs per GPU, T 8, batch 128"], []),
         (draw_batch, trials_of({size: values[:1] for size, values in three().items()}), None, ["Critical batch size"], ["its interval"]),
         (draw_batch, trials_of(three([256, 512])), None, ["for B_noise measure 1 more batch size", "batch 256, 512 alone"], []),
         (draw_phases, phase_trials({1024: [at(1024)]}), None,
