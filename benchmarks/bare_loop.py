@@ -25,7 +25,7 @@ def main() -> None:
     if request.trainer != "rsl_rl" or request.processes > 1:
         raise UserError(f"a bare loop is RSL-RL's on one rank, and this is {request.trainer} on {request.processes}")
     device = environment.choose_device(request.gpus)
-    environment.use(device)
+    environment.use(device, environment.gpu_of(device))
 
     from envknee import tasks
     from envknee.trainers.rsl_rl import trainer

@@ -65,17 +65,19 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
     return device
 
 
-def use(device: str) -> None:
-    """Make this process compute on `device`, with the settings of every trial."""
-    if device == "cpu":
-        return
+def use(device: str, gpu: Gpu | None) -> float:
+    """Make this process compute on `device`, with the settings of every trial. Return the GB in use there before, 0 on the CPU."""
+    if gpu is None:
+        return 0.0
     import torch
 
+    before_gb = gpu.used_gb()  # without this process's own context, which the next line makes
     # Before the first tensor: PyTorch would also make a context on the first GPU, which takes 0.55 GB of an H100 (torch 2.11).
     torch.cuda.set_device(device)
     # Every trainer multiplies float32 matrices as TF32, as `isaaclab train` does with RSL-RL
     # (isaaclab_rl/entrypoints/backends/train_rsl_rl.py of Isaac Lab 3.0.0), and PyTorch in convolutions.
     torch.backends.cuda.matmul.allow_tf32 = True
+    return before_gb
 
 
 def gpu_of(device: str) -> Gpu | None:

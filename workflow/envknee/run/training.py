@@ -68,8 +68,8 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
     if this.rank == 0:
         write_atomically(trial.environment, canonical_json(machine))
     kernels = OneCompiles(kernels_needed(request, machine))
-    before_gb = shared.before_gb if shared else gpu.used_gb() if gpu else 0.0
-    environment.use(device)
+    used_gb = environment.use(device, gpu)
+    before_gb = shared.before_gb if shared else used_gb
     meter = Meter(
         request, trial, device, gpu, on_first_step=kernels.done, ranks=this, began_s=started, before_gb=before_gb
     )

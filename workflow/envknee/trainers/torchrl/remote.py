@@ -52,8 +52,7 @@ class RemoteCollector(Collector):
         parsed = Request.model_validate_json(request)
         device = "cuda:0" if os.environ.get("CUDA_VISIBLE_DEVICES") and torch.cuda.is_available() else "cpu"
         gpu = environment.gpu_of(device)
-        before_gb = gpu.used_gb() if gpu else 0.0
-        environment.use(device)
+        before_gb = environment.use(device, gpu)
         self._number = worker_idx
         ranks = Ranks(worker_idx, parsed.world_size)
         self.meter = Meter(
