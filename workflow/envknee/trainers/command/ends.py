@@ -72,8 +72,8 @@ class Output:
 def check_figures(figures: Mapping[str, float | None], iteration: int) -> None:
     """Raise a TrialDone for the first of `rewards` and `losses/NAME` that is not finite or diverged in this iteration."""
     for name, value in figures.items():
-        failure = Failure(iteration=iteration, tensor=name)
         if value is not None and not math.isfinite(value):
-            raise TrialDone("nan", f"{name} became {value}", failure)
+            raise TrialDone("nan", f"{name} became {value}", Failure(iteration=iteration, tensor=name))
         if value is not None and name.startswith("losses/") and abs(value) > DIVERGED_ABOVE:
-            raise TrialDone("diverged", f"{name} grew to {value:.3g}, past {DIVERGED_ABOVE:.0e}", failure)
+            reason = f"{name} grew to {value:.3g}, past {DIVERGED_ABOVE:.0e}"
+            raise TrialDone("diverged", reason, Failure(iteration=iteration, tensor=name))
