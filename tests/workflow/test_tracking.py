@@ -127,13 +127,13 @@ def test_hierarchy_is_experiment_arm_trial_and_names_tell_them_apart(published: 
     }
 
 
-def test_library_batch_has_a_name_and_a_parameter() -> None:
-    run = describe_trial(a_run(0, "stock", "ok", batch_size=None).record, [], {})
+def test_library_batch_has_a_name_and_a_parameter(tmp_path: Path) -> None:
+    run = describe_trial(a_run(0, "stock", "ok", batch_size=None).record, StudyFolder(tmp_path))
     assert run.name == "H100 · 2048 envs · T32 · B library · repeat 1"
     assert run.params["batch_size"] == "4096"  # 2048 x 32 in the 16 mini-batches that the library ran with
     assert run.tags["batch"] == "library"
     refused = a_run(0, "stock", "refused", batch_size=None)
-    assert describe_trial(refused.record, [], {}).params["batch_size"] == "library"
+    assert describe_trial(refused.record, StudyFolder(tmp_path)).params["batch_size"] == "library"
 
 
 @pytest.mark.parametrize(
@@ -238,9 +238,9 @@ def test_several_gpus_have_their_slowest_and_fastest_in_every_iteration(study: S
     assert parent.info.run_name == "stock · 2 x H100, H100"
 
 
-def test_ranks_on_a_cpu_are_not_called_gpus() -> None:
-    trial = a_run(0, "stock", "ok", gpus=0, cpu_ranks=2, device=CPU)
-    assert describe_trial(trial.record, [], {}).name == "CPU, 2 ranks · 2048 envs per rank · T32 · B4096 · repeat 1"
+def test_ranks_on_a_cpu_are_not_called_gpus(tmp_path: Path) -> None:
+    run = describe_trial(a_run(0, "stock", "ok", gpus=0, cpu_ranks=2, device=CPU).record, StudyFolder(tmp_path))
+    assert run.name == "CPU, 2 ranks · 2048 envs per rank · T32 · B4096 · repeat 1"
 
 
 def test_every_metric_arrives_where_they_fill_several_calls(published: StudyFolder) -> None:

@@ -5,7 +5,7 @@ May use: study, record, verdict, machine. Only the workflow's rules use it.
 
 Content of runs:      describe (a trial), arms (an arm), system (load and memory of its GPUs), view (columns and charts of the page)
 Writing:              run (one run within MLflow's limits), writing (into the store), publish (a whole study)
-While trials run:     tail (rows), live (runs), follow (the process beside a sweep)
+While trials run:     live (rows and runs), follow (the process beside a sweep)
 Store:                store (its address), client (MLflow's client), database
 Page and server:      ui, server, mlflow_server (started by both), sign_in (passwords), guard (checks of every request)
 """

@@ -13,14 +13,11 @@ from envknee.study.files import canonical_json, read_model
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
-from envknee.tracking.describe import devices_of, ended_ms, milliseconds, present, read_trial, run_name, where_tags
+from envknee.tracking.describe import describe_trial, devices_of, ended_ms, milliseconds, present, run_name, where_tags
 from envknee.tracking.run import Run, metrics_of, texts_of
 from envknee.verdict.read import load_measured
-from envknee.verdict.schema.study import Verdict
+from envknee.verdict.schema.study import Headline, Verdict
 from envknee.verdict.series import by_point
-
-LIVE_ARM = "arm"
-"""The attempt of every arm: it has one parent run from the first trial to the last."""
 
 
 def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Run]]]:
@@ -30,26 +27,24 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
         UserError: when no trial has finished, a file was changed, or the results belong to another study.
     """
     check(study, folder)
-    _, all_records = load_measured(folder)
-    skipped = Counter(record.request.arm for record in all_records if record.outcome.status == "skipped")
-    records = without_skipped(all_records)
-    arms = sorted({record.request.arm for record in records})
-    by_arm = {arm: [record for record in records if record.request.arm == arm] for arm in arms}
+    _, every = load_measured(folder)
+    records = without_skipped(every)
     return [
-        (describe_arm(study, arm, own, folder, skipped[arm]), [read_trial(record, folder) for record in own])
-        for arm, own in by_arm.items()
+        (
+            _describe_arm(study, arm, [record for record in every if record.request.arm == arm], folder),
+            [describe_trial(record, folder) for record in records if record.request.arm == arm],
+        )
+        for arm in sorted({record.request.arm for record in records})
     ]
 
 
-def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: StudyFolder, skipped: int) -> Run:
-    """Return the parent run of an arm: verdict, figures, and what all its trials have in common.
-
-    `skipped` is the number of trials that were not needed; they no longer count as planned.
-    """
+def _describe_arm(study: Study, arm: str, every: Sequence[Record], folder: StudyFolder) -> Run:
+    """Return the parent run of an arm: verdict, figures, and what all its trials have in common."""
+    records = without_skipped(every)
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
     devices = sorted({devices_of(own, record.devices) for record in records if (own := record.outcome.environment)})
     statuses = Counter(record.outcome.status for record in records)
-    planned = sum(slot.arm == arm for slot in plan(study)) - skipped
+    planned = sum(slot.arm == arm for slot in plan(study)) - (len(every) - len(records))
     headline = _headline(folder.verdict, arm)
     best = best_trial(records)
     last_ms = max(ended_ms(record) for record in records)
@@ -63,11 +58,11 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
         "mlflow.note.content": _description(headline, len(records), planned, statuses, best),
         **where_tags(environments[0] if environments else None),
         "device": ", ".join(devices) or None,
-        "verdict.state": headline.get("state"),
+        "verdict.state": headline and headline.state,
     }
     numbers: dict[str, Any] = {"trials": len(records)}
     numbers |= {f"trials_{status}": count for status, count in sorted(statuses.items())}
-    numbers |= {f"verdict/{name}": value for name, value in headline.items() if type(value) in (int, float)}
+    numbers |= {f"verdict/{name}": value for name, value in headline or () if type(value) in (int, float)}
     return Run(
         key=f"arms/{arm}",
         name=" · ".join([arm, ", ".join(devices)]) if devices else arm,
@@ -85,16 +80,7 @@ def describe_arm(study: Study, arm: str, records: Sequence[Record], folder: Stud
             **{f"figures/{file.name}": file for file in sorted(folder.figures.glob("[!.]*")) if file.is_file()},
             **_best_files(best, records, folder),
         },
-        attempt=LIVE_ARM,
     )
-
-
-def describe_running_arm(arm: str, started_ms: int) -> Run:
-    """Return the parent run of an arm before its first trial has ended."""
-    return Run(
-        key=f"arms/{arm}", name=arm, started_ms=started_ms, status="RUNNING", params={}, tags=texts_of({"arm": arm}),
-        attempt=LIVE_ARM,
-    )  # fmt: skip
 
 
 def best_trial(records: Iterable[Record]) -> Record | None:
@@ -119,22 +105,22 @@ def _best_files(best: Record | None, records: Iterable[Record], folder: StudyFol
 
 
 def _description(
-    headline: Mapping[str, Any], finished: int, planned: int, statuses: Mapping[str, int], best: Record | None
+    headline: Headline | None, finished: int, planned: int, statuses: Mapping[str, int], best: Record | None
 ) -> str:
     """Return the description of a parent run in Markdown: verdict (if any) and trials."""
     how = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    said = {"statement": "**{}**", "because": "Why there: {}", "what_would_move_it": "{}"}
-    parts = [form.format(headline[name]) for name, form in said.items() if headline.get(name)]
-    parts.append(f"{finished} of {planned} trials have finished: {how}.")
+    parts = [f"{finished} of {planned} trials have finished: {how}."]
+    if headline:
+        parts = [f"**{headline.statement}**", f"Why there: {headline.because}", headline.what_would_move_it, *parts]
     if best:
         name = run_name(best.request, best.outcome.environment, best.devices)
         parts.append(f"Best single trial: {best.request.number:04d}, {name} (artifacts: best).")
     return "\n\n".join(parts)
 
 
-def _headline(verdict: Path, arm: str) -> dict[str, Any]:
-    """Return the arm's headline in verdict.json; empty without one."""
+def _headline(verdict: Path, arm: str) -> Headline | None:
+    """Return the arm's headline in verdict.json; None without one."""
     if not verdict.exists():
-        return {}
+        return None
     arms = read_model(verdict, Verdict, "Delete it and run `make sweep`, which decides again.").arms
-    return next((own.headline.model_dump() for own in arms if own.arm == arm and own.headline), {})
+    return next((own.headline for own in arms if own.arm == arm), None)

@@ -1,7 +1,5 @@
 """Makes the MLflow run of a trial: its name and content.
 
-Input: a record, its rows and files. Output: a Run. Independent of the store.
-
 A run is FINISHED if its numbers can be used: with status `ok` or `target_reached`, and also `oom`, `timeout` or `refused`, which tell
 where the limits are. It is FAILED if training broke (`nan`, `diverged`, `invalid`).
 """
@@ -36,11 +34,14 @@ GPU_NAME = re.compile(r"(?:NVIDIA |Tesla |GeForce |Quadro )*(.+?)(?=[ -](?:\d+GB
 """A GPU's short name, between the maker's name and the form factor."""
 
 
-def describe_trial(
-    record: Record, rows: Sequence[Row], artifacts: Mapping[str, Path], attempt: str | None = None
-) -> Run:
-    """Return the run of a trial: its point as parameters, its iterations as curves over frames, and figures of its record."""
-    request, outcome = record.request, record.outcome
+def describe_trial(record: Record, folder: StudyFolder) -> Run:
+    """Return the run of a finished trial: its point as parameters, its iterations as curves over frames, and figures of its record.
+
+    Raises:
+        UserError: when a row is truncated or does not fit.
+    """
+    request, outcome, trial = record.request, record.outcome, folder.trial(record.request.number)
+    attempt = attempt_of(trial.metrics.read_bytes()) if trial.metrics.exists() else None
     tags = {
         "status": outcome.status,
         "batch": "library" if request.batch_size is None else "set",
@@ -57,8 +58,8 @@ def describe_trial(
         status="FAILED" if outcome.status in BROKE else "FINISHED",
         params=begun.params | texts_of(counts),
         tags=begun.tags | texts_of(tags),
-        metrics=curves(rows, request, outcome.environment) + _summary(record),
-        artifacts=artifacts,
+        metrics=curves(read_rows(trial), request, outcome.environment) + _summary(record),
+        artifacts=present([trial.request, trial.outcome, trial.record, trial.metrics, trial.frames]),
     )
 
 
@@ -110,18 +111,6 @@ def devices_of(environment: Environment | None, ranks: int) -> str:
     return f"CPU, {ranks} ranks" if device == "CPU" else f"{ranks} x {device}"
 
 
-def read_trial(record: Record, folder: StudyFolder) -> Run:
-    """Return the run of a finished trial, read from its files.
-
-    Raises:
-        UserError: when a row is truncated or does not fit.
-    """
-    trial = folder.trial(record.request.number)
-    files = [trial.request, trial.outcome, trial.record, trial.metrics, trial.frames]
-    attempt = attempt_of(trial.metrics.read_bytes()) if trial.metrics.exists() else None
-    return describe_trial(record, read_rows(trial), present(files), attempt)
-
-
 def attempt_of(metrics: bytes) -> str | None:
     """Return an ID of an attempt at a trial: the sha256 of the first line of metrics.jsonl; None without a line."""
     first, end, _ = metrics.partition(b"\n")
@@ -145,8 +134,7 @@ def curves(rows: Sequence[Row], request: Request, environment: Environment | Non
 def _summary(record: Record) -> list[Metric]:
     """Return the figures of the record, one value each, and `HEADLINES` once more under short names."""
     values: dict[str, Any] = _flat(record.outcome.model_dump(include={"setup_s", "total_s", "startup_s", "memory_map"}))
-    figures = {name: getattr(record, name) for name in Record.model_fields}
-    for name, value in _flat(figures).items():
+    for name, value in _flat(dict(record)).items():
         if isinstance(value, Spread):
             quartiles = value.model_dump(exclude={"iterations"})
             values |= {f"{name}_{part}": figure for part, figure in quartiles.items()}

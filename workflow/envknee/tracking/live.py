@@ -1,27 +1,51 @@
 """Curves of running trials: each trial has a live MLflow run, which becomes the finished one.
 
-Input: results/<study>/trials/*/ while trials write them. Output: runs in the tracking store.
-
 The server is the source of truth. After each start and each failure, the publisher asks it for its runs and their numbers of rows, and
 goes on from there. So publisher and server may be killed at any time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
+from pydantic import ValidationError
+
 from envknee.record.read import load_record
-from envknee.record.schema import Environment, Request
+from envknee.record.schema import Environment, Request, Row
 from envknee.study.errors import UserError
 from envknee.study.files import read_model
 from envknee.study.lock import locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.tracking.arms import describe_running_arm
 from envknee.tracking.client import explaining, writer_of
-from envknee.tracking.describe import curves, describe_running, read_trial
+from envknee.tracking.describe import attempt_of, curves, describe_running, describe_trial
+from envknee.tracking.run import Run
 from envknee.tracking.store import Store
-from envknee.tracking.tail import Tail
 from envknee.tracking.writing import ITERATION, TAG_CONTENT, TAG_KEY, Writer
+
+
+class Tail:
+    """The current attempt at a trial, by its metrics.jsonl, which may grow, be renamed (an interrupted attempt) or start anew."""
+
+    attempt: str | None = None
+    lines: Sequence[bytes] = ()
+    """Its whole lines."""
+    rows: Sequence[Row] = ()
+    """The lines that were parsed."""
+    run_id: str | None = None
+    """Its live run; None if the store was not asked for it yet."""
+    delivered: int = 0
+    """Number of rows that the store has, once it was asked."""
+
+    def read(self, path: Path) -> None:
+        """Read the lines that are there now."""
+        text = b""
+        with suppress(FileNotFoundError):
+            text = path.read_bytes()
+        if (attempt := attempt_of(text)) != self.attempt:
+            self.attempt, self.rows, self.run_id, self.delivered = attempt, (), None, 0
+        *self.lines, _ = text.split(b"\n")  # the last line may be half written
 
 
 class LivePublisher:
@@ -73,9 +97,9 @@ class LivePublisher:
         for path in self.folder.trial_files("request.json"):
             trial = TrialFolder(path.parent)
             if trial.root.name not in self._done:
-                tail = self._tails.setdefault(trial.root.name, Tail(trial.metrics))
-                tail.read()
-                if trial.record.exists() or tail.error or len(tail.rows) > tail.delivered:
+                tail = self._tails.setdefault(trial.root.name, Tail())
+                tail.read(trial.metrics)
+                if trial.record.exists() or len(tail.lines) > tail.delivered:
                     news.append((trial, tail))
         return news
 
@@ -98,26 +122,24 @@ class LivePublisher:
         from mlflow.exceptions import MlflowException
 
         try:
-            if tail.error:
-                raise tail.error
-            if trial.record.exists():
-                self._finish(writer, trial)
-                self._done.add(trial.root.name)
-            else:
+            if not trial.record.exists():
                 self._send_rows(writer, trial, tail)
-        except MlflowException as error:
-            if error.error_code != "INVALID_PARAMETER_VALUE":
+                return
+            record = load_record(trial)
+            if record.outcome.status != "skipped":  # so that the publication at the end has nothing to do
+                run = describe_trial(record, self.folder)
+                writer.ensure(run, self._arm(writer, record.request.arm, run.started_ms), writer.found(run.key))
+        except (MlflowException, UserError, ValidationError) as error:
+            if isinstance(error, MlflowException) and error.error_code != "INVALID_PARAMETER_VALUE":
                 raise
-            self.say(f"{trial.root}: {self.store.shown} does not take this trial's run: {error}")
-            self._done.add(trial.root.name)
-        except UserError as error:
-            self.say(str(error))
-            self._done.add(trial.root.name)
+            self.say(f"{trial.root} has no more live curves: {error}")
+        self._done.add(trial.root.name)
 
     def _send_rows(self, writer: Writer, trial: TrialFolder, tail: Tail) -> None:
         """Send the new rows of a trial to its live run, which replaces the run of an earlier attempt."""
         request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
         environment = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
+        tail.rows = [*tail.rows, *map(Row.model_validate_json, tail.lines[len(tail.rows) :])]
         if tail.run_id is None:
             first = tail.rows[0]
             # The trial's process writes environment.json at its start.
@@ -131,12 +153,6 @@ class LivePublisher:
     def _arm(self, writer: Writer, arm: str, started_ms: int) -> str:
         """Return the parent run of an arm, which is made for the arm's first trial."""
         if arm not in self._arms:
-            self._arms[arm] = writer.begin(describe_running_arm(arm, started_ms), None, []).info.run_id
+            run = Run(f"arms/{arm}", arm, started_ms, "RUNNING", params={}, tags={"arm": arm})
+            self._arms[arm] = writer.begin(run, None, []).info.run_id
         return self._arms[arm]
-
-    def _finish(self, writer: Writer, trial: TrialFolder) -> None:
-        """Complete the live run of a finished trial, so that the publication at the end has nothing to do."""
-        record = load_record(trial)
-        if record.outcome.status != "skipped":
-            run = read_trial(record, self.folder)
-            writer.ensure(run, self._arm(writer, record.request.arm, run.started_ms), writer.found(run.key))
