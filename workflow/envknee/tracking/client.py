@@ -11,7 +11,7 @@ from envknee.study.errors import UserError
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.tracking import view
-from envknee.tracking.database import prepare_database
+from envknee.tracking.database import next_step, prepare_database
 from envknee.tracking.store import Store, without_credentials
 from envknee.tracking.writing import Writer, results_id
 
@@ -60,22 +60,9 @@ def explaining(store: Store, folder: StudyFolder) -> Iterator[None]:
         said = " ".join(without_credentials(word) if "://" in word else word for word in str(error).split())
         raise UserError(
             f"The tracking store {store.shown} ({store.source}) cannot be used: {said[:600]}\n"
-            f"Expected a running MLflow store that takes runs.{_hint(said)} The measurements are safe in {folder.root}:"
-            " run `make publish` when the store is back, or name another one (tracking.uri in the study file)."
+            f"{next_step(said)} The measurements are safe in {folder.root}: run `make publish` when the store is back, or name"
+            " another one (tracking.uri in the study file)."
         ) from error
-
-
-def _hint(said: str) -> str:
-    """Return the usual meaning of a server's answer."""
-    if "Invalid Host header" in said:
-        return " The server refuses this name: start it with --name, or use one of its names."
-    if any(code in said for code in ("401", "403", "Unauthorized", "Forbidden")):
-        return " If it needs a login, set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN."
-    if any(code in said for code in ("code 500", "500 error", "code 503", "503 error")):
-        return " The server failed: its own log says why (for example, no database or a full disk)."
-    if any(words in said for words in ("Connection reset", "RemoteDisconnected")):  # as when MLflow's bucket fails
-        return " The server ended the connection: its own log says why (for example, its bucket is away or refuses the key)."
-    return ""
 
 
 def writer_of(store: Store, study: Study, identity: IO[str]) -> Writer:
@@ -94,18 +81,11 @@ def writer_of(store: Store, study: Study, identity: IO[str]) -> Writer:
 
 
 def _experiment(client: "MlflowClient", name: str, store: Store) -> "Experiment":
-    from mlflow.exceptions import MlflowException
-
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         location = None if store.artifacts is None else str(store.artifacts / name)
-        try:
-            client.create_experiment(name, artifact_location=location, tags=EXPERIMENT_TAGS)
-        except MlflowException as error:  # another machine was faster
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                raise
-        experiment = client.get_experiment_by_name(name)
-        assert experiment is not None, name
+        made = client.create_experiment(name, artifact_location=location, tags=EXPERIMENT_TAGS)
+        experiment = client.get_experiment(made)
     if experiment.lifecycle_stage == "deleted":
         raise UserError(
             f"The experiment {name!r} was deleted in {store.shown}, and its name is taken until it is purged."
