@@ -3,7 +3,7 @@
 import fcntl
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -12,8 +12,8 @@ POLL_S = 0.5
 
 
 @contextmanager
-def locked(path: Path, waits: str | None = None, meanwhile: Callable[[], None] = lambda: None) -> Iterator[IO[str]]:
-    """Hold the lock of a file. While another process holds it, print `waits` once, and wait; `meanwhile` may raise to give up."""
+def locked(path: Path, waits: str | None = None) -> Iterator[IO[str]]:
+    """Hold the lock of a file. While another process holds it, print `waits` once, and wait."""
     waits = waits or f"Another process holds {path}; waiting for it"
     with path.open("a+", encoding="utf-8") as stream:
         while True:
@@ -23,7 +23,6 @@ def locked(path: Path, waits: str | None = None, meanwhile: Callable[[], None] =
                 if waits:
                     print(waits, file=sys.stderr, flush=True)
                     waits = ""
-                meanwhile()
                 time.sleep(POLL_S)
             else:
                 yield stream

@@ -72,15 +72,10 @@ def follow(study: Study, folder: StudyFolder) -> None:
     for name, value in REQUEST_DEFAULTS.items():
         os.environ.setdefault(name, value)
     os.nice(NICENESS)
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
-
-    def end_if_stopped() -> None:
-        if stopped.is_set():
-            sys.exit()
-
-    with locked(folder.root / ".mlflow-live", meanwhile=end_if_stopped):
+    with locked(folder.root / ".mlflow-live"):
+        stopped = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stopped.set())
         _say(f"live curves of {folder.root} go to {store.shown}")
         publisher = LivePublisher(store, study, folder, _say)
         fails = _try(publisher.look, False)
