@@ -104,12 +104,10 @@ class Server:
 
 def is_free(port: int, host: str = LOOPBACK) -> bool:
     """Tell whether this process can listen on a port."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the port of a server that just ended is free
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
+    try:  # the port of a server that just ended is free
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError:
+        return False
     return True
 
 

@@ -1,10 +1,4 @@
-"""Publishes a study: afterwards the tracking store matches the study's files.
-
-Input: the Runs of a study, a Store. Output: an experiment (the study) with a parent run per arm and a child run per trial, and
-results/<study>/published.json.
-
-Publishing again changes nothing (see `writing`).
-"""
+"""Publishes a study: an experiment with a parent run per arm and a child run per trial. Again changes nothing (see `writing`)."""
 
 from dataclasses import dataclass
 
@@ -30,7 +24,7 @@ class Publication:
 
 
 def publish(study: Study, folder: StudyFolder) -> Publication:
-    """Update the tracking store from the files of a study, and write published.json.
+    """Make the tracking store match the files of a study, and write published.json.
 
     Raises:
         UserError: when there is nothing to publish, a file was changed, or the store cannot be used.

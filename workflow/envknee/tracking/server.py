@@ -1,8 +1,4 @@
-"""A tracking server for a group: the command line of `make server` (docs/tracking.md).
-
-envknee server                                                  SQLite, files in tracking/artifacts, this machine only
-envknee server --host 0.0.0.0 --name mlflow.lab.example:5000    for other machines
-"""
+"""A tracking server for a group: the command line of `make server` (docs/tracking.md)."""
 
 import argparse
 import ipaddress

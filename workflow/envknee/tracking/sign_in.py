@@ -68,13 +68,8 @@ def _check_private(path: Path) -> None:
     """Refuse a file or folder that others can read, and may have read already."""
     status = path.stat()
     mode = stat.S_IMODE(status.st_mode)
-    if status.st_uid != os.geteuid():
+    if mode & 0o077 or status.st_uid != os.geteuid():
         raise UserError(
-            f"{path} belongs to another user, and holds passwords. Remove it: the next start makes a new one."
-        )
-    if mode & 0o077:
-        wanted = "700" if path.is_dir() else "600"
-        raise UserError(
-            f"{path} can be read by others (mode {mode:03o}). Change what is in it, if anyone may have read it,"
-            f" then run `chmod {wanted} {path}`."
+            f"{path} holds passwords, and can be read by others (mode {mode:03o}, user {status.st_uid}). Remove it: the next start makes"
+            f" a new one. Or change what is in it, if anyone may have read it, then run `chmod go= {path}`."
         )
