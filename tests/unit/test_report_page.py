@@ -163,7 +163,7 @@ def test_nothing_that_files_say_becomes_part_of_the_page(attack: str):
     broken = Broken(arm=attack, tensor="x", trials=[0], reason=attack, dump=attack, hints=[attack])
     arms = [arm.model_copy(update={"arm": attack, "hardware": [attack]}) for arm in verdict.arms]
     changed = {"study": attack, "task_id": attack, "drill": attack, "arms": arms, "broken": [broken]}
-    trials = [(record, []) for record in records]
+    trials = [(record, {}) for record in records]
     harmless = report.page(verdict, trials[:-1], {})
     page = report.page(verdict.model_copy(update=changed), trials, {})
     assert set(re.findall(r"<(\w+)", page)) <= set(re.findall(r"<(\w+)", harmless)) | {"code", "div", "strong"}

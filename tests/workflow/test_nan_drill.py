@@ -52,7 +52,7 @@ def test_a_study_that_is_a_drill_says_so_wherever_one_looks(tmp_path, capsys):
     assert (broken.tensor, broken.trials, broken.dump) == ("joint_state/cartpole", [0], "trials/0000/nan_dump.npz")
     print_summary(decided, StudyFolder(tmp_path), Console(width=100))
     shown = capsys.readouterr().out
-    report = page(decided, [(record, [])], {})
+    report = page(decided, [(record, {})], {})
     assert shown.startswith("DRILL, NO RESULT")
     assert re.search(r'<div class="warning"[^>]*><p><strong>DRILL, NO RESULT', report)
     assert GUIDE.split()[-1] in report

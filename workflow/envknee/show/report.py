@@ -9,7 +9,6 @@ Text from files is escaped, and the page may not load anything.
 
 import argparse
 import base64
-import html
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,10 +42,6 @@ FILES = {"record": "record.json", "rows": "metrics.jsonl", "log": "trial.log"}
 """Files that a trial links to, if they exist."""
 
 
-Link = tuple[str, str]
-"""A link: its text, and its address."""
-
-
 class Published(BaseModel):
     """The part of published.json that leads to runs."""
 
@@ -55,8 +50,8 @@ class Published(BaseModel):
     content_sha256: dict[str, str]
 
 
-def page(verdict: Verdict, trials: Sequence[tuple[Record, Sequence[Link]]], figures: dict[str, bytes]) -> str:
-    """Return the report. `trials` come with their links; `figures` are SVGs by file name."""
+def page(verdict: Verdict, trials: Sequence[tuple[Record, dict[str, str]]], figures: dict[str, bytes]) -> str:
+    """Return the report. `trials` come with their links (text → address); `figures` are SVGs by file name."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, finalize=_plain
     )
@@ -78,26 +73,27 @@ def page(verdict: Verdict, trials: Sequence[tuple[Record, Sequence[Link]]], figu
         columns=COLUMNS,
         trials=[(record, cells_of(record), links) for record, links in trials],
         succeeded=SUCCEEDED,
-        trials_caption=_html_of("trials.rst"),
+        trials_caption=_caption("trials.rst")[1],
     )
 
 
 def _figure(entry: registry.Entry, svg: bytes) -> dict[str, Any]:
-    """Return a figure for the template; the first paragraph of its caption is the heading."""
-    first, _, rest = _html_of(entry.caption).partition("</p>")
-    heading = " ".join(html.unescape(re.sub(r"<[^>]*>", "", first)).split())
-    return {"name": entry.name, "heading": heading, "caption": Markup(rest), "data": base64.b64encode(svg).decode()}  # noqa: S704 - made by docutils from a file of this project
+    """Return a figure for the template."""
+    heading, caption = _caption(entry.caption)
+    return {"name": entry.name, "heading": heading, "caption": caption, "data": base64.b64encode(svg).decode()}
 
 
-def _html_of(caption: str) -> Markup:
+def _caption(name: str) -> tuple[str, Markup]:
+    """Return the heading of a caption, its first line, and the rest."""
+    heading, _, rest = (TEMPLATES / name).read_text(encoding="utf-8").partition("\n")
     parts = publish_parts(
-        (TEMPLATES / caption).read_text(encoding="utf-8"),
+        rest,
         writer="html5",
         settings_overrides={
             "file_insertion_enabled": False, "raw_enabled": False, "report_level": 5, "_disable_config": True,
         },
     )  # fmt: skip
-    return Markup(parts.get("fragment", ""))  # noqa: S704 - as above
+    return heading.strip("*"), Markup(parts.get("fragment", ""))  # noqa: S704 - made by docutils from a file of this project
 
 
 def _plain(value: Any) -> Any:
@@ -111,12 +107,12 @@ def linked(text: str) -> Markup:
     return Markup("").join(address.format(part) if place % 2 else part for place, part in enumerate(parts))
 
 
-def links_of(record: Record, folder: StudyFolder, published: Published | None) -> list[Link]:
+def links_of(record: Record, folder: StudyFolder, published: Published | None) -> dict[str, str]:
     """Return a trial's links: its files, relative to the report, and its run."""
     key = f"trials/{record.request.number:04d}"  # its folder, and the key of its run
-    links = [(word, f"{key}/{name}") for word, name in FILES.items() if (folder.root / key / name).exists()]
+    links = {word: f"{key}/{name}" for word, name in FILES.items() if (folder.root / key / name).exists()}
     if published is not None and key in published.content_sha256:
-        links.append(("MLflow", run_address(published, key)))
+        links["MLflow"] = run_address(published, key)
     return links
 
 
