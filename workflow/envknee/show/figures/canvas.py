@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.markers import CARETDOWN, CARETUP
@@ -244,7 +245,7 @@ def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, *
         for end, drawn, caret in ((cost.interval_lower, lower, CARETDOWN), (cost.interval_upper, upper, CARETUP)):
             if end != drawn:
                 axes.plot(x, drawn / unit, color=look.colour, marker=caret, markersize=5)
-    axes.plot(x, cost.value / unit, look.marker, color=look.colour, markersize=6, zorder=4, **mark)
+    axes.plot(x, cost.value / unit, look.marker, color=look.colour, zorder=4, **{"markersize": 6, **mark})
 
 
 def cost_line(axes: Axes, costs: Iterable[tuple[int, Cost | None]], series: Series, looks: dict[Series, Look]) -> None:
@@ -260,11 +261,16 @@ def cost_line(axes: Axes, costs: Iterable[tuple[int, Cost | None]], series: Seri
 def costs_axis(axes: Axes) -> None:
     """Make the y axis logarithmic, with room above for the arrow of a lower bound."""
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(thousands)
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    readable_ticks(axes.yaxis)
     bottom, top = axes.get_ylim()
     axes.set_ylim(bottom / 1.05, top * 1.25)
+
+
+def readable_ticks(axis: Axis) -> None:
+    """Number a logarithmic axis at 1, 2, 5, 10, ..."""
+    axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(thousands)
+    axis.set_minor_formatter(NullFormatter())
 
 
 def series_legend(axes: Axes, looks: dict[Series, Look], more: Sequence[Line2D]) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -11,7 +10,7 @@ from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import INK, Look, look_at, wrapped
-from envknee.verdict.learning_cost import seconds_of, that_ran
+from envknee.verdict.learning_cost import that_ran
 from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import by_series
@@ -22,9 +21,6 @@ WITHOUT_MEMORY = "*"
 MOST_NUMBERED = 8
 """Points on the front that get a number: the legend has room for them."""
 
-Place = tuple[float, float]
-"""GB, seconds."""
-
 
 class _Point(NamedTuple):
     """One num_envs, horizon and batch size of one arm."""
@@ -34,13 +30,12 @@ class _Point(NamedTuple):
     memory_gb: float
     """Largest peak of its trials, on the rank with the most."""
     cost: Cost
-    spent_s: list[float]
-    """For each trial that missed the target, a lower bound of its seconds, as in `learning`."""
     without_memory: int
     """Trials that ran out of memory or were refused."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> tuple[float, float]:
+        """GB, seconds."""
         return self.memory_gb, self.cost.value
 
 
@@ -52,17 +47,23 @@ def draw_pareto(evidence: Evidence) -> Figure:
         any_ran = any(record.request.kind == "learning" for record in records)
         why = "No learning trial lived long enough to tell." if any_ran else "No learning trial has run yet."
         return canvas.in_words("Time to target against memory", why, verdict)
-    front = pareto_front([point.place for point in points if not point.cost.lower_bound])
-    figure, (axes,) = canvas.panels(_title(points, front), verdict, height=5.6)
+    known = [point for point in points if not point.cost.lower_bound]
+    front = pareto_front([point.place for point in known])
+    on_front = sorted((point for point in known if point.place in front), key=lambda point: point.place)
+    figure, (axes,) = canvas.panels(_title(points, on_front), verdict, height=5.6)
     looks = {arm.arm: look_at(place, arm.arm) for place, arm in enumerate(verdict.arms)}
-    _scales(axes, points)
-    if front:
-        corners = [*front, (axes.get_xlim()[1], front[-1][1])]
-        axes.plot(*zip(*corners, strict=True), color=INK, linewidth=1.2, zorder=2, drawstyle="steps-post")
-    reached = (point for point in points if point.place in front and not point.cost.lower_bound)
-    on_front = sorted(reached, key=lambda point: point.place)
     for point in points:
-        _mark(axes, point, looks[point.arm], on_front=point in on_front)
+        look = looks[point.arm]
+        face, size = (look.colour, 11) if point in on_front else ("white", 7)
+        canvas.cost_mark(axes, point.memory_gb, point.cost, look, markerfacecolor=face, markersize=size)
+    axes.set_xscale("log")
+    canvas.readable_ticks(axes.xaxis)
+    canvas.costs_axis(axes)
+    if front:
+        right = axes.get_xlim()[1]
+        corners = [*front, (right, front[-1][1])]
+        axes.plot(*zip(*corners, strict=True), color=INK, linewidth=1.2, zorder=2, drawstyle="steps-post")
+        axes.set_xlim(right=right)
     numbered = dict(enumerate(on_front[:MOST_NUMBERED], 1))
     for number, point in numbered.items():
         axes.text(*point.place, f"{number}", fontsize=7, color="white", ha="center", va="center", zorder=6)
@@ -73,9 +74,9 @@ def draw_pareto(evidence: Evidence) -> Figure:
     return figure
 
 
-def pareto_front(places: Sequence[Place]) -> list[Place]:
+def pareto_front(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return the Pareto front of places, by ascending first value."""
-    front: list[Place] = []
+    front: list[tuple[float, float]] = []
     for x, y in sorted(set(places)):
         if not front or y < front[-1][1]:
             front.append((x, y))
@@ -93,41 +94,8 @@ def _points(verdict: Verdict, records: Sequence[Record]) -> list[_Point]:
             if point.seconds_to_target is not None and own:
                 label = f"{point.num_envs:,}/{limit.horizon}/{batch}{WITHOUT_MEMORY if point.without_memory else ''}"
                 peak_gb = max(record.memory_peak_gb or 0.0 for record in own)
-                spent_s = sorted(set(seconds_of(own).censored))
-                points.append(_Point(limit.arm, label, peak_gb, point.seconds_to_target, spent_s, point.without_memory))
+                points.append(_Point(limit.arm, label, peak_gb, point.seconds_to_target, point.without_memory))
     return points
-
-
-def _scales(axes: Axes, points: Sequence[_Point]) -> None:
-    """Set both axes: from 0, or logarithmic for a wide range."""
-    memories = [point.memory_gb for point in points]
-    seconds = [s for point in points for s in point.spent_s]
-    seconds += [point.cost.value for point in points if not point.cost.lower_bound]
-    for values, scale, limit in (
-        (memories, axes.set_xscale, axes.set_xlim),
-        (seconds or [point.cost.value for point in points], axes.set_yscale, axes.set_ylim),
-    ):
-        low, high = min(values), max(values)
-        if high > 12.0 * low:
-            scale("log")
-            limit(low / 1.5, high * 1.9)
-        else:
-            limit(0.0, high * 1.22)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(canvas.thousands)
-
-
-def _mark(axes: Axes, point: _Point, look: Look, on_front: bool) -> None:
-    for spent_s in point.spent_s:
-        canvas.up_arrow(axes, point.memory_gb, spent_s, look.colour)
-    if point.cost.lower_bound:
-        return
-    cost = point.cost
-    canvas.interval_bar(axes, point.memory_gb, cost.interval_lower, cost.interval_upper, look.colour)
-    axes.plot(
-        *point.place, look.marker, color=look.colour, markersize=11 if on_front else 7, zorder=5 if on_front else 4, markeredgewidth=1.2,
-        markerfacecolor=look.colour if on_front else "white",
-    )  # fmt: skip
 
 
 def _keys(
@@ -144,15 +112,15 @@ def _keys(
     ]
     if any(point.cost.interval_lower is not None for point in points):
         keys.append(canvas.line_key(f"{confidence:.0%} interval over seeds", width=1.3))
-    if any(point.spent_s for point in points):
-        keys.append(canvas.key("target not reached: the time\nto it lies above", "^", hollow=True))
+    if any(point.cost.lower_bound for point in points):
+        keys.append(canvas.key("some seeds did not reach\nit: more than this", "^", hollow=True))
     if any(point.without_memory for point in numbered.values()):
         keys.append(canvas.note(f"{WITHOUT_MEMORY} some trials there ran out\nof memory or were refused"))
     return keys
 
 
-def _title(points: Sequence[_Point], front: Sequence[Place]) -> str:
-    if not front:
+def _title(points: Sequence[_Point], on_front: Sequence[_Point]) -> str:
+    if not on_front:
         return "No point reached the target with every seed"
     several = len({point.arm for point in points}) > 1
 
@@ -162,8 +130,7 @@ def _title(points: Sequence[_Point], front: Sequence[Place]) -> str:
     def name(point: _Point) -> str:
         return f"{point.arm}: {point.label}" if several else point.label
 
-    known = {point.place: point for point in points if not point.cost.lower_bound}
-    smallest, soonest = known[front[0]], known[front[-1]]
+    smallest, soonest = on_front[0], on_front[-1]
     if len(points) == 1:
         return f"{soonest.label} reaches the target in {costs(soonest)}"
     if smallest is soonest:
