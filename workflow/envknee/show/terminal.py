@@ -37,9 +37,10 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     series = answered_series(verdict)
     known = [verdict.drill, verdict.study, f"{verdict.trials_measured} of {verdict.trials_planned} trials"]
     known += [*words.hardware_of(verdict), None if series is None else str(series)]
-    advice = [("advice", section.statement) for section in (verdict.remedies, verdict.rules) if section is not None]
+    sections = [section for section in (verdict.remedies, verdict.rules) if section is not None]
+    advice = [line for section in sections for line in _wrapped(f"advice   {section.statement}", width, 2)]
     # Other lines: title, column heads, a rule, report, more.
-    room = MOST_LINES - 5 - 2 * len(advice)
+    room = MOST_LINES - 5 - len(advice)
     fastest = [f"scaling  {own.arm}: {own.fastest.statement}" for own in verdict.scaling if own.fastest is not None]
     # An arm and the number of the others come first.
     gains = [line for said in fastest for line in _wrapped(said, width, 2)][: room - 2]
@@ -51,9 +52,7 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     lines = [" · ".join(part for part in known if part), *_unwrapped(table, width)]
     if len(shown) < len(verdict.arms):
         lines.append(f"and {len(verdict.arms) - len(shown)} more arms")
-    lines += gains
-    for word, said in advice:
-        lines += _wrapped(f"{word:<8} {said}", width, 2)
+    lines += [*gains, *advice]
     lines += _why({arm.arm: answer(arm) for arm in shown}, MOST_LINES - 2 - len(lines), width)
     lines = [line if len(line) <= width else f"{line[: width - 2].rstrip()} …" for line in map(printable, lines)]
     written = "" if folder.report.exists() else "  (not written yet)"
@@ -77,9 +76,8 @@ def _why(answers: dict[str, Answer], room: int, width: int) -> list[str]:
     first = [told("why", arm, said) for arm, own in answers.items() for said in own.evidence[:1]]
     later = [told("why", arm, said) for arm, own in answers.items() for said in own.evidence[1:]]
     steps = [told("next", arm, own.next_step) for arm, own in answers.items() if own.next_step]
-    lines = first[:room]
-    steps = steps[: room - len(lines)]
-    lines += later[: room - len(lines) - len(steps)]
+    steps = steps[: max(room - len(first), 0)]
+    lines = [*first, *later][: room - len(steps)]
     for place, step in enumerate(steps):
         free = (room - len(lines)) // (len(steps) - place)
         lines += _wrapped(step, width, free)
