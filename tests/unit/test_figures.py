@@ -12,7 +12,7 @@ from drawn import judged, marks, texts, with_verdict
 from envknee.show.evidence import Evidence
 from envknee.show.figures import draw, registry
 from envknee.show.figures.batch import draw_batch
-from envknee.show.figures.canvas import svg_of
+from envknee.show.figures.canvas import saved
 from envknee.show.figures.learning import draw_learning
 from envknee.show.figures.memory import draw_memory
 from envknee.show.figures.phases import LARGEST, draw_phases
@@ -332,6 +332,7 @@ def test_a_figure_takes_names_as_they_stand():
     arm = evidence.verdict.arms[0].model_copy(
         update={"hardware": ["A $x^{$ & <b>\x1b[31m\N{RIGHT-TO-LEFT OVERRIDE}card"]}
     )
-    text = svg_of(draw_throughput(evidence._replace(verdict=evidence.verdict.model_copy(update={"arms": [arm]}))))
+    odd = evidence._replace(verdict=evidence.verdict.model_copy(update={"arms": [arm]}))
+    text = saved(draw_throughput(odd), "svg").decode()
     assert "A $x^{$ &amp; &lt;b&gt;[31mcard" in text
     ElementTree.fromstring(text)  # noqa: S314 - written a line above

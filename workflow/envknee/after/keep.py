@@ -15,7 +15,7 @@ from pathlib import Path
 from envknee.record.schema import Record
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
-from envknee.show.figures.canvas import says_nothing, svg_of
+from envknee.show.figures.canvas import saved, says_nothing
 from envknee.show.words import hardware_of
 from envknee.study import space
 from envknee.study.errors import UserError
@@ -58,7 +58,7 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
     figures = {entry: entry.draw(evidence) for entry in registry.figures_of(study) if entry.is_kept}
     figures = {entry: figure for entry, figure in figures.items() if not says_nothing(figure)}
     for entry, figure in figures.items():
-        write_atomically(kept.root / entry.svg, svg_of(figure))
+        write_atomically(kept.root / entry.svg, saved(figure, "svg"))
     write_atomically(kept.root / "README.md", page(study, records, evidence.verdict, list(figures)))
     return kept
 

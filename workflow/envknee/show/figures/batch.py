@@ -20,8 +20,7 @@ def draw_batch(evidence: Evidence) -> Figure:
     laws = [law for arm in verdict.arms for law in arm.batch]
     if not laws:
         return canvas.in_words("Critical batch size", "No learning trial lived long enough to tell.", verdict)
-    several = len(verdict.arms) > 1
-    looks = [look_at(place, _name(law, verdict, several)) for place, law in enumerate(laws)]
+    looks = [look_at(place, _name(law, verdict)) for place, law in enumerate(laws)]
     figure, (upper, lower) = canvas.panels(
         _title(laws), verdict, height=max(6.4, 3.6 + 0.62 * len(laws)), ratios=(1.0, 1.0)
     )
@@ -45,22 +44,18 @@ def draw_batch(evidence: Evidence) -> Figure:
     lower.set_xlabel("Transitions in one optimizer step (batch size), all ranks together")
     upper.set_ylabel("Optimizer steps to target,\nin one epoch of each rollout")
     lower.set_ylabel("Frames to target")
-    keys = [
-        canvas.line_key(look.label, look.colour, 1.6, marker=look.marker, markersize=6, linestyle=look.dashes)
-        for look in looks
-    ]
-    canvas.legend(upper, [*keys, *_explained(laws, verdict)])
+    canvas.series_legend(upper, looks, _explained(laws, verdict))
     return figure
 
 
-def _name(law: BatchLaw, verdict: Verdict, several: bool) -> str:
+def _name(law: BatchLaw, verdict: Verdict) -> str:
     ranks = next(arm.ranks for arm in verdict.arms if arm.arm == law.arm)
     where = (
         "all num_envs and horizons" if law.num_envs is None else f"{law.num_envs:,} envs{ranks.each}, T {law.horizon}"
     )
     said = wrapped(law.statement.removeprefix("not used: ").partition(": ")[0])
     unused = ["not used"] * (law.state == "fitted" and not law.used)
-    return "\n".join([*[f"{wrapped(law.arm)}:"] * several, where, said, *unused])
+    return "\n".join([*[f"{wrapped(law.arm)}:"] * (len(verdict.arms) > 1), where, said, *unused])
 
 
 def _range(laws: Sequence[BatchLaw], sizes: Sequence[int]) -> tuple[float, float]:

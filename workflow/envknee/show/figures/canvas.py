@@ -3,7 +3,7 @@
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -20,7 +20,6 @@ from envknee.show.words import task_and_hardware
 from envknee.study.errors import printable
 from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.study import Verdict
-from envknee.verdict.series import Series
 
 WIDTH_IN = 9.8
 
@@ -100,29 +99,22 @@ def in_words(subject: str, sentence: str, verdict: Verdict) -> Figure:
     return figure
 
 
-def svg_of(figure: Figure) -> str:
-    """Return a figure as SVG text, the same for the same figure."""
-    return _saved(figure, format="svg", metadata={"Date": None, "Creator": None}).decode()
+FORMATS: dict[str, dict[str, Any]] = {
+    "svg": {"metadata": {"Date": None, "Creator": None}},
+    "png": {"metadata": {"Software": None}, "dpi": 200},  # 1,960 pixels wide, enough for a slide
+}
+"""Matplotlib's options, by which the same figure gives the same bytes."""
 
 
-PNG_DPI = 200
-"""1,960 pixels wide, enough for a slide."""
-
-
-def png_of(figure: Figure) -> bytes:
-    """Return a figure as a PNG file, the same for the same figure."""
-    return _saved(figure, format="png", dpi=PNG_DPI, metadata={"Software": None})
-
-
-def _saved(figure: Figure, **options: Any) -> bytes:
-    # Every text is shown literally: names come from files, and `$` would start a formula.
+def saved(figure: Figure, kind: Literal["svg", "png"]) -> bytes:
+    """Return a figure as a file. Every text is shown literally: names come from files, and `$` would start a formula."""
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         text.set_parse_math(False)
         text.set_text("\n".join(map(printable, text.get_text().split("\n"))))
     stream = io.BytesIO()
     with mpl.rc_context(STYLE):
-        figure.savefig(stream, **options)
+        figure.savefig(stream, format=kind, **FORMATS[kind])
     return stream.getvalue()
 
 
@@ -169,12 +161,6 @@ def readable(values: Sequence[float], bounds: Iterable[float | None]) -> tuple[f
     return max(lower, lowest - 0.5 * span) - room, min(upper, highest + 0.5 * span) + room
 
 
-def dodge_of(series: Series, looks: dict[Series, Look], octaves: float = 0.10) -> float:
-    """Return a factor on num_envs that keeps the marks of series apart, by at most `octaves` each."""
-    step = min(octaves, 0.5 / len(looks))
-    return 2.0 ** (step * (list(looks).index(series) - (len(looks) - 1) / 2))
-
-
 def thousands(value: float, _: object = None) -> str:
     """Return `12k` or `1.5M` for large numbers, else the number."""
     if abs(value) >= 1e6:
@@ -182,11 +168,6 @@ def thousands(value: float, _: object = None) -> str:
     if abs(value) >= 1e4:
         return f"{value / 1e3:g}k"
     return f"{value:,.0f}" if value == round(value) else f"{value:g}"
-
-
-def three_digits(value: float) -> str:
-    """Return a number rounded to three digits, as `thousands` does."""
-    return thousands(float(f"{value:.3g}"))
 
 
 def key(label: str, marker: str = "o", colour: str = GREY, hollow: bool = False, size: float = 6.0) -> Line2D:
@@ -248,10 +229,9 @@ def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, *
     axes.plot(x, cost.value / unit, look.marker, color=look.colour, zorder=4, **{"markersize": 6, **mark})
 
 
-def cost_line(axes: Axes, costs: Iterable[tuple[int, Cost | None]], series: Series, looks: dict[Series, Look]) -> None:
+def cost_line(axes: Axes, costs: Iterable[tuple[int, Cost | None]], look: Look) -> None:
     """Draw the costs of a series against num_envs: a line through the known ones, and a mark at each."""
-    look, dodge = looks[series], dodge_of(series, looks)
-    known = [(num_envs * dodge, cost) for num_envs, cost in costs if cost is not None]
+    known = [(num_envs * look.dodge, cost) for num_envs, cost in costs if cost is not None]
     line = [(x, cost.value) for x, cost in known if not cost.lower_bound]
     axes.plot([x for x, _ in line], [y for _, y in line], color=look.colour, linewidth=1.4, alpha=0.8)
     for x, cost in known:
@@ -273,9 +253,9 @@ def readable_ticks(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def series_legend(axes: Axes, looks: dict[Series, Look], more: Sequence[Line2D]) -> None:
+def series_legend(axes: Axes, looks: Iterable[Look], more: Sequence[Line2D]) -> None:
     """Put a legend of series, with `more` keys, to the right of a panel."""
-    keys = [line_key(look.label, look.colour, 1.8, marker=look.marker, markersize=6) for look in looks.values()]
+    keys = [line_key(look.label, look.colour, 1.8, marker=look.marker, markersize=6) for look in looks]
     legend(axes, [*keys, *more])
 
 

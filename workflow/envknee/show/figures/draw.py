@@ -11,7 +11,7 @@ from pathlib import Path
 
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
-from envknee.show.figures.canvas import png_of, svg_of
+from envknee.show.figures.canvas import saved
 from envknee.study.files import write_atomically
 from envknee.study.paths import StudyFolder
 from envknee.verdict.read import load_study
@@ -27,8 +27,8 @@ def draw_all(folder: StudyFolder) -> None:
     for entry in registry.figures_of(study):
         figure = entry.draw(evidence)
         (folder.figures / entry.png).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder.figures / entry.svg, svg_of(figure))
-        write_atomically(folder.figures / entry.png, png_of(figure))
+        write_atomically(folder.figures / entry.svg, saved(figure, "svg"))
+        write_atomically(folder.figures / entry.png, saved(figure, "png"))
 
 
 def main() -> None:

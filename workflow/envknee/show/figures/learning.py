@@ -19,10 +19,6 @@ from envknee.verdict.words.numbers import shown_batch
 _point = attrgetter("request.arm", "request.num_envs", "request.horizon", "request.batch_size")
 
 
-Curve = list[tuple[Row, float]]
-"""Iterations of a learning trial, with their mean reward over at least `target_episodes` finished episodes."""
-
-
 def draw_learning(evidence: Evidence) -> Figure:
     """Return the mean episode reward of every learning trial against frames and against wall seconds."""
     verdict = evidence.verdict
@@ -72,8 +68,8 @@ def draw_learning(evidence: Evidence) -> Figure:
     return figure
 
 
-def _curve(record: Record, rows: Sequence[Row]) -> Curve:
-    """Return the curve of a learning trial, from the iteration on by which enough episodes had ended."""
+def _curve(record: Record, rows: Sequence[Row]) -> list[tuple[Row, float]]:
+    """Return the rows of a learning trial with their mean reward, from the iteration on by which enough episodes had ended."""
     averages = reward_averages(rows, record.request.target_episodes or 1)
     return [(row, reward) for row, reward in zip(rows, averages, strict=True) if reward is not None]
 

@@ -15,7 +15,6 @@ from envknee.show.words import STATUS_WORDS
 from envknee.study.space import batch_transitions
 from envknee.verdict.memory_sample import measured_peaks
 from envknee.verdict.schema.memory import MemoryLimit
-from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series, series_of
 
 
@@ -27,23 +26,25 @@ def draw_memory(evidence: Evidence) -> Figure:
     if not measured:
         why = "No trial lived long enough to measure its memory." if failed else "No trial is finished."
         return canvas.in_words("Memory", why, verdict)
-    looks = looks_of(verdict)
-    figure, (axes,) = canvas.panels(_memory_title(verdict), verdict, height=5.4)
-    peaks = [(record, record.memory_peak_gb) for record in measured if record.memory_peak_gb is not None]
+    looks = looks_of(verdict, octaves=0.05)
     limit_of = {arm.arm: arm.memory for arm in verdict.arms if arm.memory is not None}
+    said = {arm.arm: arm.memory.statement if arm.memory else "no peak was measured" for arm in verdict.arms}
+    title = canvas.by_arm({arm: statement.partition(" (")[0] for arm, statement in said.items()})
+    figure, (axes,) = canvas.panels(title, verdict, height=5.4)
     limits = list(limit_of.values())
 
     def place_of(record: Record) -> float:
-        return record.request.num_envs * canvas.dodge_of(series_of(record), looks, 0.05)
+        return record.request.num_envs * looks[series_of(record)].dodge
 
-    for record, peak_gb in peaks:
+    peaks_gb = [record.memory_peak_gb or 0.0 for record in measured]
+    for record, peak_gb in zip(measured, peaks_gb, strict=True):
         look = looks[series_of(record)]
         axes.plot(
             place_of(record), peak_gb, look.marker, color=look.colour, markersize=5, alpha=0.75, markeredgewidth=0
         )
     for series, look in looks.items():
         _memory_model(axes, limit_of.get(series.arm), series, look, measured)
-    top = _device_limits(axes, limits, max(peak_gb for _, peak_gb in peaks))
+    top = _device_limits(axes, limits, max(peaks_gb))
     axes.set_ylim(0, top)
     _card_lines(axes, limits, top)
     for record in failed:
@@ -58,7 +59,7 @@ def draw_memory(evidence: Evidence) -> Figure:
     keys = [canvas.key("one trial"), canvas.line_key(f"model v₀ + a·N + b·N·T + c·B{known}", width=1.4)]
     statuses = sorted({record.outcome.status for record in failed})
     keys += [canvas.key(STATUS_WORDS[status], STATUS_MARKERS[status]) for status in statuses]
-    canvas.series_legend(axes, looks, keys)
+    canvas.series_legend(axes, looks.values(), keys)
     return figure
 
 
@@ -118,19 +119,3 @@ def _device_limits(axes: Axes, limits: Sequence[MemoryLimit], highest: float) ->
     if above:
         axes.annotate("\n".join(above), (0.01, 0.985), xycoords="axes fraction", va="top", fontsize=9, color=GREY)
     return top
-
-
-MOST_IN_TITLE = 4
-"""Most arms with a line each."""
-
-
-def _memory_title(verdict: Verdict) -> str:
-    if len(verdict.arms) > MOST_IN_TITLE:
-        failed = sum(bool(arm.memory and arm.memory.smallest_failed) for arm in verdict.arms)
-        return f"Memory ran out in {failed} of {len(verdict.arms)} arms"
-    return canvas.by_arm(
-        {
-            arm.arm: arm.memory.statement.partition(" (")[0] if arm.memory else "no peak was measured"
-            for arm in verdict.arms
-        }
-    )

@@ -86,7 +86,7 @@ def _per_frame(axes: Axes, laws: PhaseLaws) -> bool:
     for place, height in enumerate(heights):
         if height > top:
             axes.annotate(
-                canvas.three_digits(height), (place, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
+                canvas.thousands(float(f"{height:.3g}")), (place, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
                 textcoords="offset points", ha="center", va="bottom", fontsize=6.5, color=GREY,
             )  # fmt: skip
     floor = _floor(laws)

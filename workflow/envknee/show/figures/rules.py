@@ -20,11 +20,11 @@ def draw_rules(evidence: Evidence) -> Figure:
         verdict.rules.statement, verdict, height=8.4, ratios=(1.0, 1.0, 1.0), gaps=(0.0, 0.12)
     )
     for rule, series in zip(rules, every, strict=True):
-        look, dodge = looks[series], canvas.dodge_of(series, looks)
-        canvas.cost_line(seconds, [(p.num_envs, p.seconds_to_target) for p in rule.points], series, looks)
-        canvas.cost_line(frames, [(p.num_envs, p.frames_to_target) for p in rule.points], series, looks)
+        look = looks[series]
+        canvas.cost_line(seconds, [(p.num_envs, p.seconds_to_target) for p in rule.points], look)
+        canvas.cost_line(frames, [(p.num_envs, p.frames_to_target) for p in rule.points], look)
         speed = [
-            (p.num_envs * dodge, p.seconds_per_million_frames) for p in rule.points if p.seconds_per_million_frames
+            (p.num_envs * look.dodge, p.seconds_per_million_frames) for p in rule.points if p.seconds_per_million_frames
         ]
         speeds.plot(
             [x for x, _ in speed], [y for _, y in speed], look.marker, color=look.colour, markersize=6, linestyle="-", linewidth=1.4,
@@ -40,5 +40,5 @@ def draw_rules(evidence: Evidence) -> Figure:
     keys = [canvas.key(f"interquartile mean of\nseeds, {verdict.confidence:.0%} interval")]
     if any(point.seeds > point.reached for rule in rules for point in rule.points):
         keys.append(canvas.key("some seeds did not reach\nit: more than this", "^", hollow=True))
-    canvas.series_legend(seconds, looks, keys)
+    canvas.series_legend(seconds, looks.values(), keys)
     return figure

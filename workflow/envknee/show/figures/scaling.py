@@ -19,12 +19,17 @@ def draw_scaling(evidence: Evidence) -> Figure:
             "; ".join([f"{scaling.arm}: {scaling.statement}", *scaling.notes]) + "." for scaling in verdict.scaling
         )
         return canvas.in_words("Scaling", why or "No arm of this study trains on several ranks.", verdict)
-    looks = looks_of(verdict, lines)
-    figure, (axes,) = canvas.panels(_scaling_title(verdict), verdict, height=5.0)
+    looks = looks_of(verdict, lines, octaves=0.05)
+    # The speed-up at the fastest point of each arm, without its horizon and batch size.
+    said = {
+        own.arm: own.fastest.statement.partition(f", {own.fastest.series}")[0] if own.fastest else own.statement
+        for own in verdict.scaling
+    }
+    figure, (axes,) = canvas.panels(canvas.by_arm(said), verdict, height=5.0)
     points = [point for line in lines.values() for point in line]
     for series, line in lines.items():
-        look, dodge = looks[series], canvas.dodge_of(series, looks, 0.05)
-        sizes = [point.num_envs * dodge for point in line]
+        look = looks[series]
+        sizes = [point.num_envs * look.dodge for point in line]
         axes.plot(sizes, [point.efficiency for point in line], color=look.colour, linewidth=1.8)
         for x, point in zip(sizes, line, strict=True):
             ends = point.efficiency_lower, point.efficiency_upper
@@ -42,7 +47,7 @@ def draw_scaling(evidence: Evidence) -> Figure:
         keys.append(canvas.key(f"{verdict.confidence:.0%} interval"))
     if any(point.efficiency_lower is None for point in points):
         keys.append(canvas.key("one repeat: no interval", hollow=True))
-    canvas.series_legend(axes, looks, keys)
+    canvas.series_legend(axes, looks.values(), keys)
     return figure
 
 
@@ -53,12 +58,3 @@ def _efficiencies(verdict: Verdict) -> dict[Series, list[ScalingPoint]]:
         for point in sorted(scaling.points, key=lambda point: point.num_envs):
             lines.setdefault(point.series._replace(arm=scaling.arm), []).append(point)
     return lines
-
-
-def _scaling_title(verdict: Verdict) -> str:
-    """Return a title with the speed-up at the fastest point of each arm, without its horizon and batch size."""
-    said = {
-        own.arm: own.fastest.statement.partition(f", {own.fastest.series}")[0] if own.fastest else own.statement
-        for own in verdict.scaling
-    }
-    return canvas.by_arm(said)

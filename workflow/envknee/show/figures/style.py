@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from envknee.record.schema import Phase
@@ -83,10 +83,12 @@ class Look:
     marker: str
     label: str
     dashes: Dashes
+    dodge: float = 1.0
+    """A factor on num_envs that keeps its marks apart from those of other series."""
 
 
-def looks_of(verdict: Verdict, shown: Container[Series] | None = None) -> dict[Series, Look]:
-    """Return a look for each series (of `shown`, if given), the same in every figure of a study."""
+def looks_of(verdict: Verdict, shown: Container[Series] | None = None, octaves: float = 0.10) -> dict[Series, Look]:
+    """Return a look for each series (of `shown`, if given), the same in every figure of a study but for `dodge`: `octaves` each at most."""
     timed = [limit.series for arm in verdict.arms for limit in arm.throughput]
     others = [limit.series for arm in verdict.arms for limit in arm.learning]
     shared = shared_series(verdict)
@@ -97,7 +99,12 @@ def looks_of(verdict: Verdict, shown: Container[Series] | None = None) -> dict[S
         return wrapped(series.arm) if shared else f"{wrapped(series.arm)}:\n{series}"
 
     every = enumerate(dict.fromkeys([*timed, *others]))
-    return {series: look_at(place, label(series)) for place, series in every if shown is None or series in shown}
+    looks = {series: look_at(place, label(series)) for place, series in every if shown is None or series in shown}
+    step, middle = min(octaves, 0.5 / max(len(looks), 1)), (len(looks) - 1) / 2
+    return {
+        series: replace(look, dodge=2.0 ** (step * (place - middle)))
+        for place, (series, look) in enumerate(looks.items())
+    }
 
 
 def look_at(place: int, label: str) -> Look:

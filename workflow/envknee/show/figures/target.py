@@ -35,9 +35,9 @@ def draw_target(evidence: Evidence) -> Figure:
     )
     on_gpu = any(point.gpu_seconds_to_target for limit in limits for point in limit.points)
     for limit in limits:
-        canvas.cost_line(left, [(p.num_envs, p.seconds_to_target) for p in limit.points], limit.series, looks)
+        canvas.cost_line(left, [(p.num_envs, p.seconds_to_target) for p in limit.points], looks[limit.series])
         costs = [(p.num_envs, p.gpu_seconds_to_target if on_gpu else p.frames_to_target) for p in limit.points]
-        canvas.cost_line(right, costs, limit.series, looks)
+        canvas.cost_line(right, costs, looks[limit.series])
     for record in that_ran(records):
         _seed(left, record, looks, 1.0)
         if on_gpu:
@@ -60,21 +60,20 @@ def draw_target(evidence: Evidence) -> Figure:
         keys.append(canvas.key("a seed that did not reach\nit: more than this", "^", hollow=True))
     if any(limit.threshold_num_envs is not None for limit in limits):
         keys.append(canvas.line_key("doubling stops saving", width=1.3, linestyle=DASHES))
-    canvas.series_legend(right, looks, keys)
+    canvas.series_legend(right, looks.values(), keys)
     return figure
 
 
 def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float) -> None:
     """Draw a trial, if it is a learning trial of one of the series."""
-    series = series_of(record)
-    if record.request.kind != "learning" or series not in looks:
+    look, seconds = looks.get(series_of(record)), seconds_of([record])
+    if record.request.kind != "learning" or look is None:
         return
-    seconds = seconds_of([record])
-    x = record.request.num_envs * canvas.dodge_of(series, looks)
+    x = record.request.num_envs * look.dodge
     for value in seconds.reached:
-        axes.plot(x, value * devices, looks[series].marker, color=looks[series].colour, markersize=3.2, alpha=0.55)
+        axes.plot(x, value * devices, look.marker, color=look.colour, markersize=3.2, alpha=0.55)
     for value in seconds.censored:
-        axes.plot(x, value * devices, "^", color=looks[series].colour, markersize=4.5, markerfacecolor="white")
+        axes.plot(x, value * devices, "^", color=look.colour, markersize=4.5, markerfacecolor="white")
 
 
 def _title(limits: Sequence[LearningLimit]) -> str:

@@ -38,16 +38,19 @@ def draw_throughput(evidence: Evidence) -> Figure:
         figure, (upper,) = canvas.panels(_throughput_title(verdict), verdict, height=5.0)
     sizes = [point.num_envs for limit in limits for point in (*limit.points, *limit.infeasible)]
     fps = [value for limit in limits for point in limit.points for value in point.fps_repeats]
-    thresholds = _thresholds(limits, looks)
+    thresholds: dict[int, list[str]] = {}
+    for limit in limits:
+        if limit.threshold_num_envs is not None:
+            thresholds.setdefault(limit.threshold_num_envs, []).append(looks[limit.series].colour)
     _fps_axis(upper, min(fps), max(fps), len(thresholds))
     for limit in limits:
-        _fps_line(upper, limit, looks[limit.series], canvas.dodge_of(limit.series, looks))
+        _fps_line(upper, limit, looks[limit.series])
     _threshold_lines(figure.axes, thresholds)
     canvas.sizes_axis(figure.axes[-1], sizes, canvas.num_envs_label(verdict))
     several = any(arm.world_size > 1 for arm in verdict.arms)
     upper.set_ylabel("Frames per second,\ncollecting and learning" + (",\nall ranks together" if several else ""))
     upper.yaxis.set_major_formatter(canvas.thousands)
-    canvas.series_legend(upper, looks, _throughput_keys(limits))
+    canvas.series_legend(upper, looks.values(), _throughput_keys(limits))
     return figure
 
 
@@ -64,7 +67,7 @@ def _fps_axis(axes: Axes, least: float, best: float, thresholds: int) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> None:
+def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look) -> None:
     """Draw every repeat, their geometric mean with its interval, and the fitted law."""
     sizes = [point.num_envs for point in limit.points]
     fps = [point.fps for point in limit.points]
@@ -85,7 +88,7 @@ def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> N
         )  # fmt: skip
     for point in limit.infeasible:
         axes.plot(
-            point.num_envs * dodge, 0.0, STATUS_MARKERS["oom"], color=look.colour, markersize=8, markeredgewidth=0,
+            point.num_envs * look.dodge, 0.0, STATUS_MARKERS["oom"], color=look.colour, markersize=8, markeredgewidth=0,
             clip_on=False, zorder=5, transform=axes.get_xaxis_transform(),
         )  # fmt: skip
     if limit.law is not None:
@@ -96,18 +99,9 @@ def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look, dodge: float) -> N
         )
 
 
-def _thresholds(limits: Sequence[ThroughputLimit], looks: dict[Series, Look]) -> dict[int, list[str]]:
-    """Return the thresholds in ascending order, with the colours of their series."""
-    thresholds: dict[int, list[str]] = {}
-    for limit in limits:
-        if limit.threshold_num_envs is not None:
-            thresholds.setdefault(limit.threshold_num_envs, []).append(looks[limit.series].colour)
-    return dict(sorted(thresholds.items()))
-
-
 def _threshold_lines(panels: Sequence[Axes], thresholds: dict[int, list[str]]) -> None:
-    """Draw a line at each threshold through all panels, with its number in the first one."""
-    for place, (size, colours) in enumerate(thresholds.items()):
+    """Draw a line at each threshold, with the colours of its series, through all panels, and its number in the first one."""
+    for place, (size, colours) in enumerate(sorted(thresholds.items())):
         for axes in panels:
             # The colours of several series with the same threshold alternate along one line.
             for turn, colour in enumerate(colours):
@@ -123,10 +117,12 @@ def _threshold_lines(panels: Sequence[Axes], thresholds: dict[int, list[str]]) -
 def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Series, Look], verdict: Verdict) -> None:
     """Draw the gain of each doubling at its smaller num_envs, and delta; a filled mark is shown to be below delta."""
     for limit in limits:
-        look, dodge = looks[limit.series], canvas.dodge_of(limit.series, looks)
+        look = looks[limit.series]
         for gain in limit.gains:
             ends = gain.gain_lower, gain.gain_upper
-            canvas.value_mark(axes, gain.num_envs * dodge, gain.gain, ends, look, hollow=not gain.shown_below_delta)
+            canvas.value_mark(
+                axes, gain.num_envs * look.dodge, gain.gain, ends, look, hollow=not gain.shown_below_delta
+            )
     axes.set_ylabel("FPS gained by\ndoubling num_envs")
     axes.yaxis.set_major_formatter(canvas.PERCENT)
     axes.axhline(0.0, color=GREY, linewidth=0.8)
