@@ -84,8 +84,8 @@ def _figure(entry: registry.Entry, svg: bytes) -> dict[str, Any]:
 
 
 def _caption(name: str) -> tuple[str, Markup]:
-    """Return the heading of a caption, its first line, and the rest."""
-    heading, _, rest = (TEMPLATES / name).read_text(encoding="utf-8").partition("\n")
+    """Return the heading of a caption, its first paragraph, and the rest."""
+    heading, _, rest = (TEMPLATES / name).read_text(encoding="utf-8").partition("\n\n")
     parts = publish_parts(
         rest,
         writer="html5",
@@ -93,7 +93,7 @@ def _caption(name: str) -> tuple[str, Markup]:
             "file_insertion_enabled": False, "raw_enabled": False, "report_level": 5, "_disable_config": True,
         },
     )  # fmt: skip
-    return heading.strip("*"), Markup(parts.get("fragment", ""))  # noqa: S704 - made by docutils from a file of this project
+    return " ".join(heading.split()).strip("*"), Markup(parts.get("fragment", ""))  # noqa: S704 - made by docutils from a file of this project
 
 
 def _plain(value: Any) -> Any:
