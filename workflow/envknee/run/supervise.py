@@ -25,7 +25,7 @@ class Supervised:
     def __init__(self, trial: TrialFolder, request: Request, beats: Callable[[], Mapping[int, Beat]]) -> None:
         """Start the time limit, and remove what an interrupted attempt left. `beats` returns each rank's newest beat."""
         self._trial, self._request = trial, request
-        self._started, self._started_unix_s = time.monotonic(), time.time()
+        self._started = time.monotonic()
         self._watch = HangWatch(beats, request.processes) if request.processes > 1 else None
         # A container of Docker or Podman has its own control group, and so does each step of srun.
         self._kernel_kills = KernelKills(anywhere=request.runtime == "docker" or request.nodes > 1)
@@ -73,7 +73,7 @@ class Supervised:
             status, reason = "oom", "the kernel killed the process: host memory ran out"
         else:
             raise UserError(f"{name}: ended without a result. {ends.last_words(trial, request, returncode)}")
-        ends.finish(trial, status, reason, self._started_unix_s, self._started)
+        ends.finish(trial, status, reason, self._started)
 
     def _is_late(self) -> bool:
         return time.monotonic() - self._started > self._request.limit_s
