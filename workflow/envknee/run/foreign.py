@@ -58,16 +58,12 @@ class Follower:
     """Follows one program from its start to its end."""
 
     def __init__(
-        self,
-        request: Request,
-        trial: TrialFolder,
-        run_dir: Path,
-        process: subprocess.Popen[bytes],
-        usage: Usage,
-        printed: SimpleQueue[tuple[float, str] | None],
+        self, request: Request, trial: TrialFolder, run_dir: Path, process: subprocess.Popen[bytes], usage: Usage
     ) -> None:
-        """Begin to follow `process`, whose lines a thread puts into `printed`, and which writes files into `run_dir`."""
-        self.request, self.trial, self.process, self.usage, self.printed = request, trial, process, usage, printed
+        """Begin to follow `process`, which prints into a pipe, and writes files into `run_dir`."""
+        self.request, self.trial, self.process, self.usage = request, trial, process, usage
+        self.printed: SimpleQueue[tuple[float, str] | None] = SimpleQueue()
+        threading.Thread(target=_read, args=(process, self.printed), name="printed", daemon=True).start()
         self.rollout = request.num_envs * request.horizon * request.world_size
         """Transitions of an iteration."""
         self.rows: list[Row] = []
@@ -306,9 +302,7 @@ def measure(trial: TrialFolder, request: Request) -> None:
         [*dying_with_parent(), *argv], cwd=run_dir, env=_variables(request, run_dir, len(uuids)),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
-    printed: SimpleQueue[tuple[float, str] | None] = SimpleQueue()
-    threading.Thread(target=_read, args=(process, printed), name="printed", daemon=True).start()
-    follower = Follower(request, trial, run_dir, process, usage, printed)
+    follower = Follower(request, trial, run_dir, process, usage)
     usage.start(process.pid)
     try:
         follower.to_its_end()
