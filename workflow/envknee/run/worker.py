@@ -1,8 +1,9 @@
-"""Measures trials on this machine, or one on all nodes of a SLURM job; writes how each ended, and its cost.
+"""Measures a trial, or those of a block, on this machine or on all nodes of a SLURM job.
 
-A trial alone has processes of its own. The trials of a block share one, or one for each rank, until one ends badly or leaves memory
-behind. Before and after a trial with `Request.fresh` it ends, too. Each trial of a block has its own lock, attempts, time limit and
-record, as if it had its own process: nothing is lost, and nothing is measured twice.
+Input: requests. Output: cost.json of each trial, and its outcome.json unless its own process wrote that. A trial alone has processes of
+its own. The trials of a block share one, or one for each rank, until one ends badly or leaves memory behind. Before and after a trial
+with `Request.fresh` it ends, too. Each trial of a block has its own lock, attempts, time limit and record, as if it had its own process:
+nothing is lost, and nothing is measured twice.
 """
 
 import subprocess
