@@ -21,7 +21,7 @@ from envknee.ask import ask
 from envknee.record.read import load_record
 from envknee.record.schema import Cost
 from envknee.run import launch
-from envknee.run.block import Worker
+from envknee.run.worker import Worker
 from envknee.study import designs
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, read_model, write_atomically
@@ -80,7 +80,7 @@ def run(trials: Mapping[str, Sequence[TrialFolder]], is_even: bool) -> None:
             continue
         with closing(Worker(trials[side])) as worker:
             for trial in trials[side]:
-                launch.launch(trial, measure=worker.measure)
+                launch.launch(trial, worker=worker)
 
 
 def measured(trial: TrialFolder) -> Measured:

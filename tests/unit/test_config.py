@@ -211,6 +211,8 @@ def test_a_misspelt_key_is_named_with_the_nearest_legal_one(
         ({"study": "../up"}, f"study: a study's name becomes a folder: {NAME_WANTED} (got '../up')"),
         ({"runtime": "singularity"}, "runtime: expected 'host', 'apptainer' or 'docker' (got 'singularity')"),
         ({"image": "a.sif"}, "study: image 'a.sif' is for runtime: apptainer or docker, and the runtime is host"),
+        ({"runtime": "docker"}, "study: runtime: docker needs `image:`, the name of an image; the first lines of"
+         " containers/Dockerfile say how to build one"),
         ({"runtime": "docker", "image": "a", "architectures": [90]}, ARCHITECTURES_WANTED),
         ({"runtime": "apptainer", "architectures": [91]},
          "architectures.0: expected 75, 80, 86, 87, 89, 90, 100, 103, 120 or 121 (got 91)"),

@@ -45,9 +45,9 @@ def test_trials_of_a_blocks_job_share_what_it_waited_and_took(monkeypatch: pytes
     assert parse_job("7", block) == parse_job("7", JOB)
     now, steps = parse_job("7", block).started_unix_s or 0.0, iter((1000, 1600, None, 2500))
     monkeypatch.setattr(cost, "slurm_job", lambda: parse_job("7", block, f"7.batch|{next(steps)}"))
-    shared = cost.Shared(now + 20)
-    cost.start([], shared)  # breaks without a result
-    first, *others = [cost.start([], shared)() for _ in range(4)]
+    job = cost.Costs([], now + 20)
+    job.start()  # breaks without a result
+    first, *others = [job.start()() for _ in range(4)]
     assert first.slurm is not None and first.slurm.submitted_unix_s == now - 90
     assert first.held_s == pytest.approx(20, abs=1)  # from the job's start to the block's
     assert [other.held_s for other in others] == pytest.approx([0, 0, 0], abs=1)
@@ -104,7 +104,7 @@ def test_attempts_that_left_no_result_are_counted_at_the_one_that_did(tmp_path: 
 def test_a_clock_that_is_set_meanwhile_changes_no_duration(tmp_path: Path, monkeypatch, jump_s: float):
     now, trial = time.time(), TrialFolder(tmp_path)
     with attempts.counted(trial):
-        spent = cost.start([])
+        spent = cost.Costs([]).start()
         monkeypatch.setattr(time, "time", lambda: now + jump_s)
         assert 0 <= spent().held_s < 60
     assert 0 <= json.loads(trial.attempts.read_text())["lived_s"] < 60

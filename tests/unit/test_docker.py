@@ -82,8 +82,6 @@ def test_who_has_the_image_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="neither docker nor podman on PATH"):
         docker.find("envknee")
-    with pytest.raises(UserError, match="the study names no image. Build it .* containers/Dockerfile"):
-        docker.pin(None)
     a_program(tmp_path, "docker", "echo 'Cannot connect to the Docker daemon' >&2; exit 1")
     with pytest.raises(UserError, match="image 'envknee' is not there, .*docker says: Cannot connect to the Docker"):
         docker.find("envknee")

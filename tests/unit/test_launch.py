@@ -13,7 +13,7 @@ import pytest
 from envknee.machine import control_group, gpus, processes
 from envknee.record.read import load_record, load_records
 from envknee.record.schema import Lost, Outcome
-from envknee.run import attempts, launch
+from envknee.run import attempts, launch, worker
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import StudyFolder, TrialFolder
@@ -209,7 +209,7 @@ def test_a_container_that_the_kernel_killed_for_memory_is_a_result(tmp_path, mon
     # What is left is vmstat.
     monkeypatch.setattr(control_group, "_read", lambda path: said.get(path.name) or f"oom_kill {next(kills)}\n")
     monkeypatch.setattr(launch, "entrance_for", lambda *_: None)
-    monkeypatch.setattr(launch, "command_of", lambda *_: (["bash", "-c", "kill -KILL $$"], dict(os.environ)))
+    monkeypatch.setattr(worker, "command_of", lambda *_: (["bash", "-c", "kill -KILL $$"], dict(os.environ)))
     host, docker = (
         an_asked_trial(TrialFolder(tmp_path / name), canonical_json(a_trial(4, gpus=0).asked(runtime=name).request))
         for name in ("host", "docker")

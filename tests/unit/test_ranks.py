@@ -69,7 +69,7 @@ def test_a_heart_writes_process_stage_and_count(tmp_path):
         heart.beat(stage)
     ((rank, beat),) = beats_here(tmp_path).items()
     pulse = Pulse(rank, beat.text)
-    assert (rank, pulse.stage, pulse.count) == (1, "rollout", 3) and beat.busy_s > 0
+    assert (rank, pulse.stage, pulse.progress[1]) == (1, "rollout", 3) and beat.busy_s > 0
     Heart(Ranks()).beat("rollout")  # alone: nothing to write
 
 

@@ -190,7 +190,10 @@ def test_what_fits_is_left_alone():
             {"partition": "debug"},
             ["learning.limit_s 3600 needs jobs of 71 minutes", "partition 'debug' ends jobs after 10"],
         ),
-        ({"gpu_type": "h200"}, ["arms.one: 1 GPU of type h200", "gpus: auto asks for one", "gpu:a100:8, gpu:h100:4"]),
+        (
+            {"gpu_type": "h200"},
+            ["arms.one (gpus: auto asks for one here): 1 GPU of type h200", "gpu:a100:8, gpu:h100:4"],
+        ),
         ({"cpus_per_gpu": 64}, ["arms.four: 4 GPUs with 256 CPU cores", "more than 128", "Lower cpus_per_gpu"]),
         ({"mem_gb_per_gpu": 300.0}, ["arms.four: 4 GPUs with 1,200,000 MB", "more than 1,024,000"]),
     ],

@@ -25,6 +25,7 @@ from envknee import trainers
 from envknee.ask.ask import write_request
 from envknee.record.schema import Record, Request
 from envknee.run import launch as launcher
+from envknee.run import worker
 from envknee.study import claim, space
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import read_model
@@ -40,7 +41,7 @@ def launch(trial: TrialFolder) -> Record:
     _import_for(read_model(trial.request, Request, ""))
     gc.freeze()
     starts = SimpleNamespace(Popen=Fork, STDOUT=subprocess.STDOUT)
-    with mock.patch.object(launcher, "subprocess", starts):
+    with mock.patch.object(worker, "subprocess", starts):
         return launcher.launch(trial)
 
 

@@ -466,7 +466,7 @@ def test_what_a_node_with_a_sensor_takes_is_told_to_the_trial(site: Site, cluste
     # The sensor is a file, as Cray's nodes have it; SLURM reads it every second. The job itself lets it grow, then ends as trials do.
     counters, sys_folder = "/sys/cray/pm_counters", site.folder / "sys"
     sys_folder.mkdir()
-    ask = "from envknee.run import cost; print(cost.start([])().slurm.energy_j)"
+    ask = "from envknee.run import cost; print(cost.Costs([]).start()().slurm.energy_j)"
     job = f"cd {counters} && echo 8200 J > new && mv new energy && sleep 3 && {sys.executable} -c '{ask}'"
     words = ["srun", "--nodelist=n2", "--comment=rule_trial_wildcards_0000", "bash", "-c", job]
     try:

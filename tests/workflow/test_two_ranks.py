@@ -14,7 +14,8 @@ import pytest
 from conftest import ENVIRONMENT, a_trial, camera, has_rows, listening, ranks_among, started_launcher, wait_for
 from envknee.record.read import load_record, read_rows
 from envknee.record.schema import Record
-from envknee.run import block, launch
+from envknee.run import launch
+from envknee.run.worker import Worker
 from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
 from records import known
@@ -37,9 +38,9 @@ def of_a_block(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Tria
         "fresh": {"num_envs": 2, "fresh": True},
     }
     trials = {name: a_trial(folder / name, **TWO | change) for name, change in changes.items()}
-    with pytest.MonkeyPatch.context() as patch, closing(block.Worker([*trials.values()])) as worker:
+    with pytest.MonkeyPatch.context() as patch, closing(Worker([*trials.values()])) as worker:
         patch.setenv("PYTHONPATH", f"{Path(__file__).parent}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}")
-        measured = {name: (trial, launch.launch(trial, measure=worker.measure)) for name, trial in trials.items()}
+        measured = {name: (trial, launch.launch(trial, worker=worker)) for name, trial in trials.items()}
         left = ranks_among(child.pid for child in psutil.Process().children(recursive=True))
         assert not left, "no further trial can share the process of a fresh one"
     return measured
@@ -119,11 +120,11 @@ def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory_or_is_to_be
 
 @contextmanager
 def endless(
-    trial: TrialFolder, measure: launch.Measure | None = None
+    trial: TrialFolder, worker: Worker | None = None
 ) -> Iterator[tuple[Future[Record], dict[int, psutil.Process]]]:
     """Launch a trial that does not end by itself; give its future record and the process of each rank."""
     with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(launch.launch, trial, None, measure)
+        future = pool.submit(launch.launch, trial, None, worker)
         wait_for(lambda: future.done() or has_rows(trial))
         ranks = ranks_among(child.pid for child in psutil.Process().children(recursive=True))
         try:
@@ -151,9 +152,9 @@ def test_ranks_listen_on_no_open_address_and_one_that_dies_ends_the_others_witho
 
 def test_a_rank_of_a_block_that_hangs_ends_all_within_a_minute_and_is_named(tmp_path):
     whole, hanging = (a_trial(tmp_path / str(count), **TWO, iterations=count) for count in (1, 10**6))
-    with closing(block.Worker([whole, hanging])) as worker:
-        assert launch.launch(whole, measure=worker.measure).outcome.status == "ok"
-        with endless(hanging, worker.measure) as (future, ranks):
+    with closing(Worker([whole, hanging])) as worker:
+        assert launch.launch(whole, worker=worker).outcome.status == "ok"
+        with endless(hanging, worker) as (future, ranks):
             os.kill(ranks[1].pid, signal.SIGSTOP)
             stopped = time.monotonic()
             words = r"rank (0 or )?1 hangs \((rollout|learning)\): no rank made progress for 30 s"

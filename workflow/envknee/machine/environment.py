@@ -14,7 +14,7 @@ from typing import Literal
 import psutil
 
 from envknee.machine import control_group, nvml
-from envknee.machine.gpus import check_no_gpu, too_few
+from envknee.machine.gpus import check_enough, visible_uuids
 from envknee.machine.nvml import Gpu
 from envknee.record.schema import Device, Environment, Image
 from envknee.study.errors import UserError
@@ -43,23 +43,17 @@ def choose_device(gpus: Literal["auto"] | int, local_rank: int = 0) -> str:
     import torch  # imported in functions: a machine that measures foreign commands may have no torch
 
     visible = torch.cuda.device_count()
-    built = f"torch {torch.__version__} (its CUDA: {torch.version.cuda or 'none'})"
-    if gpus != "auto" and gpus > visible:
-        raise too_few(gpus, visible, f", {built}", " and a CUDA build of torch")
-    if gpus == "auto" and not visible:
-        check_no_gpu(
-            f"{built} can use",
-            " (a container is started with --nv or --gpus), set up a CUDA build (`make setup TORCH=cuda`)",
-        )
+    check_enough(gpus, visible, f", torch {torch.__version__}, its CUDA: {torch.version.cuda or 'none'}")
     if not visible or gpus == 0:
         return "cpu"
     device = f"cuda:{local_rank}"
     try:
-        gpu = gpu_of(device)
+        torch.cuda.get_device_properties(device)
     except RuntimeError as error:  # torch names what to update if the driver is too old for its build
         raise UserError(
             f"torch {torch.__version__} cannot use {device}: {error}. To run on the CPU, use gpus: 0"
         ) from error
+    gpu = gpu_of(device)
     assert gpu is not None, "a CUDA device has a GPU"
     gpu.check_usable()
     return device
@@ -81,12 +75,18 @@ def use(device: str, gpu: Gpu | None) -> float:
 
 
 def gpu_of(device: str) -> Gpu | None:
-    """Return NVML's view of a torch device, or None for the CPU."""
-    if not device.startswith("cuda"):
-        return None
-    import torch
+    """Return NVML's view of a torch device ('cuda:0', ...), or None for the CPU.
 
-    return Gpu.find(str(torch.cuda.get_device_properties(device).uuid), torch.device(device).index)
+    Raises:
+        UserError: when NVML does not start, or knows no such GPU.
+    """
+    if device == "cpu":
+        return None
+    nvml.start()
+    uuid = visible_uuids()[int(device.removeprefix("cuda:"))]
+    if gpu := Gpu.named(uuid):
+        return gpu
+    raise UserError(f"NVML knows no GPU {uuid}, which CUDA uses. Is the driver's library of another version?")
 
 
 def observe(device: str, memory_cap_gb: float | None = None) -> Environment:

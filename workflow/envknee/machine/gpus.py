@@ -15,7 +15,6 @@ import hashlib
 import os
 import shutil
 import stat
-import subprocess
 import sys
 import time
 import uuid
@@ -35,9 +34,6 @@ NO_GPU_WANTED = ("", "-1", "NoDevFiles")
 
 DRIVER = Path("/proc/driver/nvidia/version")
 """Exists while NVIDIA's kernel module is loaded, also in containers."""
-
-NVIDIA_SMI_LIMIT_S = 60
-"""nvidia-smi waits for a GPU that does not answer."""
 
 
 def visible_uuids() -> list[str]:
@@ -73,42 +69,26 @@ def full_name(given: uuid.UUID) -> str:
     return f"{'MIG' if is_instance else 'GPU'}-{given}"
 
 
-def unseen_gpu(driver: Path = DRIVER) -> str | None:
-    """Return a sign of an NVIDIA GPU on a machine where CUDA shows none; None without one.
+def check_enough(asked: Literal["auto"] | int, visible: int, seen: str = "") -> None:
+    """Raise a UserError if fewer GPUs are visible than an arm's `gpus:` asks for. `seen` adds details.
 
-    Also None if CUDA_VISIBLE_DEVICES hides all GPUs on purpose. `driver` is a file of NVIDIA's kernel module.
+    With 'auto', if none is, and the machine seems to have one that CUDA_VISIBLE_DEVICES does not hide on purpose: the CPU would be
+    measured instead.
     """
-    if os.environ.get("CUDA_VISIBLE_DEVICES", "unset").strip() in NO_GPU_WANTED:
-        return None
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return f"NVIDIA's driver is loaded ({driver})" if driver.exists() else None
-    try:
-        result = subprocess.run(
-            [program, "-L"], text=True, timeout=NVIDIA_SMI_LIMIT_S, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"`nvidia-smi -L` gives no answer: {error}"
-    return f"`nvidia-smi -L` ends with status {result.returncode} and says: {result.stdout.strip() or 'nothing'}"
-
-
-def check_no_gpu(finder: str, more: str = "") -> None:
-    """Raise a UserError if this machine seems to have a GPU that `gpus: auto` does not find: the CPU would be measured instead."""
-    if sign := unseen_gpu():
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES", "unset")
+    here = f"here (CUDA_VISIBLE_DEVICES={listed}{seen})"
+    if asked != "auto" and asked > visible:
         raise UserError(
-            f"gpus: auto finds no GPU that {finder}, and this machine seems to have one: {sign}. Repair the driver until"
-            f" `nvidia-smi -L` lists the GPU{more}, and run this again; to measure the CPU, say gpus: 0"
+            f"gpus: {asked} was asked for, and {visible or 'no'} GPU{'s are' if visible > 1 else ' is'} visible {here}. Use gpus: 0 to"
+            f" run on the CPU, or start on a machine with {asked} NVIDIA GPU{'s' if asked > 1 else ''} and a CUDA build of torch"
         )
-
-
-def too_few(wanted: int, visible: int, seen: str = "", needed: str = "") -> UserError:
-    """Return the error for a machine with too few GPUs. `seen` and `needed` add details."""
-    return UserError(
-        f"gpus: {wanted} was asked for, and {visible or 'no'} GPU{'s are' if visible > 1 else ' is'} visible here"
-        f" (CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'unset')}{seen})."
-        f" Use gpus: 0 to run on the CPU, or start on a machine with {wanted} NVIDIA GPU{'s' if wanted > 1 else ''}{needed}"
-    )
+    sign = shutil.which("nvidia-smi") or (DRIVER if DRIVER.exists() else None)
+    if asked == "auto" and not visible and sign and listed.strip() not in NO_GPU_WANTED:
+        raise UserError(
+            f"gpus: auto finds no GPU {here}, and this machine seems to have one: it has {sign}. Repair the driver until `nvidia-smi -L`"
+            " lists the GPU (a container is started with --nv or --gpus), set up a CUDA build of torch (`make setup TORCH=cuda`), and"
+            " run this again; to measure the CPU, say gpus: 0"
+        )
 
 
 LOCKS, OTHER_LOCKS = Path("/tmp"), "ENVKNEE_LOCKS"  # noqa: S108  see _open_lock
@@ -128,10 +108,8 @@ def reserved(count: int, uuids: list[str]) -> Iterator[list[str]]:
     It takes all at once or none, so that two trials never wait for each other. The locks end with the process.
 
     Raises:
-        UserError: when there are too few devices, or a lock's path holds something else.
+        UserError: when a lock's path holds something else.
     """
-    if count > len(uuids):
-        raise too_few(count, len(uuids))
     folder, is_told = Path(os.environ.get(OTHER_LOCKS, LOCKS)), False
     while True:
         with ExitStack() as held:
@@ -159,8 +137,7 @@ def reserved_for(asked: Literal["auto"] | int, most: int = 1) -> Iterator[list[s
         UserError: when there are too few. With 'auto', also when CUDA shows none although the machine has one.
     """
     visible = visible_uuids()
-    if asked == "auto" and not visible:
-        check_no_gpu("CUDA shows")  # in the launcher, too: it hides all GPUs from a trial on the CPU
+    check_enough(asked, len(visible))  # in the launcher, too: it hides all GPUs from a trial on the CPU
     count = min(most, len(visible)) if asked == "auto" else asked
     cores = [] if count or "SLURM_JOB_ID" in os.environ else [cpu_name()]
     with reserved(count or len(cores), visible if count else cores) as taken:

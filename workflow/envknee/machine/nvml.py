@@ -50,25 +50,6 @@ class Gpu:
     handle: Any
 
     @staticmethod
-    def find(cuda_uuid: str, index: int = 0) -> "Gpu":
-        """Return the GPU of CUDA device `index`. `cuda_uuid` is from torch's device properties, without a prefix.
-
-        Only its own UUID in CUDA_VISIBLE_DEVICES tells a MIG instance from the others on its GPU.
-
-        Raises:
-            UserError: when NVML knows no such GPU.
-        """
-        start()
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-        named = visible[index] if index < len(visible) else ""
-        names = [named] if named.startswith("MIG-") else [f"GPU-{cuda_uuid}", f"MIG-{cuda_uuid}"]
-        if gpu := next(filter(None, map(Gpu.named, names)), None):
-            return gpu
-        raise UserError(
-            f"NVML knows no GPU {' or '.join(names)}, which CUDA uses. Is the driver's library of another version?"
-        )
-
-    @staticmethod
     def named(uuid: str) -> "Gpu | None":
         """Return the GPU or MIG instance of a full name (`GPU-...`, `MIG-...`), or None if NVML does not know it."""
         try:

@@ -2,18 +2,4 @@
 
 In: request.json. Out: metrics.jsonl, outcome.json, cost.json, record.json. May use: all of `study`, `record`, `machine`,
 `measure`, `trainers`, `slurm`.
-
-launch       the launcher: time limit, exit status, record
-process      the trial's own process: starts ranks, or trains
-training     a trainer with a meter, in that process
-foreign      a program of `trainer: command`, in that process
-supervise    time limit, hanging ranks and kernel kills of running processes
-block        several trials in one process
-prepare      checks before the first trial
-nodes        a trial on several machines
-attempts     attempts at a trial, and what lost ones cost
-ends         outcomes of trials, and the last words of a process that wrote none
-cost         GPUs, time and energy of a trial
-container/   how a trial enters its image
-knee         `envknee knee`: a study from a command line
 """

@@ -17,24 +17,22 @@ def command_of(
     gpu_uuids: Sequence[str],
     meeting: Path,
     entrance: Entrance | None,
-    *,
-    in_turns: bool = False,
     shared_meeting: Path | None = None,
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command that runs the processes of a trial, or of a block, on this machine, and its environment variables.
 
     Args:
-        trials: the trial's folder, or those of a block's trials
+        trials: the trial's folder, or those of a block's trials, which `run.turns` names one after the other
         request: what it runs; for a block any trial's, because they have the same arm
         gpu_uuids: the GPUs that it may use
         meeting: an empty folder on this machine's own disk, where its ranks meet; in an image also for its temporary files
         entrance: the image; None for the host
-        in_turns: whether the trials are a block's, which `run.turns` names one after the other
         shared_meeting: a folder that all machines of the trial share; None for one machine
     """
     variables = environment_of(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
-    command = [sys.executable, "-m", "envknee.run.process", *([] if in_turns else [str(trials[0].root)])]
-    if in_turns or request.processes > 1:
+    is_block = len(trials) > 1
+    command = [sys.executable, "-m", "envknee.run.process", *([] if is_block else [str(trials[0].root)])]
+    if is_block or request.processes > 1:
         command += ["--meeting", str(meeting)]
     if request.processes > 1:
         command += ["--ranks", str(request.ranks_per_node)]

@@ -23,44 +23,40 @@ NO_VALUE = 2**63
 
 
 @dataclass
-class Shared:
-    """A job of several trials, and the costs that its earlier trials have."""
+class Costs:
+    """The costs of trials that are measured one after the other on the same GPUs, and in the same job, if any."""
 
+    gpu_uuids: Sequence[str]
     began_unix_s: float = field(default_factory=time.time)
-    """When its first trial began: make it then."""
+    """When the first trial began: make it then."""
     charged: int = 0
     """Number of trials with a cost."""
-    energy_j: float = 0.0
+    charged_j: float = 0.0
+    """Energy that they have of the job's."""
 
-    def share(self, job: SlurmJob) -> SlurmJob:
+    def start(self) -> Callable[[], Cost]:
+        """Read the time and the energy counters of the GPUs. The returned function returns the cost since then."""
+        began = time.monotonic()
+        known = [Gpu.named(uuid) for uuid in self.gpu_uuids]
+        before = [gpu.energy_j() if gpu else None for gpu in known]
+
+        def end() -> Cost:
+            held_s = time.monotonic() - began
+            after = [gpu.energy_j() if gpu else None for gpu in known]
+            job = slurm_job()
+            job = job and self._share(job)
+            if job and job.started_unix_s:
+                held_s += max(0.0, self.began_unix_s - job.started_unix_s)
+            return Cost(gpus=len(known), held_s=held_s, energy_j=spent_j(before, after), slurm=job)
+
+        return end
+
+    def _share(self, job: SlurmJob) -> SlurmJob:
         """Return the part of the newest trial: the first one has the waiting time, and each its own energy."""
         first, self.charged = self.charged == 0, self.charged + 1
-        energy_j = job.energy_j and max(0.0, job.energy_j - self.energy_j)
-        self.energy_j = max(self.energy_j, job.energy_j or 0.0)
-        own = {"energy_j": energy_j}
+        own = {"energy_j": job.energy_j and max(0.0, job.energy_j - self.charged_j)}
+        self.charged_j = max(self.charged_j, job.energy_j or 0.0)
         return job.model_copy(update=own if first else own | {"submitted_unix_s": None, "started_unix_s": None})
-
-
-def start(gpu_uuids: Sequence[str], shared: Shared | None = None) -> Callable[[], Cost]:
-    """Read the time and the energy counters of a trial's GPUs. The returned function returns the cost since then.
-
-    `shared` holds the costs of earlier trials in the same job; None for a job of one trial.
-    """
-    began = time.monotonic()
-    shared = shared or Shared()
-    known = [Gpu.named(uuid) for uuid in gpu_uuids]
-    before = [gpu.energy_j() if gpu else None for gpu in known]
-
-    def end() -> Cost:
-        held_s = time.monotonic() - began
-        after = [gpu.energy_j() if gpu else None for gpu in known]
-        job = slurm_job()
-        job = job and shared.share(job)
-        if job and job.started_unix_s:
-            held_s += max(0.0, shared.began_unix_s - job.started_unix_s)
-        return Cost(gpus=len(gpu_uuids), held_s=held_s, energy_j=spent_j(before, after), slurm=job)
-
-    return end
 
 
 def spent_j(before: Sequence[float | None], after: Sequence[float | None]) -> float | None:

@@ -32,32 +32,31 @@ def merge_ranks(trial: TrialFolder, request: Request, wait_s: float) -> None:
         write_atomically(trial.outcome, canonical_json(outcome))
 
 
-def finish(
-    trial: TrialFolder, status: Status, reason: str, started_unix_s: float | None = None, started: float | None = None
-) -> None:
+def finish(trial: TrialFolder, status: Status, reason: str, started: float | None = None) -> None:
     """Write the outcome of a trial whose own process did not. It began at `started` (monotonic); None: never."""
     machine = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
     iteration = len(read_rows(trial))
     failure = Failure(iteration=iteration, tensor=None) if status == "oom" else None
     outcome = outcome_of(
-        trial, started, started_unix_s, status=status, reason=reason, failure=failure, environment=machine,
+        trial, started, status=status, reason=reason, failure=failure, environment=machine,
         setup_s=None, num_mini_batches=None, rollout_gb=None,
     )  # fmt: skip
     write_atomically(trial.outcome, canonical_json(outcome))
 
 
-def outcome_of(trial: TrialFolder, started: float | None, started_unix_s: float | None, **fields: Any) -> Outcome:
+def outcome_of(trial: TrialFolder, started: float | None, **fields: Any) -> Outcome:
     """Return the outcome of a trial that ends now. It began at `started` (monotonic); None: never. `fields` are the other fields.
 
     Rows are synced to the disk first: the outcome says that they are complete.
     """
     if trial.metrics.exists():
         sync(trial.metrics)
+    total_s = 0.0 if started is None else time.monotonic() - started
     return Outcome(
         request_sha256=sha256_of(trial.request),
         metrics_sha256=sha256_of(trial.metrics) if trial.metrics.exists() else None,
-        started_unix_s=time.time() if started_unix_s is None else started_unix_s,
-        total_s=0.0 if started is None else time.monotonic() - started,
+        started_unix_s=time.time() - total_s,
+        total_s=total_s,
         attempt=attempts.own_number(),
         **fields,
     )

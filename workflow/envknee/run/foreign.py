@@ -58,21 +58,16 @@ class Follower:
     """Follows one program from its start to its end."""
 
     def __init__(
-        self,
-        request: Request,
-        trial: TrialFolder,
-        run_dir: Path,
-        process: subprocess.Popen[bytes],
-        usage: Usage,
-        printed: SimpleQueue[tuple[float, str] | None],
+        self, request: Request, trial: TrialFolder, run_dir: Path, process: subprocess.Popen[bytes], usage: Usage
     ) -> None:
-        """Begin to follow `process`, whose lines a thread puts into `printed`, and which writes files into `run_dir`."""
-        self.request, self.trial, self.process, self.usage, self.printed = request, trial, process, usage, printed
+        """Begin to follow `process`, which prints into a pipe, and writes files into `run_dir`."""
+        self.request, self.trial, self.process, self.usage = request, trial, process, usage
+        self.printed: SimpleQueue[tuple[float, str] | None] = SimpleQueue()
+        threading.Thread(target=_read, args=(process, self.printed), name="printed", daemon=True).start()
         self.rollout = request.num_envs * request.horizon * request.world_size
         """Transitions of an iteration."""
         self.rows: list[Row] = []
         self.logged_fps: list[float] = []
-        self.memory_gb: list[float] = []
         command = program.command_of(request)
         self.command, self.started_s = command, time.monotonic()
         self.source = sources.of(command.rows, run_dir)
@@ -151,10 +146,8 @@ class Follower:
         self.before = entry
         memory, load = self.usage.take()
         is_warmup = len(self.rows) < request.untimed_iterations
-        if not is_warmup:
-            self.memory_gb.append(memory.rss_gb if memory.device_used_gb is None else memory.device_used_gb)
-            if (said := figure(entry, "fps")) is not None:
-                self.logged_fps.append(said)
+        if not is_warmup and (said := figure(entry, "fps")) is not None:
+            self.logged_fps.append(said)
         collect_s, env_step_s = figure(entry, "collect_s"), figure(entry, "env_step_s")
         fps_collecting = rollout / collect_s if collect_s else _finite(figure(entry, "fps_env_step_inference"))
         reward = _finite(statistics.fmean(entry.episodes) if entry.episodes else figure(entry, "reward"))
@@ -257,9 +250,12 @@ class Follower:
 
     def checked(self, end: TrialDone) -> TrialDone:
         """Return an end, or the end "invalid" if the program's log shows that its simulation was wrong."""
-        lengths = [row.episode_length_mean for row in self.rows if not row.warmup]
-        wrong = validity.sentences(self.output.invalid_lines)
-        wrong += filter(None, (validity.growing(self.memory_gb), validity.at_once(lengths)))
+        timed = [row for row in self.rows if not row.warmup]
+        used_gb = [
+            row.memory.rss_gb if row.memory.device_used_gb is None else row.memory.device_used_gb for row in timed
+        ]
+        reasons = (validity.growing(used_gb), validity.at_once([row.episode_length_mean for row in timed]))
+        wrong = [*validity.sentences(self.output.invalid_lines), *filter(None, reasons)]
         if end.status not in TRAINED or not wrong:
             return end
         return TrialDone("invalid", "; ".join(wrong), validity.FAILURE)
@@ -306,9 +302,7 @@ def measure(trial: TrialFolder, request: Request) -> None:
         [*dying_with_parent(), *argv], cwd=run_dir, env=_variables(request, run_dir, len(uuids)),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
-    printed: SimpleQueue[tuple[float, str] | None] = SimpleQueue()
-    threading.Thread(target=_read, args=(process, printed), name="printed", daemon=True).start()
-    follower = Follower(request, trial, run_dir, process, usage, printed)
+    follower = Follower(request, trial, run_dir, process, usage)
     usage.start(process.pid)
     try:
         follower.to_its_end()
@@ -319,7 +313,7 @@ def measure(trial: TrialFolder, request: Request) -> None:
         end_all(process, GRACE_S, others)
     batches = None if request.batch_size is None else int(program.values(request, run_dir, 0)["num_mini_batches"])
     outcome = outcome_of(
-        trial, started, started_unix_s, status=end.status, reason=end.reason, failure=end.failure, environment=machine,
+        trial, started, status=end.status, reason=end.reason, failure=end.failure, environment=machine,
         setup_s=max(0.0, follower.origin_unix_s - started_unix_s) if follower.rows else None,
         num_mini_batches=batches if follower.rows else None, rollout_gb=None, warnings=follower.warnings(),
     )  # fmt: skip

@@ -39,9 +39,10 @@ class Pulse:
         return self.text.split()[1] if self.text else STARTING[0]
 
     @property
-    def count(self) -> int:
-        """How often the rank has noted progress."""
-        return int(self.text.split()[2]) if self.text else 0
+    def progress(self) -> tuple[int, int]:
+        """The number of its stage, and how often the rank has noted progress."""
+        stage = STARTING.index(self.stage) if self.stage in STARTING else len(STARTING)
+        return stage, int(self.text.split()[2]) if self.text else 0
 
 
 class HangWatch:
@@ -84,19 +85,14 @@ def hanging(pulses: Sequence[Pulse], now_s: float, hang_s: float) -> str | None:
     """
     if min(now_s - pulse.changed_s for pulse in pulses) < hang_s:
         return None
-    last = min(pulses, key=_progress)
+    last = min(pulses, key=lambda pulse: pulse.progress)
     if not last.text or last.stage == "kernels":
         return None
     if last.stage in STARTING and now_s - last.worked_s < hang_s:
         return None
     # A rank that stopped in an exchange is as far as the ranks that wait for it, so all of them are named.
-    named = " or ".join(str(pulse.rank) for pulse in pulses if _progress(pulse) == _progress(last))
+    named = " or ".join(str(pulse.rank) for pulse in pulses if pulse.progress == last.progress)
     return f"rank {named} hangs ({last.stage}): no rank made progress for {hang_s:g} s"
-
-
-def _progress(pulse: Pulse) -> tuple[int, int]:
-    stage = STARTING.index(pulse.stage) if pulse.stage in STARTING else len(STARTING)
-    return stage, pulse.count
 
 
 def _cpu_seconds(process: int) -> float:

@@ -17,46 +17,34 @@ may be tried again. Exit 130 or 143: interrupted.
 import argparse
 import os
 import signal
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 
-from envknee.machine import gpus, scratch
-from envknee.machine.processes import GRACE_S, adopt_orphans, end_all, gpus_here, in_cluster, raise_at_signals
+from envknee.machine import scratch
+from envknee.machine.processes import raise_at_signals
 from envknee.record.read import rebuild_record
-from envknee.record.schema import Beat, Image, Outcome, Record, Request
-from envknee.run import attempts, block, cost, ends, nodes, progress
-from envknee.run.command import command_of
-from envknee.run.container.enter import Entrance, entrance_for, leave
-from envknee.run.hang_watch import beats_here
-from envknee.run.supervise import Supervised
+from envknee.record.schema import Image, Outcome, Record, Request
+from envknee.run import attempts, ends, progress
+from envknee.run.container.enter import entrance_for
+from envknee.run.worker import Worker
 from envknee.slurm import allocation
 from envknee.study import claim, space
 from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.study.strategies import STRATEGIES
-
-POLL_S = 0.2
 
 
 class Interrupted(Exception):
     """A signal asked the launcher to stop; its argument is the signal's number."""
 
 
-Measure = Callable[[TrialFolder, Request, Entrance | None], None]
-"""Measures a trial on this machine, and writes its outcome and cost, or raises."""
-
-
-def launch(trial: TrialFolder, given: Path | None = None, measure: Measure | None = None) -> Record:
+def launch(trial: TrialFolder, given: Path | None = None, worker: Worker | None = None) -> Record:
     """Measure the trial unless it has an outcome, and write its record.
 
-    `given` is the image, if the runtime is not host. `measure` measures a trial of a block; None: in a process of its own.
+    `given` is the image, if the runtime is not host. `worker` measures the trials of a block; None: one of its own.
 
     Raises:
         UserError: when the request is missing or broken, the image is missing or differs from that of an existing result, or
@@ -87,10 +75,8 @@ def launch(trial: TrialFolder, given: Path | None = None, measure: Measure | Non
             ends.finish(trial, "skipped", request.skip)
         else:
             _set_aside(trial)
-            if request.nodes > 1:
-                _measure_on_nodes(trial, request, given)
-            else:
-                (measure or _measure_here)(trial, request, entrance)
+            with closing(Worker([trial])) as alone:
+                (worker or alone).measure(trial, request, entrance)
             _tell_of_missing_policy(trial, request)
         record = rebuild_record(trial)
         write_atomically(trial.record, canonical_json(record))
@@ -122,61 +108,6 @@ def _set_aside(trial: TrialFolder) -> None:
     for left in (trial.metrics, trial.log, trial.outcome, trial.cost, trial.run):
         if left.exists():
             left.rename(left.with_name(f"{left.stem}.interrupted-{attempt}{left.suffix}"))
-
-
-def _measure_here(trial: TrialFolder, request: Request, entrance: Entrance | None) -> None:
-    """Measure a trial on this machine, and write its cost."""
-    with (
-        gpus.reserved_for(gpus_here(request), most=STRATEGIES[request.strategy].gpus_of_auto) as uuids,
-        attempts.counted(trial) as (lost, alive),
-        tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder,
-    ):
-        meeting = Path(folder)
-        spent = cost.start(uuids)
-        command = command_of([trial], request, uuids, meeting, entrance)
-        try:
-            _measure(trial, request, command, lambda: beats_here(meeting), alive, grace_s=0.0)
-        finally:
-            leave(entrance, meeting)
-        # Collectors in a cluster use GPUs of other machines, whose energy counters are not read.
-        elsewhere = {"gpus": request.world_size, "energy_j": None} if in_cluster(request) and uuids else {}
-        write_atomically(trial.cost, canonical_json(spent().model_copy(update={"lost": lost, **elsewhere})))
-
-
-def _measure_on_nodes(trial: TrialFolder, request: Request, given: Path | None) -> None:
-    """Measure a trial on all nodes of this SLURM job, and write its cost on all of them."""
-    with attempts.counted(trial) as (lost, alive), nodes.meeting(trial) as shared:
-        spent = cost.start([])
-        command = nodes.command_of(trial, request, shared, given)
-        # srun passes a SIGTERM to every node; if srun were killed at once, their processes would run on.
-        _measure(trial, request, command, lambda: nodes.beats(shared), alive, grace_s=GRACE_S)
-        whole = nodes.cost_of(shared, request, spent()).model_copy(update={"lost": lost})
-        write_atomically(trial.cost, canonical_json(whole))
-
-
-def _measure(
-    trial: TrialFolder,
-    request: Request,
-    started_by: tuple[list[str], dict[str, str]],
-    beats: Callable[[], Mapping[int, Beat]],
-    alive: Callable[[], None],
-    grace_s: float,
-) -> None:
-    """Run the trial's processes until it has an outcome, and call `alive` meanwhile.
-
-    `started_by` is their command and variables. If a rank hangs, by its `beats`, the processes may take `grace_s` to end.
-    """
-    command, variables = started_by
-    supervised = Supervised(trial, request, beats)
-    others = None if request.runtime == "docker" else adopt_orphans()  # a container's processes end with it
-    with trial.log.open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=variables, start_new_session=True)
-    try:
-        supervised.wait(process, alive, POLL_S)
-    finally:
-        end_all(process, grace_s if supervised.hang else GRACE_S, others)
-        progress.clear()
-    supervised.conclude(process.returncode)
 
 
 def _say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
@@ -214,7 +145,7 @@ def main() -> int:
     scratch.use_told()
     raise_at_signals(Interrupted)
     status, skipped = 0, list[Record]()
-    with closing(block.Worker(trials)) as worker:
+    with closing(Worker(trials)) as worker:
         for trial in trials:
             if allocation.is_closing(folder):
                 print(f"{trial.root}: not begun, because this job ends soon", file=sys.stderr)
@@ -222,7 +153,7 @@ def main() -> int:
             if arguments.log is not None:
                 _link(arguments.log, trial.log)
             try:
-                record = launch(trial, image, worker.measure if len(trials) > 1 else None)
+                record = launch(trial, image, worker)
             except Interrupted as interrupted:
                 name = signal.Signals(interrupted.args[0]).name
                 print(f"{trial.root}: stopped by {name}; run the sweep again to go on", file=sys.stderr)

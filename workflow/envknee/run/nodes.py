@@ -25,7 +25,7 @@ from envknee.machine import gpus, processes, scratch
 from envknee.record.schema import Beat, Cost, Request
 from envknee.run import cost
 from envknee.run.command import command_of as command_here
-from envknee.run.container.enter import entrance_for, leave
+from envknee.run.container.enter import Entrance, entrance_for, leave
 from envknee.run.hang_watch import beats_here
 from envknee.slurm import allocation
 from envknee.study.errors import UserError, run_command
@@ -53,7 +53,7 @@ def meeting(trial: TrialFolder) -> Iterator[Path]:
 
 
 def command_of(
-    trial: TrialFolder, request: Request, shared: Path, image: Path | None
+    trial: TrialFolder, request: Request, shared: Path, entrance: Entrance | None
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command that starts a trial on all nodes of this job, and its environment variables.
 
@@ -71,7 +71,7 @@ def command_of(
         "--kill-on-bad-exit=1", "--cpu-bind=none", "--input=none", "--quiet", *shlex.split(os.environ.get(allocation.OPTIONS, "")),
         sys.executable, "-m", "envknee.run.nodes", str(trial.root.resolve()), str(shared.resolve()),
     ]  # fmt: skip
-    return words + ([] if image is None else [str(image.resolve())]), dict(os.environ)
+    return words + ([] if entrance is None else [str(Path(entrance.runner).resolve())]), dict(os.environ)
 
 
 def beats(shared: Path) -> dict[int, Beat]:
@@ -111,7 +111,7 @@ def main() -> int:
     node = os.environ.get("SLURM_NODEID", "0")
     with gpus.reserved_for(request.gpus) as uuids, tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder:
         local = Path(folder)
-        spent = cost.start(uuids)
+        spent = cost.Costs(uuids).start()
         command, variables = command_here([trial], request, uuids, local, entrance, shared_meeting=shared)
         others = processes.adopt_orphans()
         process = subprocess.Popen(command, env=variables, start_new_session=True)

@@ -1,7 +1,7 @@
 """The process of a trial, or of a block: it starts its ranks, or measures; `trainer: command` starts a foreign program.
 
 Started by `envknee.run.launch`, which adds the time limit. In a block the launcher names one trial after the other (see `run.turns` and
-`run.block`).
+`run.worker`).
 """
 
 import argparse
@@ -40,13 +40,12 @@ def main() -> None:
         ranks.torchrun(command, given.ranks, given.meeting, given.nodes, given.shared_meeting)
         return
     if given.trial is not None:
-        request = read_model(
-            TrialFolder(given.trial).request, Request, "Run the sweep again: it asks for the trial anew."
-        )
+        trial = TrialFolder(given.trial)
+        request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
         if request.command is not None:
             from envknee.run import foreign  # which imports no torch, as the machine may have none
 
-            foreign.measure(TrialFolder(given.trial), request)
+            foreign.measure(trial, request)
             return
     # Imports make a million objects that stay. Looking through them for garbage took a quarter of a start's CPU time.
     gc.disable()

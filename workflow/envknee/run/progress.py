@@ -4,6 +4,7 @@ Input: the study's folder. Output: text. Pure, except for `show` and `clear`, wh
 records as they appear.
 """
 
+import itertools
 import os
 import statistics
 import sys
@@ -18,7 +19,6 @@ from envknee.study.errors import UserError
 from envknee.study.files import read_model
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.study.rules import Kind
 from envknee.study.space import Slot
 from envknee.verdict.series import Ranks
 
@@ -165,24 +165,20 @@ def time_left_s(
     if not measured:
         return None
     typical_s = statistics.fmean(seconds_by_number[number] for number in measured)
-    by_kind: dict[Kind, list[float]] = {}
-    finished: dict[tuple[str, Kind], list[Slot]] = {}
-    left: dict[tuple[str, Kind], list[Slot]] = {}
-    for slot in slots:
-        is_finished = slot.number in seconds_by_number
-        (finished if is_finished else left).setdefault((slot.arm, slot.kind), []).append(slot)
-        if is_finished:
-            by_kind.setdefault(slot.kind, []).append(seconds_by_number[slot.number])
     total_s = 0.0
-    for key, own in left.items():
-        done, sweep = finished.get(key, []), study.sections[key[1]]
+    for arm, (kind, sweep) in itertools.product(study.arms, study.sections.items()):
+        of_kind = [slot for slot in slots if slot.kind == kind]
+        ended_s = [seconds_by_number[slot.number] for slot in of_kind if slot.number in seconds_by_number]
+        own = [slot for slot in of_kind if slot.arm == arm]
+        done = [slot for slot in own if slot.number in seconds_by_number]
         newest = max((slot.repeat for slot in done), default=None)
         if done and not any(slot.repeat == newest and slot.number in measured for slot in done):
             continue
-        mean_s = statistics.fmean(by_kind.get(key[1], [typical_s]))
-        first_s = mean_s * sum(slot.repeat == 0 for slot in own)
-        repeats_s = mean_s * sum(0 < slot.repeat < sweep.repeats for slot in own)
-        more_s = mean_s * sum(slot.repeat >= sweep.repeats for slot in own)  # `more_repeats`, which no time limit ends
+        left = [slot.repeat for slot in own if slot.number not in seconds_by_number]
+        mean_s = statistics.fmean(ended_s or [typical_s])
+        first_s = mean_s * left.count(0)
+        more_s = mean_s * sum(repeat >= sweep.repeats for repeat in left)  # `more_repeats`, which no time limit ends
+        repeats_s = mean_s * len(left) - first_s - more_s
         if sweep.time_limit_s is not None:
             spent_s = sum(seconds_by_number[slot.number] for slot in done)
             repeats_s = min(repeats_s, max(0.0, sweep.time_limit_s - spent_s - first_s))

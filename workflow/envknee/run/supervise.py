@@ -15,6 +15,9 @@ from envknee.run.hang_watch import HangWatch
 from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
 
+POLL_S = 0.1
+"""Between two looks at a trial."""
+
 LATE_S = 60.0
 """How late a file of another node may show here: network file systems cache folders."""
 
@@ -25,7 +28,7 @@ class Supervised:
     def __init__(self, trial: TrialFolder, request: Request, beats: Callable[[], Mapping[int, Beat]]) -> None:
         """Start the time limit, and remove what an interrupted attempt left. `beats` returns each rank's newest beat."""
         self._trial, self._request = trial, request
-        self._started, self._started_unix_s = time.monotonic(), time.time()
+        self._started = time.monotonic()
         self._watch = HangWatch(beats, request.processes) if request.processes > 1 else None
         # A container of Docker or Podman has its own control group, and so does each step of srun.
         self._kernel_kills = KernelKills(anywhere=request.runtime == "docker" or request.nodes > 1)
@@ -34,21 +37,18 @@ class Supervised:
         for left in (trial.environment, *(trial.rank_outcome(rank) for rank in range(request.processes))):
             left.unlink(missing_ok=True)
 
-    def wait(
-        self,
-        process: subprocess.Popen[bytes],
-        alive: Callable[[], None],
-        poll_s: float,
-        is_over: Callable[[], bool] = lambda: False,
-    ) -> None:
+    def wait(self, process: subprocess.Popen[bytes], alive: Callable[[], None], is_over: Callable[[], bool]) -> None:
         """Return when the process has ended, `is_over`, the time limit is over, or a rank hangs; call `alive` meanwhile."""
-        while process.poll() is None and not is_over():
-            self.hang = self._watch.look() if self._watch else None
-            if self.hang or self._is_late():
-                return
-            alive()
-            progress.show(self._trial, self._request, time.monotonic() - self._started)
-            time.sleep(poll_s)
+        try:
+            while process.poll() is None and not is_over():
+                self.hang = self._watch.look() if self._watch else None
+                if self.hang or self._is_late():
+                    return
+                alive()
+                progress.show(self._trial, self._request, time.monotonic() - self._started)
+                time.sleep(POLL_S)
+        finally:
+            progress.clear()
 
     def conclude(self, returncode: int | None) -> None:
         """Write the trial's outcome, unless its own process wrote one. `returncode` is None if that still runs.
@@ -73,7 +73,7 @@ class Supervised:
             status, reason = "oom", "the kernel killed the process: host memory ran out"
         else:
             raise UserError(f"{name}: ended without a result. {ends.last_words(trial, request, returncode)}")
-        ends.finish(trial, status, reason, self._started_unix_s, self._started)
+        ends.finish(trial, status, reason, self._started)
 
     def _is_late(self) -> bool:
         return time.monotonic() - self._started > self._request.limit_s

@@ -54,8 +54,7 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
         UserError: when the request cannot be run at all (no GPU, unknown task, wrong override, images too small, another runtime).
     """
     is_first = shared is None or shared.measured == 0
-    lived_s = age_s() if is_first else 0.0  # imports take seconds, in which the device is held
-    started, started_unix_s = time.monotonic() - lived_s, time.time() - lived_s
+    started = time.monotonic() - (age_s() if is_first else 0.0)  # imports take seconds, in which the device is held
     request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
     enter.check_runtime(request.runtime)
     device = environment.choose_device(gpus_here(request), this.local_rank)
@@ -112,7 +111,6 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
     outcome = outcome_of(
         trial,
         started,
-        started_unix_s,
         status=end.status,
         reason=end.reason,
         failure=end.failure,

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 
-from envknee.slurm import facts, jobs
+from envknee.slurm import checks, facts, jobs
 from envknee.slurm.facts import Node, fields_of, unix_s_of
 from envknee.slurm.jobs import Shape
 from envknee.study.errors import UserError
@@ -108,22 +108,10 @@ def _node(name: str, cpu_ids: str, mem_mb: str, gres: str) -> Node:
 
 def problems(study: Study, allocation: Allocation) -> list[str]:
     """Return why arms of a study cannot run on these nodes, a sentence each. Pure."""
-    most = max(node.count(None) for node in allocation.nodes)
-    messages = []
-    for arm in sorted(study.arms):
-        shape = jobs.shape_of(study, arm, allocation.auto)
-        fitting = [node for node in allocation.nodes if node.count(None) >= shape.gpus]
-        if not fitting:
-            messages.append(
-                f"arms.{arm}: {shape} asked for, and no node of job {allocation.job_id} has more than {most}."
-                " Change `gpus:` of the arm, or ask for other nodes (--gres=gpu:N is for each node)"
-            )
-        elif len(fitting) < shape.nodes:
-            messages.append(
-                f"arms.{arm}: {shape} asked for, and job {allocation.job_id} has {len(fitting)} such."
-                " Change `nodes:` of the arm, or ask for more nodes"
-            )
-    return messages
+    place, instead = f"job {allocation.job_id}", "ask for other nodes (--gres=gpu:N is for each node)"
+    shapes = {arm: jobs.shape_of(study, arm, allocation.auto) for arm in sorted(study.arms)}
+    lacking = (checks.lacking(f"arms.{arm}", shapes[arm], allocation.nodes, place, instead) for arm in shapes)
+    return [message for message in lacking if message]
 
 
 def enter(environment: MutableMapping[str, str]) -> None:

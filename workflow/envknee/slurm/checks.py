@@ -1,9 +1,10 @@
 """Problems on a cluster that are known before anything is submitted. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from envknee.slurm import jobs
 from envknee.slurm.facts import Cluster, Node
+from envknee.slurm.jobs import Shape
 from envknee.slurm.site import Site
 from envknee.study import space
 from envknee.study.errors import nearest
@@ -42,11 +43,9 @@ def _ended_for_good(site: Site, cluster: Cluster) -> Iterable[str]:
 
 def _cut_blocks(study: Study, site: Site, cluster: Cluster) -> Iterable[str]:
     """Trials of a block together may take longer than a partition allows; the block then goes on in another job."""
-    longest: dict[str, list[space.Slot]] = {}
-    for block in space.jobs(space.plan(study)):
-        kind = block[0].kind
-        longest[kind] = max(longest.get(kind, []), block, key=len)
-    for kind, block in longest.items():
+    blocks = space.jobs(space.plan(study))
+    for kind in dict.fromkeys(block[0].kind for block in blocks):
+        block = max((block for block in blocks if block[0].kind == kind), key=len)
         minutes = jobs.job_of(*jobs.block_work(study, block), site).minutes
         for name in site.partitions:
             limit = cluster.partitions[name].max_minutes
@@ -90,22 +89,12 @@ def _sizes(study: Study, site: Site, nodes: tuple[Node, ...]) -> Iterable[str]:
     for shape, arms in jobs.arms_by_shape(study).items():
         job = jobs.job_of(shape, 0.0, site)
         named = f"arms.{arms[0]}: {shape}"
-        of_type = f" of type {site.gpu_type}" if site.gpu_type else ""
+        auto = " (gpus: auto asks for one here)" if study.arms[arms[0]].gpus == "auto" else ""
+        place, instead = f"partition {site.partition!r}", "`gpu_type:` or `partition:` of the site"
+        if why := lacking(f"arms.{arms[0]}{auto}", shape, nodes, place, instead, site.gpu_type):
+            yield why
+            continue
         with_gpus = [node for node in nodes if node.count(site.gpu_type) >= shape.gpus]
-        if not with_gpus:
-            most = max((node.count(site.gpu_type) for node in nodes), default=0)
-            auto = " (gpus: auto asks for one here)" if study.arms[arms[0]].gpus == "auto" else ""
-            yield (
-                f"{named}{of_type} asked for{auto}, and no node of partition {site.partition!r} has more than {most}{of_type}"
-                f" (there: {_kinds(nodes)}). Change `gpus:` of the arm, or `gpu_type:` or `partition:` of the site"
-            )
-            continue
-        if len(with_gpus) < shape.nodes:
-            yield (
-                f"{named}{of_type if shape.gpus else ''} asked for, and partition {site.partition!r} has only {len(with_gpus)} such."
-                " Change `nodes:` of the arm, or `partition:` of the site"
-            )
-            continue
         if max(node.cpus for node in with_gpus) < job.cpus:
             yield (
                 f"{named} with {job.cpus} CPU cores (cpus_per_gpu {site.cpus_per_gpu}), and no such node of partition"
@@ -118,6 +107,23 @@ def _sizes(study: Study, site: Site, nodes: tuple[Node, ...]) -> Iterable[str]:
             )
 
 
-def _kinds(nodes: tuple[Node, ...]) -> str:
+def lacking(
+    named: str, shape: Shape, nodes: Sequence[Node], place: str, instead: str, gpu_type: str | None = None
+) -> str | None:
+    """Return why trials of an arm (`named`) do not fit on the nodes of a `place`, and what to change `instead` of it; None if they do."""
+    of_type = f" of type {gpu_type}" if gpu_type and shape.gpus else ""
+    counts = [node.count(gpu_type) for node in nodes]
+    fitting = sum(count >= shape.gpus for count in counts)
+    if not fitting:
+        return (
+            f"{named}: {shape}{of_type} asked for, and no node of {place} has more than {max(counts, default=0)}{of_type}"
+            f" (there: {_kinds(nodes)}). Change `gpus:` of the arm, or {instead}"
+        )
+    if fitting < shape.nodes:
+        return f"{named}: {shape}{of_type} asked for, and {place} has only {fitting} such. Change `nodes:` of the arm, or {instead}"
+    return None
+
+
+def _kinds(nodes: Sequence[Node]) -> str:
     kinds = sorted({f"gpu:{kind}:{count}" if kind else f"gpu:{count}" for node in nodes for kind, count in node.gpus})
     return ", ".join(kinds) or "no GPUs"

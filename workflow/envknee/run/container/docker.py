@@ -38,16 +38,9 @@ class Pinned(Frozen):
     image: Image
 
 
-def pin(name: str | None) -> Pinned:
-    """Return the image called `name` on this machine now.
-
-    Raises:
-        UserError: when no image was named, or this machine has none of that name.
-    """
-    if name is None:
-        raise UserError(f"runtime: docker was asked for, and the study names no image. {BUILD}")
-    _, image = find(name)
-    return Pinned(name=name, image=image)
+def pin(name: str) -> Pinned:
+    """Return the image called `name` on this machine now. Raises a UserError if it has none of that name."""
+    return Pinned(name=name, image=find(name)[1])
 
 
 def find(name: str) -> tuple[Program, Image]:
