@@ -2,4 +2,23 @@
 
 In: request.json. Out: metrics.jsonl, outcome.json, cost.json, record.json. May use: all of `study`, `record`, `machine`,
 `measure`, `trainers`, `slurm`.
+
+launch       the launcher: image, outcome, exit status, record
+worker       measures a trial, or those of a block, in processes of their own
+command      the command of those processes, and its variables
+turns        how a block's trials are named to their process
+process      the trial's own process: starts ranks, or trains
+training     a trainer with a meter, in that process
+foreign      a program of `trainer: command`, in that process
+supervise    time limit, hanging ranks and kernel kills of running processes
+hang_watch   ranks that make no progress
+progress     how far a sweep is, and its remaining time
+prepare      checks before the first trial
+nodes        a trial on several machines
+attempts     attempts at a trial, and what lost ones cost
+ends         outcomes of trials, and the last words of a process that wrote none
+cost         GPUs, time and energy of a trial
+kernel_cache Warp's kernels: compiled once, while other processes wait
+container/   how a trial enters its image
+knee         `envknee knee`: a study from a command line
 """

@@ -1,4 +1,11 @@
 """Trials as SLURM jobs, or as steps of one.
 
 In: site.yaml, the study, SLURM's answers. Out: resources of Snakemake's rules. May use: `study`, `machine`.
+
+allocation  steps on the nodes of a user's own job
+site        the user's cluster: site.yaml, SLURM's names of its lines, and the environment of jobs
+jobs        the resources of a job
+facts       partitions, nodes and accounts of the cluster, and how SLURM's answers are read
+checks      problems that are known before anything is submitted
+node        host and GPUs of a job, for its log
 """
