@@ -727,12 +727,12 @@ class MemoryScenario(Scenario):
 
     def samples(self, generator: np.random.Generator, repeats: int) -> Iterator[Sample]:
         """Yield the trials of one study; what needs more than the device has ends as out of memory."""
-        for point in itertools.product(self.sizes, self.horizons, self.batches):
-            truth = peak_gb(*point)
+        for num_envs, horizon, batch in itertools.product(self.sizes, self.horizons, self.batches):
+            truth = peak_gb(num_envs, horizon, batch)
             scale = self.noise_gb + self.noise_share * truth
             for peak in truth + scale * generator.standard_normal(repeats):
                 status, peak_or_none = ("ok", float(peak)) if peak <= DEVICE_GB else ("oom", None)
-                yield Sample(*point, None, status, peak_or_none)
+                yield Sample(num_envs=num_envs, horizon=horizon, batch_size=batch, status=status, peak_gb=peak_or_none)
 
 
 MEMORY: tuple[MemoryScenario, ...] = (

@@ -68,7 +68,10 @@ def named(advice: Remedies) -> dict[str, Remedy]:
 
 def limit_of(tried: Sequence[tuple[int, Status, float | None]]) -> MemoryLimit:
     """Return the memory limit on 8 GB of trials: num_envs, status and peak of each."""
-    samples = [Sample(n, 16, None, 16, status, peak_gb) for n, status, peak_gb in tried]
+    samples = [
+        Sample(num_envs=n, horizon=16, batch_size=None, mini_batches=16, status=status, peak_gb=peak_gb)
+        for n, status, peak_gb in tried
+    ]
     return memory_limit.limit_of(samples, 8.0, Decide())
 
 

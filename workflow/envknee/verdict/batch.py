@@ -76,21 +76,27 @@ def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line
     return affine.Line(float(fixed), float(slope), affine.solve(sizes, np.stack(columns, axis=1)))
 
 
-def _by_batch(records: Sequence[Record]) -> dict[int, list[Record]]:
-    return {size: list(group) for size, group in groupby(sorted(records, key=batch_size_of), key=batch_size_of)}
+def _by_batch(records: Sequence[Record]) -> dict[int, learning_cost.Seeds]:
+    """Return the seeds' frames to target by ascending batch size."""
+    groups = groupby(sorted(records, key=batch_size_of), key=batch_size_of)
+    return {size: learning_cost.frames_of(list(group)) for size, group in groups}
 
 
-def _whole(records: Sequence[Record]) -> dict[int, list[float]]:
+def _whole(records: Sequence[Record]) -> dict[int, tuple[float, ...]]:
     """Return frames to target by batch size, for sizes at which every seed reached it."""
-    return {
-        size: [float(record.frames_to_target or 0) for record in group]
-        for size, group in _by_batch(records).items()
-        if all(record.frames_to_target is not None for record in group)
-    }
+    return {size: seeds.reached for size, seeds in _by_batch(records).items() if not seeds.censored}
 
 
 def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: float) -> BatchLaw:
-    points = [_point(size, group, confidence) for size, group in _by_batch(records).items()]
+    points = [
+        BatchPoint(
+            batch_size=size,
+            seeds=seeds.count,
+            reached=len(seeds.reached),
+            frames_to_target=learning_cost.cost(seeds, confidence),
+        )
+        for size, seeds in _by_batch(records).items()
+    ]
     whole = _whole(records)
     ranks = Ranks.of(records[0].request)
     line = fit(whole, confidence) if len(whole) >= affine.LEAST_SIZES else None
@@ -143,16 +149,6 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
         statement="",
     )
     return law.model_copy(update={"statement": batch_statement(law, ranks)})
-
-
-def _point(batch_size: int, records: Sequence[Record], confidence: float) -> BatchPoint:
-    seeds = learning_cost.frames_of(records)
-    return BatchPoint(
-        batch_size=batch_size,
-        seeds=len(records),
-        reached=len(seeds.reached),
-        frames_to_target=learning_cost.cost(seeds, confidence),
-    )
 
 
 def _error(point: BatchPoint, line: affine.Line) -> float:

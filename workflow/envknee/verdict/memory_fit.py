@@ -54,13 +54,10 @@ class Fit:
         return -float(stdtrit(self.points - len(self.columns), (1.0 - confidence) / 2))
 
     @property
-    def errs_visibly(self) -> bool:
-        """Whether there are more points than unknowns. Otherwise the model fits each point, even if it is wrong."""
-        return self.points > len(self.columns)
-
-    @property
     def no_interval(self) -> str:
-        """Why there is no interval, and what to measure."""
+        """Why there is none, and what to measure; "" with one. With as many unknowns as points a model fits each, even a wrong one."""
+        if self.covariance is not None:
+            return ""
         return f"no interval: {self.points} points for {len(self.columns)} unknowns; measure another num_envs"
 
 

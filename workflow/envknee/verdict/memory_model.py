@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_siz
     fit, _ = fit_peaks(measured, world_size)
     if fit is None or len(measured) <= len(fit.columns):
         return None
-    here = Sample(point.num_envs, point.horizon, point.batch_size, usual_mini_batches(measured), "ok", None)
+    here = Sample(**asdict(point), mini_batches=usual_mini_batches(measured), status="ok", peak_gb=None)
     largest = largest_fitting(fit, here.series, memory_gb, Decide(memory_margin=0.0)).largest_num_envs
     peak_gb = float(np.array(units_of(here, world_size)) @ fit.values)
     return Prediction(peak_gb, largest, fit)

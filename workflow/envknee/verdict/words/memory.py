@@ -30,7 +30,7 @@ def memory_notes(fit: Fit, walls: Sequence[MemoryWall]) -> list[str]:
         notes.append(
             f"largest num_envs is up to {times(max(far))} the largest measured one: an extrapolation, not a measurement"
         )
-    if not fit.errs_visibly:
+    if fit.no_interval:
         notes.append(fit.no_interval)
     return notes
 
@@ -62,7 +62,7 @@ def memory_statement(
     if safe is not None and safe < ran <= estimate and not tightest.contradicted:
         safe, verb = ran, "measured: up to"
     if safe is None:
-        why = "" if fit.errs_visibly else f" ({fit.no_interval})"
+        why = f" ({fit.no_interval})" if fit.no_interval else ""
         return f"{verb} {estimate:,} environments{ranks.each} fit {share}{where}{why}{measured}"
     interval = (
         f"{limit.confidence:.0%} interval {ends(tightest.largest_num_envs_lower, tightest.largest_num_envs_upper)}"
