@@ -568,8 +568,7 @@ class AdaptiveScenario(ThroughputScenario):
                 tried[size].confirming += 1
             measured = {size: [*tries.fps, *fresh[size]] for size, tries in tried.items() if tries.fps}
             confirms = {size: [False] * len(tried[size].fps) + [True] * len(fresh[size]) for size in measured}
-            decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence)
-            decision = throughput.confirmed(decision, measured, confirms, SETTINGS.confidence)
+            decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence, confirms=confirms)
         self.judge_gains(decision, tally)
         for named in decision.doublings:
             if named.num_envs == decision.threshold and named.lower is not None:

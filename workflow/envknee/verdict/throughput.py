@@ -53,16 +53,25 @@ def decision_of(
     confidence: float,
     step: float = 0.0,
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
+    confirms: Mapping[int, Sequence[bool]] | None = None,
     margins: Mapping[int, float] | None = None,
 ) -> union.Decision:
-    """Decide from repeats of FPS by num_envs, each above 0; `step`, `blocks` and `margins` as in `limit_of`. Works without records."""
+    """Decide from repeats of FPS by num_envs, each above 0. Works without records.
+
+    Doublings with two or more confirmatory repeats at both ends have their gain from these. Other arguments are as in `limit_of`.
+    """
     contrasts = _contrasts(fps, step, blocks)
     if margins:
         contrasts = [
             replace(own, margin=max(margins.get(own.num_envs, 0.0), margins.get(2 * own.num_envs, 0.0)))
             for own in contrasts
         ]
-    return union.decide(contrasts, fps, math.log1p(delta), confidence)
+    decision = union.decide(contrasts, fps, math.log1p(delta), confidence)
+    if confirms is None:
+        return decision
+    fresh = {size: list(compress(values, confirms[size])) for size, values in fps.items() if any(confirms[size])}
+    of_fresh = None if blocks is None else {size: list(compress(blocks[size], confirms[size])) for size in fresh}
+    return union.retold(decision, _contrasts(fresh, 0.0, of_fresh), confidence)
 
 
 def _contrasts(
@@ -70,19 +79,6 @@ def _contrasts(
 ) -> list[Contrast]:
     logs = {size: by_block(values, blocks[size] if blocks else None) for size, values in sorted(fps.items())}
     return [within_blocks(size, logs[size], logs[2 * size], step) for size in logs if 2 * size in logs]
-
-
-def confirmed(
-    decision: union.Decision,
-    fps: Mapping[int, Sequence[float]],
-    confirms: Mapping[int, Sequence[bool]],
-    confidence: float,
-    blocks: Mapping[int, Sequence[Hashable]] | None = None,
-) -> union.Decision:
-    """Return the decision from all repeats with gains from the confirmatory ones, for doublings with two or more at both ends."""
-    fresh = {size: list(compress(values, confirms[size])) for size, values in fps.items() if any(confirms[size])}
-    of_fresh = None if blocks is None else {size: list(compress(blocks[size], confirms[size])) for size in fresh}
-    return union.retold(decision, _contrasts(fresh, 0.0, of_fresh), confidence)
 
 
 def limit_of(
@@ -104,9 +100,7 @@ def limit_of(
     confirmatory (None: none is). `statuses` counts how trials ended, by num_envs; "ok" need not be counted. `margins` has what ln(FPS)
     may be off by in all repeats alike, by num_envs (None: nothing); of a doubling's ends the larger counts.
     """
-    decision = decision_of(fps, settings.delta, settings.confidence, step, blocks, margins)
-    if confirms is not None:
-        decision = confirmed(decision, fps, confirms, settings.confidence, blocks)
+    decision = decision_of(fps, settings.delta, settings.confidence, step, blocks, confirms, margins)
     own = {n: independent(values, blocks[n]) if blocks else list(values) for n, values in fps.items()}
     failed = Counter({n: sum(ended[status] for status in DID_NOT_FIT) for n, ended in statuses.items()})
     infeasible = [
