@@ -48,8 +48,7 @@ def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: De
 def decision_of(seeds: Mapping[int, Seeds], delta: float, confidence: float) -> union.Decision:
     """Decide from the costs of seeds by num_envs, at least one each. Works without records."""
     # A saving of delta is a gain of ln(1 / (1 - delta)).
-    contrasts = censored.contrasts({size: (costs.reached, costs.censored) for size, costs in seeds.items()})
-    return union.decide(contrasts, seeds, -math.log1p(-delta), confidence)
+    return union.decide(censored.contrasts(seeds), seeds, -math.log1p(-delta), confidence)
 
 
 def limit_of(
