@@ -91,7 +91,7 @@ def _remedy(
     fits = more = less = None
     if own.device_memory_gb == other.device_memory_gb and walls[0] is not None and walls[1] is not None:
         fits = ratio(walls[0], walls[1])
-        more, less = shown_at(own, other, series), shown_at(other, own, series)
+        more, less = shown_at(walls[0], walls[1]), shown_at(walls[1], walls[0])
     places = (series._replace(arm=arm), series)
     timed, base = (fps_of.get(place, {}) for place in places)
     common = max(set(timed) & set(base), default=None)
@@ -141,17 +141,14 @@ def ratio(own: MemoryWall, other: MemoryWall) -> Change | None:
     )
 
 
-def shown_at(own: MemoryLimit, other: MemoryLimit, series: Series) -> int | None:
+def shown_at(own: MemoryWall, other: MemoryWall) -> int | None:
     """Return the smallest num_envs that fitted with `own` and ran out of memory with `other`, or None.
 
     Refused trials do not count, nor trials of one arm that contradict each other.
     """
-    walls = [limit.wall(series) for limit in (own, other)]
-    if walls[0] is None or walls[1] is None or walls[0].largest_fitted is None:
-        return None
-    least = (walls[1].largest_fitted or 0) + 1
-    most = min(walls[0].largest_fitted, (walls[0].smallest_failed or math.inf) - 1)
-    return min((size for size in walls[1].out_of_memory if least <= size <= most), default=None)
+    least = (other.largest_fitted or 0) + 1
+    most = min(own.largest_fitted or 0, (own.smallest_failed or math.inf) - 1)
+    return min((size for size in other.out_of_memory if least <= size <= most), default=None)
 
 
 def differences(arm: Arm, baseline: Arm) -> dict[str, Any]:
