@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from envknee.study.space import batch_transitions, rollout_size
 from envknee.verdict.memory_sample import Sample
@@ -48,10 +47,6 @@ class Fit:
         """This model and `other`, each with its covariance, as far as they are known."""
         models = [model for model in (self, self.other) if model is not None]
         return [(model, model.covariance) for model in models if model.covariance is not None]
-
-    def reach(self, confidence: float) -> float:
-        """Return the half-width of a two-sided interval, in standard deviations."""
-        return -float(stdtrit(self.points - len(self.columns), (1.0 - confidence) / 2))
 
     @property
     def no_interval(self) -> str:

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from envknee.study.model import Decide
 from envknee.study.space import Point, batch_transitions
 from envknee.verdict.memory_fit import Fit, fit_peaks, units_of
-from envknee.verdict.memory_sample import Sample, all_series, usual_mini_batches
+from envknee.verdict.memory_sample import Sample, usual_mini_batches
 from envknee.verdict.schema.memory import CardPrediction, Largest
 from envknee.verdict.series import Series
 
@@ -81,7 +82,7 @@ def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide
         larger root the lower end does, if it exists.
         """
         free, b = free_and_slope(model)
-        t2 = model.reach(settings.confidence) ** 2
+        t2 = float(stdtrit(model.points - len(model.columns), (1.0 - settings.confidence) / 2)) ** 2
         q0, q1, q2 = (float(u @ covariance @ v) for u, v in ((fixed, fixed), (fixed, per_env), (per_env, per_env)))
         # At the end, the peak equals the memory, which scales the noise of one more trial.
         q0 += (model.noise * (available_gb if model.relative else 1.0)) ** 2
@@ -110,12 +111,12 @@ def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide
     )
 
 
-def on_cards(fit: Fit, samples: Sequence[Sample], settings: Decide) -> list[CardPrediction]:
+def on_cards(fit: Fit, every: Sequence[Series], settings: Decide) -> list[CardPrediction]:
     """Return the model's predictions for cards of other sizes. Memory use does not depend on the card's size."""
     return [
         CardPrediction(card=card, memory_gb=memory_gb, **dict(largest))
         for card, memory_gb in ((card, mebibytes * GB_PER_MIB) for card, mebibytes in CARDS_MIB.items())
-        for series in all_series(samples)
+        for series in every
         if (largest := largest_fitting(fit, series, memory_gb, settings)).largest_num_envs is not None
     ]
 

@@ -73,11 +73,6 @@ def largest_peak_gb(records: Sequence[Record], series: Series, num_envs: int) ->
     return max(peaks, default=None)
 
 
-def all_series(samples: Sequence[Sample]) -> list[Series]:
-    """Return every horizon and batch size among `samples`, in ascending order."""
-    return sorted({sample.series for sample in samples}, key=lambda series: (series.horizon, series.batch_size or 0))
-
-
 def usual_mini_batches(samples: Sequence[Sample]) -> int | None:
     """Return the library's most frequent number of mini-batches."""
     mini_batches = Counter(sample.mini_batches for sample in samples if sample.mini_batches)
