@@ -266,7 +266,14 @@ def test_intervals_span_both_kinds_of_errors_where_few_points_leave_open_which_i
     sizes, per_env, covered, studies = (1024, 2048, 4096, 8192, 16384), 0.0085, 0, 200
     for _ in range(studies):
         samples = [
-            Sample(num_envs=n, horizon=32, batch_size=None, mini_batches=16, status="ok", peak_gb=(1.0 + per_env * n) * noise)
+            Sample(
+                num_envs=n,
+                horizon=32,
+                batch_size=None,
+                mini_batches=16,
+                status="ok",
+                peak_gb=(1.0 + per_env * n) * noise,
+            )
             for n, noise in zip(sizes, (1.0 + 0.02 * generator.standard_normal(5)).tolist(), strict=True)
         ]
         met = (0.95 * room_gb / (1.0 + 0.02 * generator.standard_normal()) - 1.0) / per_env

@@ -10,8 +10,8 @@ from envknee.study.model import Decide
 from envknee.verdict import memory_limit, remedies
 from envknee.verdict.decide import decide
 from envknee.verdict.memory_sample import Sample
+from envknee.verdict.schema.levers import Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
-from envknee.verdict.schema.remedies import Remedies, Remedy
 from records import CPU, GPU, Trial, a_study, a_trial, known, records_of
 
 CARD = GPU.model_copy(update={"memory_gb": 8.0})

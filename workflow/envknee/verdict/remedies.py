@@ -21,9 +21,8 @@ from envknee.record.schema import Record
 from envknee.study.model import Arm, Decide
 from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.rule import doublings
-from envknee.verdict.schema.levers import Change
+from envknee.verdict.schema.levers import Change, Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
-from envknee.verdict.schema.remedies import Remedies, Remedy
 from envknee.verdict.series import Series, by_series
 from envknee.verdict.throughput import measured_fps
 from envknee.verdict.words.memory import FAR_BEYOND

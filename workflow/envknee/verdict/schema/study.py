@@ -6,12 +6,10 @@ from pydantic import Field
 
 from envknee.record.schema import Frozen
 from envknee.verdict.schema.batch import BatchLaw, PointNoise
-from envknee.verdict.schema.learning import Cost, LearningLimit
-from envknee.verdict.schema.levers import Lever
+from envknee.verdict.schema.learning import Cost, LearningLimit, Rules
+from envknee.verdict.schema.levers import Lever, Remedies
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.phases import PhaseLaws
-from envknee.verdict.schema.remedies import Remedies
-from envknee.verdict.schema.rules import Rules
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import OfPlace, Ranks

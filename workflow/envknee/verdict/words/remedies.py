@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from envknee.verdict.schema.levers import Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
-from envknee.verdict.schema.remedies import Remedy
 from envknee.verdict.series import Series
 from envknee.verdict.words.memory import FAR_BEYOND
 from envknee.verdict.words.numbers import ends
