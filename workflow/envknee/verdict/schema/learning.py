@@ -3,9 +3,8 @@
 import math
 from typing import Literal
 
-from pydantic import Field
-
 from envknee.record.schema import Frozen, ScaledFrom
+from envknee.study.rules import newer
 from envknee.verdict.schema.limit import SeriesLimit
 
 
@@ -68,7 +67,7 @@ class LearningLimit(SeriesLimit):
         " whose doubling is shown to save less than delta, by a fixed sequence from the largest down or by Holm, each at half of 1 -"
         " confidence"
     )
-    scaled_from: ScaledFrom | None = Field(default=None, exclude_if=lambda value: value is None)
+    scaled_from: ScaledFrom | None = newer(None)
     """The arm's scaling rule, if any; horizon and batch_size are then those of its base."""
 
     points: list[LearningPoint]

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Collection
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
 from envknee.record.schema import Frozen
+from envknee.study.rules import newer
 from envknee.verdict.rule.union import Decision, Tested
 from envknee.verdict.series import OfSeries, Series
 
@@ -29,13 +28,13 @@ class Gain(Frozen):
     """After the correction. The gain is shown to be below delta at (1 - confidence) / 2 or less; the fixed sequence has the other half."""
     shown_below_delta: bool
     """By Holm, or by the fixed sequence from the largest doubling down."""
-    decides: bool = Field(default=True, exclude_if=lambda value: value)
+    decides: bool = newer(True)
     """False if censored seeds forbid a decision: fewer than six seeds, or fewer than three that reached the target."""
     machines: int = 1
     """Machines that measured both ends, within which FPS are compared; 0: none, so that nothing is decided."""
-    processes: int = Field(default=0, exclude_if=lambda value: value == 0)
+    processes: int = newer(0)
     """Processes that measured both ends one after the other, compared in pairs."""
-    fresh: bool = Field(default=False, exclude_if=lambda value: not value)
+    fresh: bool = newer(False)
     """Whether gain, bounds and repeats come from confirmatory repeats only: the repeats that stop a search understate the gain."""
 
     @classmethod

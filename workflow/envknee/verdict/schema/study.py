@@ -2,9 +2,8 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from envknee.record.schema import Frozen
+from envknee.study.rules import newer
 from envknee.verdict.schema.batch import BatchLaw, PointNoise
 from envknee.verdict.schema.learning import Cost, LearningLimit, Rules
 from envknee.verdict.schema.levers import Lever, Remedies
@@ -136,11 +135,11 @@ class Verdict(Frozen):
     """Efficiency of each arm with several ranks."""
     spending: list[Spending] = []
     """Resources of each arm's trials, and at the end of all arms together."""
-    drill: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    drill: str | None = newer(None)
     """In a drill, the fault that was injected: nothing in this verdict is a result."""
-    broken: list[Broken] = Field(default=[], exclude_if=lambda value: not value)
+    broken: list[Broken] = newer([])
     """First failures of trials, one for each arm and tensor."""
-    remedies: Remedies | None = Field(default=None, exclude_if=lambda value: value is None)
+    remedies: Remedies | None = newer(None)
     """Comparison of each arm with the baseline, if the study names one."""
-    rules: Rules | None = Field(default=None, exclude_if=lambda value: value is None)
+    rules: Rules | None = newer(None)
     """Comparison of scaling rules."""
