@@ -13,11 +13,8 @@ it to the interquartile mean over seeds of frames to target, one point per batch
 draws seeds within each batch size. At 95%, the interval of B_noise covers 95 to 98% with three or more seeds per size, and 90 to 92% with
 two (tests/unit/test_limits_batch.py).
 
-If a seed of a batch size spent its budget first, the batch size has only a lower bound of its frames. The bound is shown and not fitted.
-The law is contradicted if it expects fewer frames than the bound.
-
-num_envs and horizon also change learning (older data in the rollout, other advantages), so batch sizes are compared at the same num_envs
-and horizon. If no such group has three batch sizes, all of an arm are pooled, with a note.
+If a seed spent its budget first, its batch size has only a lower bound of its frames: shown, not fitted, and contradicted by a law below
+it. num_envs and horizon also change learning (older data in the rollout, other advantages), so batch sizes are compared at the same ones.
 """
 
 import math

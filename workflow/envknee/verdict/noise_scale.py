@@ -6,9 +6,6 @@ Source: McCandlish et al. 2018, "An Empirical Model of Large-Batch Training", ar
 estimates of |G|^2 and tr(Sigma) from gradients of two batch sizes, averaged before the division. The interval is Fieller's for a ratio of
 two means (Fieller 1954, "Some Problems in Interval Estimation", J. R. Stat. Soc. B 16:175), with Student's t on n - 1 degrees of freedom.
 A percentile bootstrap at a nominal 95% covered 73% over 3 trials, and 85% over 5.
-
-A much smaller batch uses each transition fully; a much larger one wastes most of them. The noise scale grows while a policy learns, so it
-is given for parts of a training.
 """
 
 import math

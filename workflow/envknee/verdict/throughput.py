@@ -5,8 +5,6 @@ Input: records of throughput trials. Output: one `ThroughputLimit` per (arm, hor
 The estimand is g(N) = FPS(2N) / FPS(N) - 1. FPS of a point is the geometric mean over its repeats. Each repeat is the median over the
 timed iterations of one process, because noise between processes is larger than noise within one. `rule.union` decides the threshold from
 g(N), and `rule.contrasts` compares within machines. The verdict uses only measured doublings; `Law` explains and extrapolates.
-
-With several ranks, num_envs is per rank, and FPS are of all ranks.
 """
 
 import math
@@ -34,10 +32,8 @@ from envknee.verdict.words.throughput import composed_notes, throughput_notes, t
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[ThroughputLimit]:
     """Return the throughput limit of every series among `records`."""
-    arms: dict[str, list[Record]] = {}
-    for record in records:
-        arms.setdefault(record.request.arm, []).append(record)
-    composed = {arm: compose(own) for arm, own in arms.items()}
+    arms = {record.request.arm for record in records}
+    composed = {arm: compose([record for record in records if record.request.arm == arm]) for arm in arms}
     grouped = by_series(chain(records, *(of_arm.used for of_arm in composed.values())), "throughput")
     return [_limit(series, by_size, settings, composed[series.arm]) for series, by_size in grouped.items()]
 
