@@ -143,7 +143,6 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
         largest_relative_error=error,
         used=used,
         notes=notes,
-        statement="",
     )
     return law.model_copy(update={"statement": batch_statement(law, ranks)})
 

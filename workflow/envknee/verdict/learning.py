@@ -74,15 +74,13 @@ def limit_of(
         _point(size, seconds.get(size, NO_SEEDS), ended, confidence, gpu_seconds.get(size, NO_SEEDS), frames.get(size, NO_SEEDS))
         for size, ended in statuses.items()
     ]  # fmt: skip
-    limit = LearningLimit(
-        **LearningLimit.fields(series, decision, measured, delta, confidence, lambda log: -doublings.expm1(-log)),
-        scaled_from=scaled_from,
-        points=points,
-        notes=learning_notes(points, decision, settings),
-        statement="",
-    )
+    limit = LearningLimit.of(
+        series, decision, measured, delta, confidence, lambda log: -doublings.expm1(-log),
+        scaled_from=scaled_from, points=points,
+    )  # fmt: skip
     rule = "" if scaled_from is None else f", under rule {scaled_from}"
-    return limit.model_copy(update={"statement": learning_statement(limit, ranks) + rule})
+    said = learning_statement(limit, ranks) + rule
+    return limit.model_copy(update={"notes": learning_notes(limit), "statement": said})
 
 
 def _point(

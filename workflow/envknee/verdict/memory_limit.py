@@ -70,7 +70,6 @@ def limit_of(
         walls=walls,
         cards=on_cards(fit, every, settings) if fit and on_gpu else [],
         notes=notes,
-        statement="",
     )
     return limit.model_copy(update={"statement": memory_statement(limit, fit, why_not, ranks, at)})
 

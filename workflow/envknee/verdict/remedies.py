@@ -114,7 +114,6 @@ def _remedy(
         baseline_peak_gb=peaks[1],
         shown_at=more or less,
         room="more" if more else "less" if less else fits.shown if fits else "not measured",
-        statement="",
     )
     return remedy.model_copy(update={"statement": remedy_statement(remedy, walls[1])})
 

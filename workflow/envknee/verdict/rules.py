@@ -47,7 +47,6 @@ def _rule(limit: LearningLimit, by_size: dict[int, list[Record]]) -> RuleLimit:
         limit=ends_by,
         frames_ratio=frames,
         seconds_per_frame_ratio=seconds_per_frame,
-        statement="",
     )
     return rule.model_copy(update={"statement": rule_statement(rule, soonest, later)})
 

@@ -106,16 +106,15 @@ def limit_of(
     ]
     every = sum(statuses.values(), Counter[str]())
     not_counted = {status: every[status] for status in sorted(every) if status not in ("ok", *DID_NOT_FIT)}
-    limit = ThroughputLimit(
-        **ThroughputLimit.fields(series, decision, fps, settings.delta, settings.confidence, doublings.expm1),
+    limit = ThroughputLimit.of(
+        series, decision, fps, settings.delta, settings.confidence, doublings.expm1,
         world_size=ranks.world_size,
         points=[_point(n, values, own[n], failed[n], settings.confidence, step) for n, values in fps.items()],
         infeasible=infeasible,
         law=fit_law(own, series.horizon, settings.confidence, ranks.world_size),
-        notes=throughput_notes(own, decision, infeasible, not_counted, ranks, settings),
-        statement="",
-    )
-    return limit.model_copy(update={"statement": throughput_statement(limit, ranks)})
+    )  # fmt: skip
+    notes = throughput_notes(limit, own, decision, not_counted, ranks)
+    return limit.model_copy(update={"notes": notes, "statement": throughput_statement(limit, ranks)})
 
 
 def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float, world_size: int = 1) -> Law | None:

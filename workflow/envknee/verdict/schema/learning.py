@@ -114,7 +114,7 @@ class RuleLimit(Frozen):
     """Frames to the target at the next size over those at the soonest; 1 is ideal."""
     seconds_per_frame_ratio: float | None
     """Seconds per frame at the next size over those at the soonest; the soonest over the next size is ideal."""
-    statement: str
+    statement: str = ""
 
 
 class Rules(Frozen):

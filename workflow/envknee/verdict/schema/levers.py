@@ -72,7 +72,7 @@ class Remedy(Frozen):
     """num_envs that fitted one arm, and at which the other ran out of memory; None without such trials."""
     room: Literal["more", "less", "not shown", "not measured"]
     """Whether more environments are shown to fit: by such trials, else by the interval of `fits`."""
-    statement: str
+    statement: str = ""
 
 
 class Remedies(OfPlace):
