@@ -175,12 +175,11 @@ def test_auto_that_ran_elsewhere_is_not_compared():
 
 
 def test_without_a_partner_the_verdict_says_what_to_add():
-    verdict = judged(fps_trials({64: [190.0]}, **TWO), {"two": {"gpus": 2}})
-    (scaling,), (arm,) = verdict.scaling, verdict.arms
+    (scaling,) = judged(fps_trials({64: [190.0]}, **TWO), {"two": {"gpus": 2}}).scaling
     assert (scaling.partner, scaling.points) == (None, [])
     assert scaling.statement == "no efficiency: no arm of the study is this one on one GPU"
     add = "for the scaling efficiency of 2 GPUs run a study (of another name) with one arm more, like two but with `gpus: 1`"
-    assert add in scaling.notes and add in arm.notes
+    assert add in scaling.notes
     (on_cpu,) = judged([], {"ranks": {"gpus": 0, "cpu_ranks": 2}}).scaling
     assert on_cpu.notes[0].endswith("like ranks but with `cpu_ranks: 1`")
 

@@ -85,7 +85,6 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
         notes.append("no trial of this arm is finished")
     notes += composed_horizons(limits)
     notes += sorted({warning for record in records for warning in record.outcome.warnings})
-    notes += scaling.what_to_add(arm, study.arms)
     return ArmVerdict(
         arm=arm,
         world_size=ranks.world_size,

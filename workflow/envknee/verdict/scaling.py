@@ -76,15 +76,6 @@ def partner_of(arm: str, arms: Mapping[str, Arm]) -> str | None:
     return min(partners, key=lambda other: (arms[other].gpus == "auto", other), default=None)
 
 
-def what_to_add(arm: str, arms: Mapping[str, Arm]) -> list[str]:
-    """Return the change to the study that adds an arm's partner, if it needs one."""
-    if arms[arm].world_size == 1 or partner_of(arm, arms) is not None:
-        return []
-    alone = ("cpu_ranks: 1" if arms[arm].gpus == 0 else "gpus: 1") + ("" if arms[arm].nodes == 1 else ", nodes: 1")
-    more = f"run a study (of another name) with one arm more, like {arm} but with `{alone}`"
-    return [f"for the scaling efficiency of {Ranks.of(arms[arm])} {more}"]
-
-
 def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], settings: Decide) -> Scaling:
     ranks, partner = Ranks.of(arms[arm]), partner_of(arm, arms)
     several, alone = _timed(arm, records), _timed(partner, records)
@@ -97,10 +88,13 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
         if alike and point in alone
     ]
     slowest = _slowest_share(several)
-    notes = what_to_add(arm, arms)
+    notes = []
     if slowest is not None:
         notes.append(f"the slowest {ranks.word} collects at {percent(slowest, 0)} of the fastest one's FPS")
     if partner is None:
+        alone = ("cpu_ranks: 1" if arms[arm].gpus == 0 else "gpus: 1") + ("" if arms[arm].nodes == 1 else ", nodes: 1")
+        more = f"run a study (of another name) with one arm more, like {arm} but with `{alone}`"
+        notes.append(f"for the scaling efficiency of {ranks} {more}")
         statement = f"no efficiency: no arm of the study is this one on one {ranks.word}"
     elif not alike:
         statement = f"no efficiency: this arm ran on {devices[0]}, and arm {partner} on {devices[1]}"
