@@ -66,7 +66,6 @@ def headline(
         what_would_move_it=what_would_move_it(
             best, num_envs, binds, ranks, of_series, turned, own.observations == "lean", doubled_ended
         ),
-        phases=of_series.statement if of_series else None,
         saves=next(filter(None, saved), None),
         levers=turned,
         statement=(

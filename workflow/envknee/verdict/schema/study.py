@@ -45,8 +45,6 @@ class Headline(OfPlace):
     because: str
     """Why this point is recommended."""
     what_would_move_it: str
-    phases: str | None = None
-    """The phase that sets the knee of the recommended series, in a sentence; None without phases."""
     saves: str | None = None
     """Hours to the target of the recommended point, or else of the soonest point, beside the next larger one."""
     levers: list[Lever] = []
