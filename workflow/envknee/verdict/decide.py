@@ -75,8 +75,6 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
     ranks = Ranks.of(study.arms[arm])
     limits = throughput.analyse(records, settings)
     learned = learning.analyse(records, settings)
-    memory = memory_limit.analyse(records, settings)
-    laws = phase_law.analyse(records, settings)
     devices = hardware(records)
     notes = machines.notes(records, learned)
     if len(devices) > 1:
@@ -85,21 +83,21 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
         notes.append("no trial of this arm is finished")
     notes += composed_horizons(limits)
     notes += sorted({warning for record in records for warning in record.outcome.warnings})
-    return ArmVerdict(
+    decided = ArmVerdict(
         arm=arm,
         world_size=ranks.world_size,
         rank_word=ranks.word,
         hardware=devices,
         trials=len(records),
-        headline=headline(records, limits, learned, memory, laws, scalings, study),
         throughput=limits,
         learning=learned,
-        memory=memory,
-        phases=laws,
+        memory=memory_limit.analyse(records, settings),
+        phases=phase_law.analyse(records, settings),
         noise_scales=noise_scale.analyse(records, ranks, settings),
         batch=batch.analyse(records, settings),
         notes=notes,
     )
+    return decided.model_copy(update={"headline": headline(decided, records, scalings, study)})
 
 
 def _broken(records: Sequence[Record]) -> list[Broken]:

@@ -9,44 +9,34 @@ from envknee.verdict.advice import what_would_move_it
 from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
-from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.scaling import Scaling
-from envknee.verdict.schema.study import Binds, Headline
+from envknee.verdict.schema.study import ArmVerdict, Binds, Headline
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks, by_series
 from envknee.verdict.words.learning import hours_saved, soonest_at
 from envknee.verdict.words.numbers import listed
 
 
-def headline(
-    records: Sequence[Record],
-    limits: Sequence[ThroughputLimit],
-    learned: Sequence[LearningLimit],
-    memory_limit: MemoryLimit | None,
-    laws: Sequence[PhaseLaws],
-    scalings: Sequence[Scaling],
-    study: Study,
-) -> Headline | None:
+def headline(arm: ArmVerdict, records: Sequence[Record], scalings: Sequence[Scaling], study: Study) -> Headline | None:
     """Return the recommendation for an arm, with reasons; None if no throughput trial was timed to its end."""
-    timed = [(limit, point) for limit in limits for point in limit.points]
-    if not timed or memory_limit is None:
+    timed = [(limit, point) for limit in arm.throughput for point in limit.points]
+    if not timed or arm.memory is None:
         return None
     # Without a threshold: the largest num_envs, unless FPS fell on the way there.
     best, fastest = max(timed, key=lambda pair: (pair[1].fps, pair[1].num_envs))
     wanted = best.threshold_num_envs or fastest.num_envs
-    own = study.arms[best.arm]
-    ranks = Ranks.of(own)
-    num_envs = _within_memory(best, wanted, records, memory_limit, study)
+    ranks, learned = arm.ranks, arm.learning
+    num_envs = _within_memory(best, wanted, records, arm.memory)
     point = best.point(num_envs)
     peak = largest_peak_gb(records, best.series, num_envs)
-    device_gb = memory_limit.device_memory_gb
+    device_gb = arm.memory.device_memory_gb
     used = peak / device_gb if peak is not None and device_gb else None
-    binds = _binds(best, wanted, num_envs, learned, memory_limit)
+    binds = _binds(best, wanted, num_envs, learned, arm.memory)
     seconds = {(limit.series, point.num_envs): point.seconds_to_target for limit in learned for point in limit.points}
     soonest = learning.best_of(learned)
     places = [(best.series, num_envs)] + ([(soonest[0].series, soonest[1].num_envs)] if soonest else [])
     saved = (hours_saved(limit, size, ranks) for series, size in places for limit in learned if limit.series == series)
-    of_series = next((law for law in laws if law.series == best.series), None)
+    of_series = next((law for law in arm.phases if law.series == best.series), None)
     turned = levers.analyse(records, best.series, num_envs, scalings, study.decide)
     share = point.fps / fastest.fps
     doubled = by_series(records, "throughput")[best.series].get(2 * best.points[-1].num_envs)
@@ -64,7 +54,7 @@ def headline(
         binds=binds,
         because=_because(best, wanted, num_envs, ranks),
         what_would_move_it=what_would_move_it(
-            best, num_envs, binds, ranks, of_series, turned, own.observations == "lean", doubled_ended
+            best, num_envs, binds, ranks, of_series, turned, study.arms[arm.arm].observations == "lean", doubled_ended
         ),
         saves=next(filter(None, saved), None),
         levers=turned,
@@ -78,9 +68,7 @@ def headline(
     )
 
 
-def _within_memory(
-    limit: ThroughputLimit, wanted: int, records: Sequence[Record], memory_limit: MemoryLimit, study: Study
-) -> int:
+def _within_memory(limit: ThroughputLimit, wanted: int, records: Sequence[Record], memory_limit: MemoryLimit) -> int:
     """Return the largest measured num_envs up to `wanted` that never failed and leaves the margin free.
 
     If there is none, return the smallest measured one: a recommendation must be a point that ran.
@@ -88,7 +76,7 @@ def _within_memory(
     device_gb = memory_limit.device_memory_gb
     for point in reversed(limit.points):
         peak = largest_peak_gb(records, limit.series, point.num_envs)
-        fits = peak is None or device_gb is None or peak <= device_gb * (1.0 - study.decide.memory_margin)
+        fits = peak is None or device_gb is None or peak <= device_gb * (1.0 - memory_limit.margin)
         if point.num_envs <= wanted and point.failed == 0 and fits:
             return point.num_envs
     return limit.points[0].num_envs

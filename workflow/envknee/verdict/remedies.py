@@ -51,7 +51,6 @@ def analyse(
         return None
     series = max(best, key=lambda series: best[series])
     limit = limits[name]
-    wall = limit.wall(series)
     others = [arm for arm in arms if arm != name and arm in limits]
     remedies = [_remedy(arm, arms, records, fps_of, limits, series, settings) for arm in others]
     remedies.sort(key=lambda remedy: (remedy.fits is None, -remedy.fits.value if remedy.fits else 0.0, remedy.arm))
@@ -65,14 +64,14 @@ def analyse(
             "on the CPU memory is the process's resident set: the libraries' share is large, and what acts on a GPU's"
             " memory alone (expandable segments, clearing the cache) does nothing"
         )
-    return Remedies(
+    told = Remedies(
         baseline=name,
         horizon=series.horizon,
         batch_size=series.batch_size,
         remedies=remedies,
         notes=notes,
-        statement=remedies_advice(name, series, limit, wall, remedies),
     )
+    return told.model_copy(update={"statement": remedies_advice(told, limit)})
 
 
 def _remedy(

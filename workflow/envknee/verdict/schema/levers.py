@@ -86,5 +86,5 @@ class Remedies(OfPlace):
         " the largest num_envs timed with both, Welch t on ln FPS; two-sided, each remedy alone"
     )
     notes: list[str]
-    statement: str
+    statement: str = ""
     """Advice, in sentences."""

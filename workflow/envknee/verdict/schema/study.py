@@ -66,7 +66,7 @@ class ArmVerdict(Frozen):
     """The word for one rank."""
     hardware: list[str]
     trials: int
-    headline: Headline | None
+    headline: Headline | None = None
     """None if no throughput trial was timed to its end."""
     throughput: list[ThroughputLimit]
     """By FPS of collecting and learning together."""
