@@ -36,12 +36,10 @@ def headline(arm: ArmVerdict, records: Sequence[Record], scalings: Sequence[Scal
     soonest = learning.best_of(learned)
     places = [(best.series, num_envs)] + ([(soonest[0].series, soonest[1].num_envs)] if soonest else [])
     saved = (hours_saved(limit, size, ranks) for series, size in places for limit in learned if limit.series == series)
-    of_series = next((law for law in arm.phases if law.series == best.series), None)
-    turned = levers.analyse(records, best.series, num_envs, scalings, study.decide)
     share = point.fps / fastest.fps
     doubled = by_series(records, "throughput")[best.series].get(2 * best.points[-1].num_envs)
     doubled_ended = doubled[-1].outcome.status if doubled else None
-    return Headline(
+    told = Headline(
         state="undecided" if best.state == "no data" else best.state,
         threshold_num_envs=best.threshold_num_envs,
         num_envs=num_envs,
@@ -53,11 +51,8 @@ def headline(arm: ArmVerdict, records: Sequence[Record], scalings: Sequence[Scal
         seconds_to_target=seconds.get((best.series, num_envs)),
         binds=binds,
         because=_because(best, wanted, num_envs, ranks),
-        what_would_move_it=what_would_move_it(
-            best, num_envs, binds, ranks, of_series, turned, study.arms[arm.arm].observations == "lean", doubled_ended
-        ),
         saves=next(filter(None, saved), None),
-        levers=turned,
+        levers=levers.analyse(records, best.series, num_envs, scalings, study.decide),
         statement=(
             f"run {num_envs:,} environments{ranks.each}, {best.series}: {point.fps:,.0f} FPS{ranks.together},"
             f" {share:.0%} of the best seen"
@@ -66,6 +61,9 @@ def headline(arm: ArmVerdict, records: Sequence[Record], scalings: Sequence[Scal
             + (f"; soonest to the target: {soonest_at(*soonest, ranks)}" if soonest else "")
         ),
     )
+    is_lean = study.arms[arm.arm].observations == "lean"
+    advice = what_would_move_it(told, best, arm, is_lean, doubled_ended)
+    return told.model_copy(update={"what_would_move_it": advice})
 
 
 def _within_memory(limit: ThroughputLimit, wanted: int, records: Sequence[Record], memory_limit: MemoryLimit) -> int:

@@ -1,4 +1,4 @@
-"""The learning limit, of a series and of scaling rules side by side, as frozen models."""
+"""The learning limit of a series, or of scaling rules side by side, as frozen models."""
 
 import math
 from typing import Literal

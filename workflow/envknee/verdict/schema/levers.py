@@ -1,4 +1,4 @@
-"""Settings besides num_envs, within an arm (levers) and between arms (remedies), as frozen models."""
+"""Settings besides num_envs, within an arm (levers) or between arms (remedies), as frozen models."""
 
 import math
 from typing import Literal

@@ -44,7 +44,7 @@ class Headline(OfPlace):
     binds: Binds
     because: str
     """Why this point is recommended."""
-    what_would_move_it: str
+    what_would_move_it: str = ""
     saves: str | None = None
     """Hours to the target of the recommended point, or else of the soonest point, beside the next larger one."""
     levers: list[Lever] = []

@@ -33,7 +33,7 @@ def throughput_notes(
         )
     notes += [
         f"machines disagree about doubling {doubling.num_envs:,} (p = {doubling.contrast.disagreement:.2g}): gains of"
-        f" {' and '.join(_share(part.log_gain) for part in doubling.contrast.parts)};"
+        f" {' and '.join(percent(doublings.expm1(part.log_gain)) for part in doubling.contrast.parts)};"
         " each of them must show that it stops paying"
         for doubling in decision.doublings
         if doubling.contrast.parts
@@ -108,7 +108,3 @@ def throughput_statement(limit: ThroughputLimit, ranks: Ranks) -> str:
         return f"still pays at {shown.doubled:,} environments{ranks.each}: {last} (at least {percent(limit.still_gains)}, {evidence})"
     wanted = what_would_decide(limit) if shown.machines else "measure both ends of each doubling on the same machine"
     return f"undecided up to {largest}: {last} ({bound}{evidence}); {wanted}"
-
-
-def _share(log_gain: float) -> str:
-    return percent(doublings.expm1(log_gain))
