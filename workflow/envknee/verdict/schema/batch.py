@@ -67,4 +67,4 @@ class PointNoise(OfPlace):
     num_envs: int
     """Per rank."""
     scale: NoiseScale
-    statement: str
+    statement: str = ""
