@@ -74,16 +74,6 @@ def composed_notes(composed: Iterable[int], composition: Composition) -> list[st
     ]
 
 
-def composed_horizons(limits: Sequence[ThroughputLimit]) -> list[str]:
-    """Return a sentence on the horizons of an arm at which FPS are composed; none if all are measured."""
-    horizons = [limit.horizon for limit in limits if any(point.composed for point in limit.points)]
-    if not horizons:
-        return []
-    return [
-        f"most FPS at horizon {listed(horizons)} are composed from times at horizon {min(own.horizon for own in limits)}"
-    ]
-
-
 def throughput_statement(limit: ThroughputLimit, ranks: Ranks) -> str:
     """Return the throughput limit in one sentence."""
     if not limit.points:
