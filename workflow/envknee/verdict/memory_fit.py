@@ -31,7 +31,7 @@ class Fit:
     values: NDArray[np.float64]
     """Shape (4,); terms not in `columns` are 0."""
     covariance: NDArray[np.float64] | None
-    """Covariance of `values`, shape (4, 4); None with as many unknowns as points."""
+    """Covariance of `values`, shape (4, 4); None with as many unknowns as points: then the model fits each, even if it is wrong."""
     noise: float
     """Standard deviation of one more trial from the model, in GB or, if `relative`, as a share of its peak."""
     relative: bool
@@ -47,13 +47,6 @@ class Fit:
         """This model and `other`, each with its covariance, as far as they are known."""
         models = [model for model in (self, self.other) if model is not None]
         return [(model, model.covariance) for model in models if model.covariance is not None]
-
-    @property
-    def no_interval(self) -> str:
-        """Why there is none, and what to measure; "" with one. With as many unknowns as points a model fits each, even a wrong one."""
-        if self.covariance is not None:
-            return ""
-        return f"no interval: {self.points} points for {len(self.columns)} unknowns; measure another num_envs"
 
 
 def units_of(sample: Sample, world_size: int) -> tuple[float, float, float, float]:

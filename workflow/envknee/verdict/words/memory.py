@@ -25,13 +25,6 @@ def memory_notes(fit: Fit, walls: Sequence[MemoryWall]) -> list[str]:
         )
     if any(wall.contradicted for wall in walls):
         notes.append("a trial at or below a predicted largest num_envs did not fit: trust the trial")
-    far = [wall.extrapolation for wall in walls if wall.extrapolation is not None and wall.extrapolation > FAR_BEYOND]
-    if far:
-        notes.append(
-            f"largest num_envs is up to {times(max(far))} the largest measured one: an extrapolation, not a measurement"
-        )
-    if fit.no_interval:
-        notes.append(fit.no_interval)
     return notes
 
 
@@ -62,7 +55,8 @@ def memory_statement(
     if safe is not None and safe < ran <= estimate and not tightest.contradicted:
         safe, verb = ran, "measured: up to"
     if safe is None:
-        why = f" ({fit.no_interval})" if fit.no_interval else ""
+        points = f"{fit.points} points for {len(fit.columns)} unknowns"
+        why = f" (no interval: {points}; measure another num_envs)" if fit.covariance is None else ""
         return f"{verb} {estimate:,} environments{ranks.each} fit {share}{where}{why}{measured}"
     interval = (
         f"{limit.confidence:.0%} interval {ends(tightest.largest_num_envs_lower, tightest.largest_num_envs_upper)}"

@@ -38,12 +38,9 @@ def throughput_notes(
         for doubling in decision.doublings
         if doubling.contrast.parts
     ]
-    if fps and not limit.gains:
-        notes.append(why_no_doubling(fps))
-    else:
-        unpaired = [n for n in fps if 2 * n not in fps and (n % 2 or n // 2 not in fps)]
-        if unpaired:
-            notes.append(f"{listed(unpaired)} environments: measured, but neither half nor double was; in no doubling")
+    unpaired = [n for n in fps if 2 * n not in fps and (n % 2 or n // 2 not in fps)]
+    if limit.gains and unpaired:
+        notes.append(f"{listed(unpaired)} environments: measured, but neither half nor double was; in no doubling")
     if limit.resumes_at:
         again = [gain for gain in limit.gains if gain.num_envs in limit.resumes_at]
         gains = ", ".join(f"{gain.num_envs:,} to {gain.doubled:,} gains {percent(gain.gain)}" for gain in again)
