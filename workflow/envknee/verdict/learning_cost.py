@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.verdict.rule import doublings
-from envknee.verdict.rule.censored import Seeds
+from envknee.verdict.rule.doublings import Seeds
 from envknee.verdict.schema.learning import Cost
 
 RESAMPLES = 1000

@@ -33,8 +33,6 @@ CARDS_MIB = {
 }
 """Total memory of cards, as nvidia-smi reports it, in MiB."""
 
-GB_PER_MIB = 2**20 / 1e9
-
 
 class Prediction(NamedTuple):
     """The model's prediction for one more trial, without an interval."""
@@ -115,7 +113,7 @@ def on_cards(fit: Fit, every: Sequence[Series], settings: Decide) -> list[CardPr
     """Return the model's predictions for cards of other sizes. Memory use does not depend on the card's size."""
     return [
         CardPrediction(card=card, memory_gb=memory_gb, **dict(largest))
-        for card, memory_gb in ((card, mebibytes * GB_PER_MIB) for card, mebibytes in CARDS_MIB.items())
+        for card, memory_gb in ((card, mebibytes * (2**20 / 1e9)) for card, mebibytes in CARDS_MIB.items())
         for series in every
         if (largest := largest_fitting(fit, series, memory_gb, settings)).largest_num_envs is not None
     ]

@@ -17,39 +17,19 @@ import math
 import statistics
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from envknee.verdict.rule.contrasts import Contrast, of_levels
-from envknee.verdict.rule.doublings import Level
+from envknee.verdict.rule.doublings import Level, Seeds
 
 LEAST_WITH_CENSORED = 6
 LEAST_ARRIVED = 3
 
 UNEQUAL = 0.05
 """Spreads are not pooled if Bartlett's test has at most this p-value."""
-
-
-@dataclass(frozen=True)
-class Seeds:
-    """Costs of the seeds of one point, in any unit, above 0."""
-
-    reached: tuple[float, ...]
-    censored: tuple[float, ...] = ()
-    """Lower bounds of seeds that did not reach the target."""
-
-    @property
-    def count(self) -> int:
-        """Number of seeds."""
-        return len(self.reached) + len(self.censored)
-
-    @property
-    def values(self) -> NDArray[np.float64]:
-        """Every seed's cost or lower bound, ascending, shape (seeds,)."""
-        return np.sort(np.array(self.reached + self.censored))
 
 
 def contrasts(seeds: Mapping[int, Seeds]) -> list[Contrast]:
