@@ -127,8 +127,6 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
                 notes.append(
                     f"fewer than {LEAST_REPEATS} seeds at some batch size: the interval is somewhat too narrow"
                 )
-        else:
-            notes.append("one seed per batch size: no interval")
     law = BatchLaw(
         arm=records[0].request.arm,
         num_envs=place[0] if place else None,

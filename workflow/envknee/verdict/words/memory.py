@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from envknee.verdict.memory_fit import Fit
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.series import Ranks, Series
-from envknee.verdict.words.numbers import ends, listed, times
+from envknee.verdict.words.numbers import ends, listed
 
 FAR_BEYOND = 4.0
 """From this multiple of the largest measured num_envs on, a prediction is called an extrapolation."""
@@ -48,7 +48,8 @@ def memory_statement(
     where = at(tightest.series)
     beyond = tightest.extrapolation or 0.0
     if beyond > FAR_BEYOND:
-        largest = f"{times(beyond)} the largest num_envs{ranks.each} measured"
+        factor = "over 1,000" if beyond > 1000.0 else f"about {beyond:,.0f}"
+        largest = f"{factor} times the largest num_envs{ranks.each} measured"
         return f"far from binding: {share} would take {largest}{where}, an extrapolation{measured}"
     verb = "predicted: up to" if beyond > 1.0 else "up to"
     safe, estimate, ran = tightest.largest_num_envs_lower, tightest.largest_num_envs or 0, tightest.largest_fitted or 0
