@@ -42,12 +42,6 @@ class Fit:
     other: "Fit | None" = None
     """The fit with the other kind of noise, if the trials do not decide between them: intervals then span both."""
 
-    @property
-    def with_noise(self) -> list[tuple["Fit", NDArray[np.float64]]]:
-        """This model and `other`, each with its covariance, as far as they are known."""
-        models = [model for model in (self, self.other) if model is not None]
-        return [(model, model.covariance) for model in models if model.covariance is not None]
-
 
 def units_of(sample: Sample, world_size: int) -> tuple[float, float, float, float]:
     """Return the units of each of `TERMS` that a trial needs."""

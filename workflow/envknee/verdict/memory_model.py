@@ -94,8 +94,10 @@ def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide
         return _whole(min(max((half + root) / square, 0.0), LARGEST_ENVS)) if square > 0.0 else math.inf
 
     free, slope = free_and_slope(fit)
+    models = [model for model in (fit, fit.other) if model is not None]
+    known = [(model, model.covariance) for model in models if model.covariance is not None]
     lower, upper = (
-        pick((end(model, covariance, side) for model, covariance in fit.with_noise), default=math.inf)
+        pick((end(model, covariance, side) for model, covariance in known), default=math.inf)
         for pick, side in ((min, 1), (max, -1))
     )
     largest = max(_whole(free / slope), 0) if slope > 0.0 else None
