@@ -568,8 +568,7 @@ class AdaptiveScenario(ThroughputScenario):
                 tried[size].confirming += 1
             measured = {size: [*tries.fps, *fresh[size]] for size, tries in tried.items() if tries.fps}
             confirms = {size: [False] * len(tried[size].fps) + [True] * len(fresh[size]) for size in measured}
-            decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence)
-            decision = throughput.confirmed(decision, measured, confirms, SETTINGS.confidence)
+            decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence, confirms=confirms)
         self.judge_gains(decision, tally)
         for named in decision.doublings:
             if named.num_envs == decision.threshold and named.lower is not None:
@@ -727,12 +726,12 @@ class MemoryScenario(Scenario):
 
     def samples(self, generator: np.random.Generator, repeats: int) -> Iterator[Sample]:
         """Yield the trials of one study; what needs more than the device has ends as out of memory."""
-        for point in itertools.product(self.sizes, self.horizons, self.batches):
-            truth = peak_gb(*point)
+        for num_envs, horizon, batch in itertools.product(self.sizes, self.horizons, self.batches):
+            truth = peak_gb(num_envs, horizon, batch)
             scale = self.noise_gb + self.noise_share * truth
             for peak in truth + scale * generator.standard_normal(repeats):
                 status, peak_or_none = ("ok", float(peak)) if peak <= DEVICE_GB else ("oom", None)
-                yield Sample(*point, None, status, peak_or_none)
+                yield Sample(num_envs=num_envs, horizon=horizon, batch_size=batch, status=status, peak_gb=peak_or_none)
 
 
 MEMORY: tuple[MemoryScenario, ...] = (

@@ -72,7 +72,7 @@ def test_seeds_give_an_interval_and_one_seed_gives_none():
     single = analyse(trials_of({size: [needed(size)] for size in SIZES}))
     assert single.b_noise == pytest.approx(B_NOISE, rel=1e-3)
     assert (single.b_noise_lower, single.b_noise_upper) == (None, None)
-    assert "one seed per batch size: no interval" in single.notes and "no interval" in single.statement
+    assert "(no interval)" in single.statement and "5 batch sizes, 1 seed or more each" in single.statement
 
 
 def test_fewer_seeds_widen_the_interval():

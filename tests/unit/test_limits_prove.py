@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from envknee.study.errors import UserError
-from envknee.verdict import memory_fit
+from envknee.verdict import memory_model
 from envknee.verdict.rule import affine, doublings, union
 from programs import run_main
 from records import known
+from scipy.special import stdtrit
 from scipy.stats import binom
 
 from benchmarks import prove
@@ -80,8 +81,7 @@ def test_intervals_that_are_too_narrow_are_found_out(monkeypatch: pytest.MonkeyP
     for module in (doublings, union):
         monkeypatch.setattr(module, "half_width", lambda *given: 0.5 * whole(*given))
     monkeypatch.setattr(affine, "widening", lambda *given: 0.5 * widening(*given))
-    reach = memory_fit.Fit.reach
-    monkeypatch.setattr(memory_fit.Fit, "reach", lambda fit, confidence: 0.3 * reach(fit, confidence))
+    monkeypatch.setattr(memory_model, "stdtrit", lambda *given: 0.3 * stdtrit(*given))
     assert {"gain", "half_saturation", "asymptote"} <= set(THROUGHPUT[0].prove(5, 100, seed=1).missed)
     assert LEARNING[0].prove(10, 100, seed=1).missed == ["gain"]
     assert MEMORY[0].prove(3, 40, seed=1).missed == ["wall"]

@@ -10,9 +10,8 @@ from envknee.study.model import Decide
 from envknee.verdict import memory_limit, remedies
 from envknee.verdict.decide import decide
 from envknee.verdict.memory_sample import Sample
+from envknee.verdict.schema.levers import Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
-from envknee.verdict.schema.remedies import Remedies, Remedy
-from envknee.verdict.series import Series
 from records import CPU, GPU, Trial, a_study, a_trial, known, records_of
 
 CARD = GPU.model_copy(update={"memory_gb": 8.0})
@@ -68,7 +67,10 @@ def named(advice: Remedies) -> dict[str, Remedy]:
 
 def limit_of(tried: Sequence[tuple[int, Status, float | None]]) -> MemoryLimit:
     """Return the memory limit on 8 GB of trials: num_envs, status and peak of each."""
-    samples = [Sample(n, 16, None, 16, status, peak_gb) for n, status, peak_gb in tried]
+    samples = [
+        Sample(num_envs=n, horizon=16, batch_size=None, mini_batches=16, status=status, peak_gb=peak_gb)
+        for n, status, peak_gb in tried
+    ]
     return memory_limit.limit_of(samples, 8.0, Decide())
 
 
@@ -160,11 +162,11 @@ def test_what_fits_the_baseline_alone_shows_less_room():
     ],
 )
 def test_trials_show_what_fits_where_they_do_not_contradict_each_other(own, other, shown):
-    fitting, failing = (
-        limit_of([(n, status, 1.0 if status == "ok" else None) for n, status in tried.items()])
+    (fitting,), (failing,) = (
+        limit_of([(n, status, 1.0 if status == "ok" else None) for n, status in tried.items()]).walls
         for tried in (own, other)
     )
-    assert remedies.shown_at(fitting, failing, Series("a", 16, None)) == shown
+    assert remedies.shown_at(fitting, failing) == shown
 
 
 def test_an_arm_of_several_settings_and_one_without_trials_are_told():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from envknee.verdict.rule import censored, union
 from envknee.verdict.rule.contrasts import Blocks, Contrast, Process, independent, of_levels, within_blocks
-from envknee.verdict.rule.doublings import Level, holm
+from envknee.verdict.rule.doublings import Level, Seeds, holm
 from records import known
 from scipy import stats
 from scipy.stats import f_oneway, ttest_ind, ttest_rel
@@ -190,7 +190,7 @@ def test_everything_shown_to_gain_leaves_the_largest_as_the_smallest_possible_th
 
 def test_without_censored_seeds_spreads_are_pooled():
     seeds = {16: [10.0, 11.0, 12.0], 32: [9.0, 10.0, 11.5]}
-    (contrast,) = censored.contrasts({size: (values, ()) for size, values in seeds.items()})
+    (contrast,) = censored.contrasts({size: Seeds(tuple(values)) for size, values in seeds.items()})
     assert contrast.degrees == 4
     assert t_of(contrast) == pytest.approx(np.asarray(ttest_ind(np.log(seeds[16]), np.log(seeds[32])))[0])
 
@@ -201,7 +201,9 @@ def test_censoring_recovers_what_all_seeds_would_have_told():
     whole = {16: np.exp(2.0 + 0.3 * rng.standard_normal(3000)), 32: np.exp(1.9 + 0.3 * rng.standard_normal(3000))}
     budgets = {size: float(np.quantile(values, 2 / 3)) for size, values in whole.items()}
     cut = {
-        size: (values[values < budgets[size]].tolist(), [budgets[size]] * int((values >= budgets[size]).sum()))
+        size: Seeds(
+            tuple(values[values < budgets[size]].tolist()), (budgets[size],) * int((values >= budgets[size]).sum())
+        )
         for size, values in whole.items()
     }
     (contrast,) = censored.contrasts(cut)
@@ -213,9 +215,9 @@ def test_censoring_recovers_what_all_seeds_would_have_told():
 def test_the_censored_fit_is_that_of_lifelines():
     """Means and covariance of LogNormalAFTFitter(fit_intercept=False), lifelines 0.30.3, with a column of 0 and 1 for each num_envs."""
     seeds = {
-        16: ([31.2, 35.5, 38.9, 39.7], [40.0, 40.0]),
-        32: ([24.1, 27.3, 30.2, 33.8, 38.4, 29.0], []),
-        64: ([20.5, 22.1, 24.9, 26.6, 30.1, 33.3], []),
+        16: Seeds((31.2, 35.5, 38.9, 39.7), (40.0, 40.0)),
+        32: Seeds((24.1, 27.3, 30.2, 33.8, 38.4, 29.0)),
+        64: Seeds((20.5, 22.1, 24.9, 26.6, 30.1, 33.3)),
     }
     means, variances = (3.658395, 3.405459, 3.253644), (4.328535e-3, 3.806927e-3, 3.806927e-3)
     # 18 seeds and three means: the variance of maximum likelihood counts 18 / 15 times, with 16 - 3 degrees of freedom.

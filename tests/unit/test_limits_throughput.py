@@ -34,7 +34,7 @@ def test_reached_by_hand():
 def test_one_point():
     limit = analyse(fps_trials({64: [100, 101, 102]}))
     assert (limit.state, limit.largest_num_envs, limit.gains, limit.law) == ("undecided", 64, [], None)
-    assert limit.notes == ["one point (64 environments): a doubling needs two"]
+    assert limit.statement == "undecided up to 64 environments: one point (64 environments): a doubling needs two"
     assert (limit.threshold_lowest, limit.threshold_highest) == (None, None)
 
 

@@ -122,7 +122,7 @@ class KnownMemory:
             return None
         if predicted.peak_gb <= self.device_gb * (1 + MODEL_EXCESS):
             return None
-        if not predicted.fit.errs_visibly and not any(_no_larger(failed, point) for failed in self.failed):
+        if predicted.fit.covariance is None and not any(_no_larger(failed, point) for failed in self.failed):
             return None
         return (
             f"The memory model of {len(predicted.fit.samples)} trials (largest error {predicted.fit.largest_error_gb:.2g} GB) says"

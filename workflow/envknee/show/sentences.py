@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from envknee.record.schema import Frozen
+from envknee.verdict.schema.learning import RuleLimit
 from envknee.verdict.schema.limit import SeriesLimit
-from envknee.verdict.schema.rules import RuleLimit
 from envknee.verdict.schema.study import Verdict
 
 SENTENCES = {

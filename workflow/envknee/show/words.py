@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from envknee.verdict.schema.learning import Cost, LearningLimit
+from envknee.verdict.schema.learning import Cost, LearningLimit, Rules
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.memory import CardPrediction
-from envknee.verdict.schema.rules import Rules
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 

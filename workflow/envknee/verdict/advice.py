@@ -3,15 +3,12 @@
 Input: the arm's limits, phase laws and levers. Output: sentences. Pure.
 """
 
-from collections.abc import Sequence
-
 from envknee.record.schema import Phase
 from envknee.record.status import Status
 from envknee.verdict import levers
 from envknee.verdict.measure_next import measure_next
-from envknee.verdict.schema.levers import Lever
 from envknee.verdict.schema.phases import PhaseLaws
-from envknee.verdict.schema.study import Binds
+from envknee.verdict.schema.study import ArmVerdict, Headline
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import listed
@@ -34,20 +31,14 @@ MOST = 0.5
 
 
 def what_would_move_it(
-    limit: ThroughputLimit,
-    num_envs: int,
-    binds: Binds,
-    ranks: Ranks,
-    laws: PhaseLaws | None,
-    turned: Sequence[Lever],
-    is_lean: bool,
-    doubled_ended: Status | None,
+    headline: Headline, limit: ThroughputLimit, arm: ArmVerdict, is_lean: bool, doubled_ended: Status | None
 ) -> str:
     """Return what to change or measure to move the limit, in the recommended series and from its recommended point on.
 
     `doubled_ended` is as in `measure_next`.
     """
-    lean = "" if is_lean else LEAN
+    ranks, binds, lean = arm.ranks, headline.binds, "" if is_lean else LEAN
+    laws = next((own for own in arm.phases if own.series == limit.series), None)
     if binds == "memory":
         first = (
             f"A shorter horizon, {lean}a lower resolution, a device with"
@@ -62,9 +53,9 @@ def what_would_move_it(
         first = f"{_bound(limit, ranks)} {_cheaper(laws, lean)}"
     else:
         first = measure_next(limit, ranks, doubled_ended=doubled_ended)
-    waits = _waits(num_envs, ranks, laws)
-    has_levers = (waits or binds == "memory") and any(lever.verdict != "not measured" for lever in turned)
-    return " ".join(filter(None, (first, waits, levers.in_words(turned) if has_levers else None)))
+    waits = _waits(headline.num_envs, ranks, laws)
+    has_levers = (waits or binds == "memory") and any(lever.verdict != "not measured" for lever in headline.levers)
+    return " ".join(filter(None, (first, waits, levers.in_words(headline.levers) if has_levers else None)))
 
 
 def _bound(limit: ThroughputLimit, ranks: Ranks) -> str:

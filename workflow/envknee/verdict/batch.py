@@ -13,11 +13,8 @@ it to the interquartile mean over seeds of frames to target, one point per batch
 draws seeds within each batch size. At 95%, the interval of B_noise covers 95 to 98% with three or more seeds per size, and 90 to 92% with
 two (tests/unit/test_limits_batch.py).
 
-If a seed of a batch size spent its budget first, the batch size has only a lower bound of its frames. The bound is shown and not fitted.
-The law is contradicted if it expects fewer frames than the bound.
-
-num_envs and horizon also change learning (older data in the rollout, other advantages), so batch sizes are compared at the same num_envs
-and horizon. If no such group has three batch sizes, all of an arm are pooled, with a note.
+If a seed spent its budget first, its batch size has only a lower bound of its frames: shown, not fitted, and contradicted by a law below
+it. num_envs and horizon also change learning (older data in the rollout, other advantages), so batch sizes are compared at the same ones.
 """
 
 import math
@@ -76,21 +73,27 @@ def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line
     return affine.Line(float(fixed), float(slope), affine.solve(sizes, np.stack(columns, axis=1)))
 
 
-def _by_batch(records: Sequence[Record]) -> dict[int, list[Record]]:
-    return {size: list(group) for size, group in groupby(sorted(records, key=batch_size_of), key=batch_size_of)}
+def _by_batch(records: Sequence[Record]) -> dict[int, learning_cost.Seeds]:
+    """Return the seeds' frames to target by ascending batch size."""
+    groups = groupby(sorted(records, key=batch_size_of), key=batch_size_of)
+    return {size: learning_cost.frames_of(list(group)) for size, group in groups}
 
 
-def _whole(records: Sequence[Record]) -> dict[int, list[float]]:
+def _whole(records: Sequence[Record]) -> dict[int, tuple[float, ...]]:
     """Return frames to target by batch size, for sizes at which every seed reached it."""
-    return {
-        size: [float(record.frames_to_target or 0) for record in group]
-        for size, group in _by_batch(records).items()
-        if all(record.frames_to_target is not None for record in group)
-    }
+    return {size: seeds.reached for size, seeds in _by_batch(records).items() if not seeds.censored}
 
 
 def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: float) -> BatchLaw:
-    points = [_point(size, group, confidence) for size, group in _by_batch(records).items()]
+    points = [
+        BatchPoint(
+            batch_size=size,
+            seeds=seeds.count,
+            reached=len(seeds.reached),
+            frames_to_target=learning_cost.cost(seeds, confidence),
+        )
+        for size, seeds in _by_batch(records).items()
+    ]
     whole = _whole(records)
     ranks = Ranks.of(records[0].request)
     line = fit(whole, confidence) if len(whole) >= affine.LEAST_SIZES else None
@@ -124,8 +127,6 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
                 notes.append(
                     f"fewer than {LEAST_REPEATS} seeds at some batch size: the interval is somewhat too narrow"
                 )
-        else:
-            notes.append("one seed per batch size: no interval")
     law = BatchLaw(
         arm=records[0].request.arm,
         num_envs=place[0] if place else None,
@@ -140,19 +141,8 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
         largest_relative_error=error,
         used=used,
         notes=notes,
-        statement="",
     )
     return law.model_copy(update={"statement": batch_statement(law, ranks)})
-
-
-def _point(batch_size: int, records: Sequence[Record], confidence: float) -> BatchPoint:
-    seeds = learning_cost.frames_of(records)
-    return BatchPoint(
-        batch_size=batch_size,
-        seeds=len(records),
-        reached=len(seeds.reached),
-        frames_to_target=learning_cost.cost(seeds, confidence),
-    )
 
 
 def _error(point: BatchPoint, line: affine.Line) -> float:

@@ -38,7 +38,6 @@ from envknee.verdict.read import load_study
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict, Broken, Verdict
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.throughput import composed_horizons
 
 
 def decide(records: Sequence[Record], study: Study) -> Verdict:
@@ -73,33 +72,29 @@ def decide(records: Sequence[Record], study: Study) -> Verdict:
 def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study: Study) -> ArmVerdict:
     settings = study.decide
     ranks = Ranks.of(study.arms[arm])
-    limits = throughput.analyse(records, settings)
     learned = learning.analyse(records, settings)
-    memory = memory_limit.analyse(records, settings)
-    laws = phase_law.analyse(records, settings)
     devices = hardware(records)
     notes = machines.notes(records, learned)
     if len(devices) > 1:
         notes.insert(0, f"measured on {len(devices)} kinds of hardware: FPS across them are not comparable")
     if not records:
         notes.append("no trial of this arm is finished")
-    notes += composed_horizons(limits)
     notes += sorted({warning for record in records for warning in record.outcome.warnings})
-    return ArmVerdict(
+    decided = ArmVerdict(
         arm=arm,
         world_size=ranks.world_size,
         rank_word=ranks.word,
         hardware=devices,
         trials=len(records),
-        headline=headline(records, limits, learned, memory, laws, scalings, study),
-        throughput=limits,
+        throughput=throughput.analyse(records, settings),
         learning=learned,
-        memory=memory,
-        phases=laws,
+        memory=memory_limit.analyse(records, settings),
+        phases=phase_law.analyse(records, settings),
         noise_scales=noise_scale.analyse(records, ranks, settings),
         batch=batch.analyse(records, settings),
         notes=notes,
     )
+    return decided.model_copy(update={"headline": headline(decided, records, scalings, study)})
 
 
 def _broken(records: Sequence[Record]) -> list[Broken]:

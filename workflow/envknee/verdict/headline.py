@@ -9,48 +9,37 @@ from envknee.verdict.advice import what_would_move_it
 from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
-from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.scaling import Scaling
-from envknee.verdict.schema.study import Binds, Headline
+from envknee.verdict.schema.study import ArmVerdict, Binds, Headline
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.series import Ranks, Series, by_series
+from envknee.verdict.series import Ranks, by_series
 from envknee.verdict.words.learning import hours_saved, soonest_at
 from envknee.verdict.words.numbers import listed
 
 
-def headline(
-    records: Sequence[Record],
-    limits: Sequence[ThroughputLimit],
-    learned: Sequence[LearningLimit],
-    memory_limit: MemoryLimit | None,
-    laws: Sequence[PhaseLaws],
-    scalings: Sequence[Scaling],
-    study: Study,
-) -> Headline | None:
+def headline(arm: ArmVerdict, records: Sequence[Record], scalings: Sequence[Scaling], study: Study) -> Headline | None:
     """Return the recommendation for an arm, with reasons; None if no throughput trial was timed to its end."""
-    measured = [limit for limit in limits if limit.points]
-    if not measured or memory_limit is None:
+    timed = [(limit, point) for limit in arm.throughput for point in limit.points]
+    if not timed or arm.memory is None:
         return None
-    own = study.arms[measured[0].arm]
-    ranks = Ranks.of(own)
-    best = max(measured, key=lambda limit: max(point.fps for point in limit.points))
-    best_fps = max(point.fps for point in best.points)
     # Without a threshold: the largest num_envs, unless FPS fell on the way there.
-    wanted = best.threshold_num_envs or max(best.points, key=lambda point: (point.fps, point.num_envs)).num_envs
-    num_envs = _within_memory(best, wanted, records, memory_limit, study)
+    best, fastest = max(timed, key=lambda pair: (pair[1].fps, pair[1].num_envs))
+    wanted = best.threshold_num_envs or fastest.num_envs
+    ranks, learned = arm.ranks, arm.learning
+    num_envs = _within_memory(best, wanted, records, arm.memory)
     point = best.point(num_envs)
     peak = largest_peak_gb(records, best.series, num_envs)
-    device_gb = memory_limit.device_memory_gb
+    device_gb = arm.memory.device_memory_gb
     used = peak / device_gb if peak is not None and device_gb else None
-    binds = _binds(best, wanted, num_envs, learned, memory_limit)
+    binds = _binds(best, wanted, num_envs, learned, arm.memory)
     seconds = {(limit.series, point.num_envs): point.seconds_to_target for limit in learned for point in limit.points}
     soonest = learning.best_of(learned)
-    of_series = next((law for law in laws if law.series == best.series), None)
-    turned = levers.analyse(records, best.series, num_envs, scalings, study.decide)
-    share = point.fps / best_fps
+    places = [(best.series, num_envs)] + ([(soonest[0].series, soonest[1].num_envs)] if soonest else [])
+    saved = (hours_saved(limit, size, ranks) for series, size in places for limit in learned if limit.series == series)
+    share = point.fps / fastest.fps
     doubled = by_series(records, "throughput")[best.series].get(2 * best.points[-1].num_envs)
     doubled_ended = doubled[-1].outcome.status if doubled else None
-    return Headline(
+    told = Headline(
         state="undecided" if best.state == "no data" else best.state,
         threshold_num_envs=best.threshold_num_envs,
         num_envs=num_envs,
@@ -62,12 +51,8 @@ def headline(
         seconds_to_target=seconds.get((best.series, num_envs)),
         binds=binds,
         because=_because(best, wanted, num_envs, ranks),
-        what_would_move_it=what_would_move_it(
-            best, num_envs, binds, ranks, of_series, turned, own.observations == "lean", doubled_ended
-        ),
-        phases=of_series.statement if of_series else None,
-        saves=_saves(learned, best.series, num_envs, ranks),
-        levers=turned,
+        saves=next(filter(None, saved), None),
+        levers=levers.analyse(records, best.series, num_envs, scalings, study.decide),
         statement=(
             f"run {num_envs:,} environments{ranks.each}, {best.series}: {point.fps:,.0f} FPS{ranks.together},"
             f" {share:.0%} of the best seen"
@@ -76,20 +61,12 @@ def headline(
             + (f"; soonest to the target: {soonest_at(*soonest, ranks)}" if soonest else "")
         ),
     )
+    is_lean = study.arms[arm.arm].observations == "lean"
+    advice = what_would_move_it(told, best, arm, is_lean, doubled_ended)
+    return told.model_copy(update={"what_would_move_it": advice})
 
 
-def _saves(learned: Sequence[LearningLimit], series: Series, num_envs: int, ranks: Ranks) -> str | None:
-    """Return what the recommended point saves if learning trials ran there, else what the soonest point saves."""
-    points = [(series, num_envs)]
-    if soonest := learning.best_of(learned):
-        points.append((soonest[0].series, soonest[1].num_envs))
-    said = (hours_saved(limit, size, ranks) for place, size in points for limit in learned if limit.series == place)
-    return next(filter(None, said), None)
-
-
-def _within_memory(
-    limit: ThroughputLimit, wanted: int, records: Sequence[Record], memory_limit: MemoryLimit, study: Study
-) -> int:
+def _within_memory(limit: ThroughputLimit, wanted: int, records: Sequence[Record], memory_limit: MemoryLimit) -> int:
     """Return the largest measured num_envs up to `wanted` that never failed and leaves the margin free.
 
     If there is none, return the smallest measured one: a recommendation must be a point that ran.
@@ -97,7 +74,7 @@ def _within_memory(
     device_gb = memory_limit.device_memory_gb
     for point in reversed(limit.points):
         peak = largest_peak_gb(records, limit.series, point.num_envs)
-        fits = peak is None or device_gb is None or peak <= device_gb * (1.0 - study.decide.memory_margin)
+        fits = peak is None or device_gb is None or peak <= device_gb * (1.0 - memory_limit.margin)
         if point.num_envs <= wanted and point.failed == 0 and fits:
             return point.num_envs
     return limit.points[0].num_envs
@@ -114,19 +91,14 @@ def _binds(
         return "learning"
     if limit.threshold_num_envs is not None:
         return "throughput"
-    if _next_does_not_fit(limit, wanted, memory_limit):
+    # Twice as many failed, or are predicted to exceed the usable memory.
+    wall = memory_limit.wall(limit.series)
+    most = wall.largest_num_envs if wall else None
+    if any(point.num_envs <= 2 * wanted for point in limit.infeasible) or (most is not None and most < 2 * wanted):
         return "memory"
     if limit.state == "undecided" and limit.unsure is not None:
         return "none yet: measure more repeats"
     return "none yet: measure more environments"
-
-
-def _next_does_not_fit(limit: ThroughputLimit, num_envs: int, memory_limit: MemoryLimit) -> bool:
-    """Tell whether twice `num_envs` failed, or is predicted to exceed the usable memory."""
-    if any(point.num_envs <= 2 * num_envs for point in limit.infeasible):
-        return True
-    wall = memory_limit.wall(limit.series)
-    return wall is not None and wall.largest_num_envs is not None and wall.largest_num_envs < 2 * num_envs
 
 
 def _because(limit: ThroughputLimit, wanted: int, num_envs: int, ranks: Ranks) -> str:

@@ -48,8 +48,7 @@ def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: De
 def decision_of(seeds: Mapping[int, Seeds], delta: float, confidence: float) -> union.Decision:
     """Decide from the costs of seeds by num_envs, at least one each. Works without records."""
     # A saving of delta is a gain of ln(1 / (1 - delta)).
-    contrasts = censored.contrasts({size: (costs.reached, costs.censored) for size, costs in seeds.items()})
-    return union.decide(contrasts, seeds, -math.log1p(-delta), confidence)
+    return union.decide(censored.contrasts(seeds), seeds, -math.log1p(-delta), confidence)
 
 
 def limit_of(
@@ -75,15 +74,13 @@ def limit_of(
         _point(size, seconds.get(size, NO_SEEDS), ended, confidence, gpu_seconds.get(size, NO_SEEDS), frames.get(size, NO_SEEDS))
         for size, ended in statuses.items()
     ]  # fmt: skip
-    limit = LearningLimit(
-        **LearningLimit.fields(series, decision, measured, delta, confidence, lambda log: -doublings.expm1(-log)),
-        scaled_from=scaled_from,
-        points=points,
-        notes=learning_notes(points, decision, settings),
-        statement="",
-    )
+    limit = LearningLimit.of(
+        series, decision, measured, delta, confidence, lambda log: -doublings.expm1(-log),
+        scaled_from=scaled_from, points=points,
+    )  # fmt: skip
     rule = "" if scaled_from is None else f", under rule {scaled_from}"
-    return limit.model_copy(update={"statement": learning_statement(limit, ranks) + rule})
+    said = learning_statement(limit, ranks) + rule
+    return limit.model_copy(update={"notes": learning_notes(limit), "statement": said})
 
 
 def _point(

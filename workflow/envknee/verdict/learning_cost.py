@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,28 +9,10 @@ from numpy.typing import NDArray
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.verdict.rule import doublings
+from envknee.verdict.rule.doublings import Seeds
 from envknee.verdict.schema.learning import Cost
 
 RESAMPLES = 1000
-
-
-@dataclass(frozen=True)
-class Seeds:
-    """Costs of the seeds of one point, in any unit, above 0."""
-
-    reached: tuple[float, ...]
-    censored: tuple[float, ...] = ()
-    """Lower bounds of seeds that did not reach the target."""
-
-    @property
-    def count(self) -> int:
-        """Number of seeds."""
-        return len(self.reached) + len(self.censored)
-
-    @property
-    def values(self) -> NDArray[np.float64]:
-        """Every seed's cost or lower bound, ascending, shape (seeds,)."""
-        return np.sort(np.array(self.reached + self.censored))
 
 
 def interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from envknee.study.space import batch_transitions, rollout_size
 from envknee.verdict.memory_sample import Sample
@@ -32,7 +31,7 @@ class Fit:
     values: NDArray[np.float64]
     """Shape (4,); terms not in `columns` are 0."""
     covariance: NDArray[np.float64] | None
-    """Covariance of `values`, shape (4, 4); None with as many unknowns as points."""
+    """Covariance of `values`, shape (4, 4); None with as many unknowns as points: then the model fits each, even if it is wrong."""
     noise: float
     """Standard deviation of one more trial from the model, in GB or, if `relative`, as a share of its peak."""
     relative: bool
@@ -42,26 +41,6 @@ class Fit:
     largest_error_gb: float
     other: "Fit | None" = None
     """The fit with the other kind of noise, if the trials do not decide between them: intervals then span both."""
-
-    @property
-    def with_noise(self) -> list[tuple["Fit", NDArray[np.float64]]]:
-        """This model and `other`, each with its covariance, as far as they are known."""
-        models = [model for model in (self, self.other) if model is not None]
-        return [(model, model.covariance) for model in models if model.covariance is not None]
-
-    def reach(self, confidence: float) -> float:
-        """Return the half-width of a two-sided interval, in standard deviations."""
-        return -float(stdtrit(self.points - len(self.columns), (1.0 - confidence) / 2))
-
-    @property
-    def errs_visibly(self) -> bool:
-        """Whether there are more points than unknowns. Otherwise the model fits each point, even if it is wrong."""
-        return self.points > len(self.columns)
-
-    @property
-    def no_interval(self) -> str:
-        """Why there is no interval, and what to measure."""
-        return f"no interval: {self.points} points for {len(self.columns)} unknowns; measure another num_envs"
 
 
 def units_of(sample: Sample, world_size: int) -> tuple[float, float, float, float]:

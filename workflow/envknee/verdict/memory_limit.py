@@ -7,7 +7,7 @@ from envknee.record.status import DID_NOT_FIT
 from envknee.study.model import Decide
 from envknee.verdict.memory_fit import Fit, fit_peaks
 from envknee.verdict.memory_model import largest_fitting, on_cards
-from envknee.verdict.memory_sample import Sample, all_series, sample_of
+from envknee.verdict.memory_sample import Sample, sample_of
 from envknee.verdict.schema.memory import TERMS, Largest, MemoryLimit, MemoryWall
 from envknee.verdict.series import ONE_GPU, Ranks, Series
 from envknee.verdict.words.memory import memory_notes, memory_statement
@@ -53,7 +53,8 @@ def limit_of(
     notes = list(device_notes)
     if in_parts := sum(sample.fitted and sample.in_parts for sample in samples):
         notes.append(f"{counted(in_parts, 'trial')} learned in parts, to fit what there was: not in the model")
-    walls = [_wall(series, samples, fit, memory_gb, settings) for series in all_series(samples)]
+    every = sorted({sample.series for sample in samples}, key=lambda series: (series.horizon, series.batch_size or 0))
+    walls = [_wall(series, samples, fit, memory_gb, settings) for series in every]
     if fit is not None:
         notes += memory_notes(fit, walls)
     limit = MemoryLimit(
@@ -67,9 +68,8 @@ def limit_of(
         trials=len(measured),
         largest_error_gb=fit.largest_error_gb if fit else None,
         walls=walls,
-        cards=on_cards(fit, samples, settings) if fit and on_gpu else [],
+        cards=on_cards(fit, every, settings) if fit and on_gpu else [],
         notes=notes,
-        statement="",
     )
     return limit.model_copy(update={"statement": memory_statement(limit, fit, why_not, ranks, at)})
 

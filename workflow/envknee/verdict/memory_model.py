@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from envknee.study.model import Decide
 from envknee.study.space import Point, batch_transitions
 from envknee.verdict.memory_fit import Fit, fit_peaks, units_of
-from envknee.verdict.memory_sample import Sample, all_series, usual_mini_batches
+from envknee.verdict.memory_sample import Sample, usual_mini_batches
 from envknee.verdict.schema.memory import CardPrediction, Largest
 from envknee.verdict.series import Series
 
@@ -31,8 +33,6 @@ CARDS_MIB = {
 }
 """Total memory of cards, as nvidia-smi reports it, in MiB."""
 
-GB_PER_MIB = 2**20 / 1e9
-
 
 class Prediction(NamedTuple):
     """The model's prediction for one more trial, without an interval."""
@@ -49,7 +49,7 @@ def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_siz
     fit, _ = fit_peaks(measured, world_size)
     if fit is None or len(measured) <= len(fit.columns):
         return None
-    here = Sample(point.num_envs, point.horizon, point.batch_size, usual_mini_batches(measured), "ok", None)
+    here = Sample(**asdict(point), mini_batches=usual_mini_batches(measured), status="ok", peak_gb=None)
     largest = largest_fitting(fit, here.series, memory_gb, Decide(memory_margin=0.0)).largest_num_envs
     peak_gb = float(np.array(units_of(here, world_size)) @ fit.values)
     return Prediction(peak_gb, largest, fit)
@@ -80,7 +80,7 @@ def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide
         larger root the lower end does, if it exists.
         """
         free, b = free_and_slope(model)
-        t2 = model.reach(settings.confidence) ** 2
+        t2 = float(stdtrit(model.points - len(model.columns), (1.0 - settings.confidence) / 2)) ** 2
         q0, q1, q2 = (float(u @ covariance @ v) for u, v in ((fixed, fixed), (fixed, per_env), (per_env, per_env)))
         # At the end, the peak equals the memory, which scales the noise of one more trial.
         q0 += (model.noise * (available_gb if model.relative else 1.0)) ** 2
@@ -94,8 +94,10 @@ def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide
         return _whole(min(max((half + root) / square, 0.0), LARGEST_ENVS)) if square > 0.0 else math.inf
 
     free, slope = free_and_slope(fit)
+    models = [model for model in (fit, fit.other) if model is not None]
+    known = [(model, model.covariance) for model in models if model.covariance is not None]
     lower, upper = (
-        pick((end(model, covariance, side) for model, covariance in fit.with_noise), default=math.inf)
+        pick((end(model, covariance, side) for model, covariance in known), default=math.inf)
         for pick, side in ((min, 1), (max, -1))
     )
     largest = max(_whole(free / slope), 0) if slope > 0.0 else None
@@ -109,12 +111,12 @@ def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide
     )
 
 
-def on_cards(fit: Fit, samples: Sequence[Sample], settings: Decide) -> list[CardPrediction]:
+def on_cards(fit: Fit, every: Sequence[Series], settings: Decide) -> list[CardPrediction]:
     """Return the model's predictions for cards of other sizes. Memory use does not depend on the card's size."""
     return [
         CardPrediction(card=card, memory_gb=memory_gb, **dict(largest))
-        for card, memory_gb in ((card, mebibytes * GB_PER_MIB) for card, mebibytes in CARDS_MIB.items())
-        for series in all_series(samples)
+        for card, memory_gb in ((card, mebibytes * (2**20 / 1e9)) for card, mebibytes in CARDS_MIB.items())
+        for series in every
         if (largest := largest_fitting(fit, series, memory_gb, settings)).largest_num_envs is not None
     ]
 

@@ -2,23 +2,18 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT, Status
-from envknee.verdict.series import Series, series_of
+from envknee.verdict.series import OfPlace, Series, series_of
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(OfPlace):
     """The part of a record that the memory limit needs."""
 
     num_envs: int
     """Per rank."""
-    horizon: int
-    batch_size: int | None
-    """All ranks together; None: the library's own."""
-    mini_batches: int | None
+    mini_batches: int | None = None
     """The library's optimizer steps per epoch, if known."""
     status: Status
     peak_gb: float | None
@@ -27,11 +22,6 @@ class Sample:
     """True where it learned each mini-batch in parts, for whole ones did not fit."""
     off_policy: bool = False
     """True where it kept a replay buffer, whose size is its own, in place of rollouts."""
-
-    @property
-    def series(self) -> Series:
-        """Horizon and batch size, of an arm without a name: one model is of one arm."""
-        return Series("", self.horizon, self.batch_size)
 
     @property
     def fitted(self) -> bool:
@@ -81,11 +71,6 @@ def largest_peak_gb(records: Sequence[Record], series: Series, num_envs: int) ->
         if (series_of(record), record.request.num_envs) == (series, num_envs)
     ]
     return max(peaks, default=None)
-
-
-def all_series(samples: Sequence[Sample]) -> list[Series]:
-    """Return every horizon and batch size among `samples`, in ascending order."""
-    return sorted({sample.series for sample in samples}, key=lambda series: (series.horizon, series.batch_size or 0))
 
 
 def usual_mini_batches(samples: Sequence[Sample]) -> int | None:

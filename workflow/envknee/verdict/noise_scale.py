@@ -6,9 +6,6 @@ Source: McCandlish et al. 2018, "An Empirical Model of Large-Batch Training", ar
 estimates of |G|^2 and tr(Sigma) from gradients of two batch sizes, averaged before the division. The interval is Fieller's for a ratio of
 two means (Fieller 1954, "Some Problems in Interval Estimation", J. R. Stat. Soc. B 16:175), with Student's t on n - 1 degrees of freedom.
 A percentile bootstrap at a nominal 95% covered 73% over 3 trials, and 85% over 5.
-
-A much smaller batch uses each transition fully; a much larger one wastes most of them. The noise scale grows while a policy learns, so it
-is given for parts of a training.
 """
 
 import math
@@ -23,7 +20,7 @@ from envknee.record.schema import GradientSquares, Record
 from envknee.study.model import Decide
 from envknee.study.space import Point
 from envknee.verdict.schema.batch import NoiseScale, PointNoise
-from envknee.verdict.series import Ranks, Series
+from envknee.verdict.series import Ranks
 from envknee.verdict.words.batch import noise_statement
 
 LEAST_SAMPLES = 3
@@ -39,15 +36,8 @@ def analyse(records: Sequence[Record], ranks: Ranks, settings: Decide) -> list[P
             point = Point(request.num_envs, request.horizon, request.batch_size)
             by_point.setdefault(point, []).append(record.gradients)
     order = sorted(by_point, key=lambda point: (point.num_envs, point.horizon, point.batch_size or 0))
-    scales = {point: noise_scale(by_point[point], settings.confidence) for point in order}
-    return [
-        PointNoise(
-            **asdict(point),
-            scale=scale,
-            statement=noise_statement(scale, Series("", point.horizon, point.batch_size), point.num_envs, ranks),
-        )
-        for point, scale in scales.items()
-    ]
+    told = [PointNoise(**asdict(point), scale=noise_scale(by_point[point], settings.confidence)) for point in order]
+    return [own.model_copy(update={"statement": noise_statement(own, ranks)}) for own in told]
 
 
 def noise_scale(squares: Sequence[GradientSquares], confidence: float) -> NoiseScale:

@@ -97,7 +97,7 @@ def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], timed: i
     first, last = points[0], points[-1]
     knee = _largest(laws, lambda law: law.s_per_env, lambda law: last.seconds[law.phase] / last.num_envs)
     wait = _largest(laws, lambda law: law.t0_s, lambda law: first.seconds[law.phase])
-    return PhaseLaws(
+    told = PhaseLaws(
         **series._asdict(),
         world_size=ranks.world_size,
         points=points,
@@ -107,8 +107,8 @@ def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], timed: i
         asymptote_fps=asymptote,
         trials=sum(map(len, by_size.values())),
         notes=phase_notes(timed, points, laws),
-        statement=phase_statement(points, laws, knee, wait, ranks),
     )
+    return told.model_copy(update={"statement": phase_statement(told, ranks)})
 
 
 def _point(num_envs: int, trials: Sequence[Mapping[Phase, float]], records: Sequence[Record]) -> PhasePoint:

@@ -21,9 +21,8 @@ from envknee.record.schema import Record
 from envknee.study.model import Arm, Decide
 from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.rule import doublings
-from envknee.verdict.schema.levers import Change
+from envknee.verdict.schema.levers import Change, Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
-from envknee.verdict.schema.remedies import Remedies, Remedy
 from envknee.verdict.series import Series, by_series
 from envknee.verdict.throughput import measured_fps
 from envknee.verdict.words.memory import FAR_BEYOND
@@ -52,7 +51,6 @@ def analyse(
         return None
     series = max(best, key=lambda series: best[series])
     limit = limits[name]
-    wall = limit.wall(series)
     others = [arm for arm in arms if arm != name and arm in limits]
     remedies = [_remedy(arm, arms, records, fps_of, limits, series, settings) for arm in others]
     remedies.sort(key=lambda remedy: (remedy.fits is None, -remedy.fits.value if remedy.fits else 0.0, remedy.arm))
@@ -66,14 +64,14 @@ def analyse(
             "on the CPU memory is the process's resident set: the libraries' share is large, and what acts on a GPU's"
             " memory alone (expandable segments, clearing the cache) does nothing"
         )
-    return Remedies(
+    told = Remedies(
         baseline=name,
         horizon=series.horizon,
         batch_size=series.batch_size,
         remedies=remedies,
         notes=notes,
-        statement=remedies_advice(name, series, limit, wall, remedies),
     )
+    return told.model_copy(update={"statement": remedies_advice(told, limit)})
 
 
 def _remedy(
@@ -91,7 +89,7 @@ def _remedy(
     fits = more = less = None
     if own.device_memory_gb == other.device_memory_gb and walls[0] is not None and walls[1] is not None:
         fits = ratio(walls[0], walls[1])
-        more, less = shown_at(own, other, series), shown_at(other, own, series)
+        more, less = shown_at(walls[0], walls[1]), shown_at(walls[1], walls[0])
     places = (series._replace(arm=arm), series)
     timed, base = (fps_of.get(place, {}) for place in places)
     common = max(set(timed) & set(base), default=None)
@@ -115,7 +113,6 @@ def _remedy(
         baseline_peak_gb=peaks[1],
         shown_at=more or less,
         room="more" if more else "less" if less else fits.shown if fits else "not measured",
-        statement="",
     )
     return remedy.model_copy(update={"statement": remedy_statement(remedy, walls[1])})
 
@@ -141,17 +138,14 @@ def ratio(own: MemoryWall, other: MemoryWall) -> Change | None:
     )
 
 
-def shown_at(own: MemoryLimit, other: MemoryLimit, series: Series) -> int | None:
+def shown_at(own: MemoryWall, other: MemoryWall) -> int | None:
     """Return the smallest num_envs that fitted with `own` and ran out of memory with `other`, or None.
 
     Refused trials do not count, nor trials of one arm that contradict each other.
     """
-    walls = [limit.wall(series) for limit in (own, other)]
-    if walls[0] is None or walls[1] is None or walls[0].largest_fitted is None:
-        return None
-    least = (walls[1].largest_fitted or 0) + 1
-    most = min(walls[0].largest_fitted, (walls[0].smallest_failed or math.inf) - 1)
-    return min((size for size in walls[1].out_of_memory if least <= size <= most), default=None)
+    least = (other.largest_fitted or 0) + 1
+    most = min(own.largest_fitted or 0, (own.smallest_failed or math.inf) - 1)
+    return min((size for size in other.out_of_memory if least <= size <= most), default=None)
 
 
 def differences(arm: Arm, baseline: Arm) -> dict[str, Any]:

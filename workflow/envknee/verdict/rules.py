@@ -12,8 +12,7 @@ from statistics import median
 
 from envknee.record.schema import Record
 from envknee.verdict.learning_cost import that_ran
-from envknee.verdict.schema.learning import LearningLimit, LearningPoint
-from envknee.verdict.schema.rules import Limit, RuleLimit, RulePoint, Rules
+from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Limit, RuleLimit, RulePoint, Rules
 from envknee.verdict.series import by_series
 from envknee.verdict.words.rules import rule_statement, rules_statement
 
@@ -48,7 +47,6 @@ def _rule(limit: LearningLimit, by_size: dict[int, list[Record]]) -> RuleLimit:
         limit=ends_by,
         frames_ratio=frames,
         seconds_per_frame_ratio=seconds_per_frame,
-        statement="",
     )
     return rule.model_copy(update={"statement": rule_statement(rule, soonest, later)})
 

@@ -87,21 +87,18 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], setti
         for point, own in several.items()
         if alike and point in alone
     ]
-    slowest = _slowest_share(several)
-    notes = []
+    notes = _slowest(several, ranks)
     if partner is None:
-        statement = f"no efficiency: no arm of the study is this one on one {ranks.word}"
-        alone = ("cpu_ranks: 1" if arms[arm].gpus == 0 else "gpus: 1") + ("" if arms[arm].nodes == 1 else ", nodes: 1")
-        more = f"run a study (of another name) with one arm more, like {arm} but with `{alone}`"
+        one = ("cpu_ranks: 1" if arms[arm].gpus == 0 else "gpus: 1") + ("" if arms[arm].nodes == 1 else ", nodes: 1")
+        more = f"run a study (of another name) with one arm more, like {arm} but with `{one}`"
         notes.append(f"for the scaling efficiency of {ranks} {more}")
+        statement = f"no efficiency: no arm of the study is this one on one {ranks.word}"
     elif not alike:
         statement = f"no efficiency: this arm ran on {devices[0]}, and arm {partner} on {devices[1]}"
     elif not points:
         statement = f"no efficiency: no point is timed on {ranks} and on one {ranks.word} (arm {partner})"
     else:
         statement = _statement(points)
-    if slowest is not None:
-        notes.append(f"the slowest {ranks.word} collects at {percent(slowest, 0)} of the fastest one's FPS")
     return Scaling(
         arm=arm,
         world_size=ranks.world_size,
@@ -150,22 +147,22 @@ def _point(
     )
 
 
-def _slowest_share(trials: Mapping[Point, Sequence[Record]]) -> float | None:
-    """Return the median over trials of the slowest rank's FPS over the fastest's; None if unknown."""
+def _slowest(trials: Mapping[Point, Sequence[Record]], ranks: Ranks) -> list[str]:
+    """Return a note with the median over trials of the slowest rank's FPS over the fastest's; none if unknown."""
     shares = [
         min(fps) / max(fps)
         for records in trials.values()
         for record in records
         if (fps := [rank.fps_env_step_inference.median for rank in record.ranks or []])
     ]
-    return statistics.median(shares) if shares else None
+    if not shares:
+        return []
+    return [f"the slowest {ranks.word} collects at {percent(statistics.median(shares), 0)} of the fastest one's FPS"]
 
 
 def _statement(points: Sequence[ScalingPoint]) -> str:
     """Return the fastest point in one sentence, and the range over all."""
-    fastest = max(points, key=lambda point: point.fps_all_ranks)
-    if len(points) == 1:
-        return fastest.statement
     shares = [point.efficiency for point in points]
     ends = dict.fromkeys(percent(share, 0) for share in (min(shares), max(shares)))
-    return f"{fastest.statement}; {' to '.join(ends)} over {len(points)} points"
+    over = f"; {' to '.join(ends)} over {len(points)} points" if len(points) > 1 else ""
+    return max(points, key=lambda point: point.fps_all_ranks).statement + over

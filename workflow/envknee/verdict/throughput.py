@@ -5,8 +5,6 @@ Input: records of throughput trials. Output: one `ThroughputLimit` per (arm, hor
 The estimand is g(N) = FPS(2N) / FPS(N) - 1. FPS of a point is the geometric mean over its repeats. Each repeat is the median over the
 timed iterations of one process, because noise between processes is larger than noise within one. `rule.union` decides the threshold from
 g(N), and `rule.contrasts` compares within machines. The verdict uses only measured doublings; `Law` explains and extrapolates.
-
-With several ranks, num_envs is per rank, and FPS are of all ranks.
 """
 
 import math
@@ -34,10 +32,8 @@ from envknee.verdict.words.throughput import composed_notes, throughput_notes, t
 
 def analyse(records: Sequence[Record], settings: Decide) -> list[ThroughputLimit]:
     """Return the throughput limit of every series among `records`."""
-    arms: dict[str, list[Record]] = {}
-    for record in records:
-        arms.setdefault(record.request.arm, []).append(record)
-    composed = {arm: compose(own) for arm, own in arms.items()}
+    arms = {record.request.arm for record in records}
+    composed = {arm: compose([record for record in records if record.request.arm == arm]) for arm in arms}
     grouped = by_series(chain(records, *(of_arm.used for of_arm in composed.values())), "throughput")
     return [_limit(series, by_size, settings, composed[series.arm]) for series, by_size in grouped.items()]
 
@@ -53,16 +49,25 @@ def decision_of(
     confidence: float,
     step: float = 0.0,
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
+    confirms: Mapping[int, Sequence[bool]] | None = None,
     margins: Mapping[int, float] | None = None,
 ) -> union.Decision:
-    """Decide from repeats of FPS by num_envs, each above 0; `step`, `blocks` and `margins` as in `limit_of`. Works without records."""
+    """Decide from repeats of FPS by num_envs, each above 0. Works without records.
+
+    Doublings with two or more confirmatory repeats at both ends have their gain from these. Other arguments are as in `limit_of`.
+    """
     contrasts = _contrasts(fps, step, blocks)
     if margins:
         contrasts = [
             replace(own, margin=max(margins.get(own.num_envs, 0.0), margins.get(2 * own.num_envs, 0.0)))
             for own in contrasts
         ]
-    return union.decide(contrasts, fps, math.log1p(delta), confidence)
+    decision = union.decide(contrasts, fps, math.log1p(delta), confidence)
+    if confirms is None:
+        return decision
+    fresh = {size: list(compress(values, confirms[size])) for size, values in fps.items() if any(confirms[size])}
+    of_fresh = None if blocks is None else {size: list(compress(blocks[size], confirms[size])) for size in fresh}
+    return union.retold(decision, _contrasts(fresh, 0.0, of_fresh), confidence)
 
 
 def _contrasts(
@@ -70,19 +75,6 @@ def _contrasts(
 ) -> list[Contrast]:
     logs = {size: by_block(values, blocks[size] if blocks else None) for size, values in sorted(fps.items())}
     return [within_blocks(size, logs[size], logs[2 * size], step) for size in logs if 2 * size in logs]
-
-
-def confirmed(
-    decision: union.Decision,
-    fps: Mapping[int, Sequence[float]],
-    confirms: Mapping[int, Sequence[bool]],
-    confidence: float,
-    blocks: Mapping[int, Sequence[Hashable]] | None = None,
-) -> union.Decision:
-    """Return the decision from all repeats with gains from the confirmatory ones, for doublings with two or more at both ends."""
-    fresh = {size: list(compress(values, confirms[size])) for size, values in fps.items() if any(confirms[size])}
-    of_fresh = None if blocks is None else {size: list(compress(blocks[size], confirms[size])) for size in fresh}
-    return union.retold(decision, _contrasts(fresh, 0.0, of_fresh), confidence)
 
 
 def limit_of(
@@ -104,9 +96,7 @@ def limit_of(
     confirmatory (None: none is). `statuses` counts how trials ended, by num_envs; "ok" need not be counted. `margins` has what ln(FPS)
     may be off by in all repeats alike, by num_envs (None: nothing); of a doubling's ends the larger counts.
     """
-    decision = decision_of(fps, settings.delta, settings.confidence, step, blocks, margins)
-    if confirms is not None:
-        decision = confirmed(decision, fps, confirms, settings.confidence, blocks)
+    decision = decision_of(fps, settings.delta, settings.confidence, step, blocks, confirms, margins)
     own = {n: independent(values, blocks[n]) if blocks else list(values) for n, values in fps.items()}
     failed = Counter({n: sum(ended[status] for status in DID_NOT_FIT) for n, ended in statuses.items()})
     infeasible = [
@@ -116,16 +106,15 @@ def limit_of(
     ]
     every = sum(statuses.values(), Counter[str]())
     not_counted = {status: every[status] for status in sorted(every) if status not in ("ok", *DID_NOT_FIT)}
-    limit = ThroughputLimit(
-        **ThroughputLimit.fields(series, decision, fps, settings.delta, settings.confidence, doublings.expm1),
+    limit = ThroughputLimit.of(
+        series, decision, fps, settings.delta, settings.confidence, doublings.expm1,
         world_size=ranks.world_size,
         points=[_point(n, values, own[n], failed[n], settings.confidence, step) for n, values in fps.items()],
         infeasible=infeasible,
         law=fit_law(own, series.horizon, settings.confidence, ranks.world_size),
-        notes=throughput_notes(own, decision, infeasible, not_counted, ranks, settings),
-        statement="",
-    )
-    return limit.model_copy(update={"statement": throughput_statement(limit, ranks)})
+    )  # fmt: skip
+    notes = throughput_notes(limit, own, decision, not_counted, ranks)
+    return limit.model_copy(update={"notes": notes, "statement": throughput_statement(limit, ranks)})
 
 
 def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float, world_size: int = 1) -> Law | None:

@@ -159,7 +159,6 @@ def _memory(table: Table, options: Options) -> MemoryLimit | None:
             num_envs=row.num_envs,
             horizon=row.horizon,
             batch_size=row.batch_size,
-            mini_batches=None,
             status="oom" if row.fps is None else "ok",
             peak_gb=row.vram_gb,
         )

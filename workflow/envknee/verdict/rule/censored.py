@@ -1,7 +1,6 @@
 """Seconds to a target with censored seeds: a log-normal model with one spread for all num_envs. Pure.
 
-Input: seconds of seeds that reached the target ("arrived"), and lower bounds of the others, by num_envs. Output: the gain of each doubling
-as a `Contrast`; a gain is ln(seconds at N / seconds at 2N).
+Input: `Seeds` by num_envs. Output: the gain of each doubling as a `Contrast`; a gain is ln(seconds at N / seconds at 2N).
 
 Without censored seeds this is Student's t on logarithms with a pooled variance: three seeds at each of four num_envs leave eight degrees
 of freedom instead of two. If Bartlett's test says that spreads differ, each doubling has its own (Welch). With censored seeds, the same
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from envknee.verdict.rule.contrasts import Contrast, of_levels
-from envknee.verdict.rule.doublings import Level
+from envknee.verdict.rule.doublings import Level, Seeds
 
 LEAST_WITH_CENSORED = 6
 LEAST_ARRIVED = 3
@@ -32,26 +31,23 @@ LEAST_ARRIVED = 3
 UNEQUAL = 0.05
 """Spreads are not pooled if Bartlett's test has at most this p-value."""
 
-Arrivals = tuple[Sequence[float], Sequence[float]]
-"""Seconds of the seeds that arrived, and lower bounds of the others."""
 
-
-def contrasts(seeds: Mapping[int, Arrivals]) -> list[Contrast]:
+def contrasts(seeds: Mapping[int, Seeds]) -> list[Contrast]:
     """Return the gain of each doubling, by ascending num_envs."""
-    known = [size for size in sorted(seeds) if seeds[size][0]]
-    logs, bounds = ({size: [math.log(value) for value in seeds[size][side]] for size in known} for side in (0, 1))
+    known = [size for size in sorted(seeds) if seeds[size].reached]
+    logs = {size: [math.log(value) for value in seeds[size].reached] for size in known}
+    bounds = {size: [math.log(value) for value in seeds[size].censored] for size in known}
     free = sum(map(len, logs.values())) - len(known)
     means, covariance, unequal = _model(logs, bounds, free)
     gains = []
     for smaller, larger in ((size, 2 * size) for size in sorted(seeds) if 2 * size in seeds):
         ends = (seeds[smaller], seeds[larger])
-        repeats = min(len(arrived) + len(censored) for arrived, censored in ends)
+        repeats = min(end.count for end in ends)
         decides = all(
-            not censored or (len(arrived) + len(censored) >= LEAST_WITH_CENSORED and len(arrived) >= LEAST_ARRIVED)
-            for arrived, censored in ends
+            not end.censored or (end.count >= LEAST_WITH_CENSORED and len(end.reached) >= LEAST_ARRIVED) for end in ends
         )
         if smaller not in logs or larger not in logs:
-            both = [statistics.fmean(math.log(value) for value in (*end[0], *end[1])) for end in ends]
+            both = [statistics.fmean(math.log(value) for value in end.values.tolist()) for end in ends]
             gains.append(Contrast(smaller, both[0] - both[1], None, math.nan, repeats, decides=False))
         elif unequal:
             # Less is better for costs, so the larger end comes first.

@@ -11,9 +11,7 @@ weights do not depend on the values, so the variance of the sum is exact, with W
     processes with both ends (`Process`)        paired t on the d_j, k - 1 degrees; repeats within a process are averaged first
 
 A process has one d_j, however often it measured an end: its repeats share the process's own effect, which a variance within the process
-would miss. A process with one end counts as one repeat of its machine, like a fresh process.
-
-If a test says that machines disagree (`DISAGREE`), a doubling is only shown to be below the limit if each machine shows it.
+would miss.
 """
 
 import math
@@ -26,7 +24,7 @@ from scipy.special import fdtrc
 from envknee.verdict.rule.doublings import Level, summed
 
 DISAGREE = 0.05
-"""Machines disagree about a gain at this p-value or below."""
+"""Machines disagree about a gain at this p-value or below. Then each must show that it is below the limit (`union`)."""
 
 FEWEST_PAIRED = 2
 """Fewest processes with both ends for a paired t; a single one counts as one repeat of its machine."""

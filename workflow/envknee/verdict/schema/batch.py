@@ -44,7 +44,7 @@ class BatchLaw(Frozen):
         " interquartile means over seeds; intervals: stratified bootstrap (1,000 resamples) of the logarithms, widened by Student's t"
     )
     notes: list[str]
-    statement: str
+    statement: str = ""
 
 
 class NoiseScale(Frozen):
@@ -67,4 +67,4 @@ class PointNoise(OfPlace):
     num_envs: int
     """Per rank."""
     scale: NoiseScale
-    statement: str
+    statement: str = ""

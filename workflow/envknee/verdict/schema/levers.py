@@ -1,4 +1,4 @@
-"""Settings besides num_envs, as frozen models."""
+"""Settings besides num_envs, within an arm (levers) or between arms (remedies), as frozen models."""
 
 import math
 from typing import Literal
@@ -6,6 +6,7 @@ from typing import Literal
 from envknee.record.schema import Frozen
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.contrasts import of_levels
+from envknee.verdict.series import OfPlace
 
 Finding = Literal["supported", "not supported", "not shown", "not measured"]
 """not shown: measured, but noise or single repeats leave it undecided."""
@@ -44,3 +45,46 @@ class Lever(Frozen):
     """-0.25 is 25% fewer seconds to the target."""
     evidence: str
     """The measured numbers, or what to measure."""
+
+
+class Remedy(Frozen):
+    """The comparison of one arm with the baseline."""
+
+    arm: str
+    differs_in: list[str]
+    """Settings that differ from the baseline's, such as `observations: lean`; several act together."""
+    same_task: bool
+    """False if settings of environment or agent differ: then check that it still learns."""
+    largest_num_envs: int | None
+    """The largest num_envs that fits, by the memory model; None if unknown."""
+    fits: Change | None
+    """1.0 is twice as many environments; None if either is unknown, or the amounts of memory differ."""
+    extrapolated: bool
+    """Whether the model's num_envs is over `FAR_BEYOND` times the largest one measured, for either arm."""
+    at_num_envs: int | None
+    """num_envs at which FPS and peaks are compared; None if no num_envs was timed with both."""
+    fps: Change | None
+    """0.1 is 10% more."""
+    peak_gb: float | None
+    """Largest measured peak at `at_num_envs`."""
+    baseline_peak_gb: float | None
+    shown_at: int | None = None
+    """num_envs that fitted one arm, and at which the other ran out of memory; None without such trials."""
+    room: Literal["more", "less", "not shown", "not measured"]
+    """Whether more environments are shown to fit: by such trials, else by the interval of `fits`."""
+    statement: str = ""
+
+
+class Remedies(OfPlace):
+    """The comparisons of all arms with the baseline."""
+
+    baseline: str
+    remedies: list[Remedy]
+    """Sorted by the room that they make, most first."""
+    method: str = (
+        "what fitted one and not the other, else largest num_envs by each arm's memory model, ratio by MOVER on logarithms; FPS at"
+        " the largest num_envs timed with both, Welch t on ln FPS; two-sided, each remedy alone"
+    )
+    notes: list[str]
+    statement: str = ""
+    """Advice, in sentences."""

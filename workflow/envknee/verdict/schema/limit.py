@@ -1,11 +1,10 @@
 """The limit of one series, by frames per second or by seconds to the target, as frozen models."""
 
 from collections.abc import Callable, Collection
-from typing import Any, ClassVar, Literal
-
-from pydantic import Field
+from typing import Any, ClassVar, Literal, Self
 
 from envknee.record.schema import Frozen
+from envknee.study.rules import newer
 from envknee.verdict.rule.union import Decision, Tested
 from envknee.verdict.series import OfSeries, Series
 
@@ -29,13 +28,13 @@ class Gain(Frozen):
     """After the correction. The gain is shown to be below delta at (1 - confidence) / 2 or less; the fixed sequence has the other half."""
     shown_below_delta: bool
     """By Holm, or by the fixed sequence from the largest doubling down."""
-    decides: bool = Field(default=True, exclude_if=lambda value: value)
+    decides: bool = newer(True)
     """False if censored seeds forbid a decision: fewer than six seeds, or fewer than three that reached the target."""
     machines: int = 1
     """Machines that measured both ends, within which FPS are compared; 0: none, so that nothing is decided."""
-    processes: int = Field(default=0, exclude_if=lambda value: value == 0)
+    processes: int = newer(0)
     """Processes that measured both ends one after the other, compared in pairs."""
-    fresh: bool = Field(default=False, exclude_if=lambda value: not value)
+    fresh: bool = newer(False)
     """Whether gain, bounds and repeats come from confirmatory repeats only: the repeats that stop a search understate the gain."""
 
     @classmethod
@@ -91,8 +90,8 @@ class SeriesLimit(OfSeries):
     """Later num_envs whose measured doubling gains more than delta again."""
     gains: list[Gain]
     method: str
-    notes: list[str]
-    statement: str
+    notes: list[str] = []
+    statement: str = ""
     """The verdict in one sentence."""
 
     @property
@@ -101,27 +100,30 @@ class SeriesLimit(OfSeries):
         at_threshold = (gain for gain in self.gains if gain.num_envs == self.threshold_num_envs)
         return next(at_threshold, self.gains[-1] if self.gains else None)
 
-    @staticmethod
-    def fields(
+    @classmethod
+    def of(
+        cls,
         series: Series,
         decision: Decision,
         sizes: Collection[int],
         delta: float,
         confidence: float,
         share: Callable[[float], float],
-    ) -> dict[str, Any]:
-        """Return all fields that follow from a decision over the measured `sizes`; `share` as in `Gain.of`."""
-        return {
+        **own: Any,
+    ) -> Self:
+        """Return the limit that follows from a decision over the measured `sizes`, without words; `share` as in `Gain.of`."""
+        return cls(
             **series._asdict(),
-            "delta": delta,
-            "confidence": confidence,
-            "state": decision.state if sizes else "no data",
-            "threshold_num_envs": decision.threshold,
-            "threshold_lowest": decision.lowest,
-            "threshold_highest": decision.highest,
-            "largest_num_envs": max(sizes, default=None),
-            "still_gains": None if decision.still_pays is None else share(decision.still_pays),
-            "more_repeats": decision.more_repeats,
-            "resumes_at": list(decision.resumes_at),
-            "gains": [Gain.of(doubling, share) for doubling in decision.doublings],
-        }
+            delta=delta,
+            confidence=confidence,
+            state=decision.state if sizes else "no data",
+            threshold_num_envs=decision.threshold,
+            threshold_lowest=decision.lowest,
+            threshold_highest=decision.highest,
+            largest_num_envs=max(sizes, default=None),
+            still_gains=None if decision.still_pays is None else share(decision.still_pays),
+            more_repeats=decision.more_repeats,
+            resumes_at=list(decision.resumes_at),
+            gains=[Gain.of(doubling, share) for doubling in decision.doublings],
+            **own,
+        )

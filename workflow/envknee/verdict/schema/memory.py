@@ -70,7 +70,7 @@ class MemoryLimit(Frozen):
         " errors where neither is much likelier; it holds as far as the linear model does"
     )
     notes: list[str]
-    statement: str
+    statement: str = ""
 
     @property
     def smallest_failed(self) -> int | None:

@@ -55,7 +55,7 @@ class PhaseLaws(OfSeries):
     trials: int
     method: str = f"per phase {affine.METHOD}, drawn jointly for all phases; certainty: share of draws in which the phase is the largest"
     notes: list[str]
-    statement: str
+    statement: str = ""
 
     def law(self, phase: Phase) -> PhaseLaw:
         """Return the law of a phase, which must have one."""

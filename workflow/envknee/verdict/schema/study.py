@@ -2,16 +2,13 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from envknee.record.schema import Frozen
+from envknee.study.rules import newer
 from envknee.verdict.schema.batch import BatchLaw, PointNoise
-from envknee.verdict.schema.learning import Cost, LearningLimit
-from envknee.verdict.schema.levers import Lever
+from envknee.verdict.schema.learning import Cost, LearningLimit, Rules
+from envknee.verdict.schema.levers import Lever, Remedies
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.phases import PhaseLaws
-from envknee.verdict.schema.remedies import Remedies
-from envknee.verdict.schema.rules import Rules
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import OfPlace, Ranks
@@ -47,9 +44,7 @@ class Headline(OfPlace):
     binds: Binds
     because: str
     """Why this point is recommended."""
-    what_would_move_it: str
-    phases: str | None = None
-    """The phase that sets the knee of the recommended series, in a sentence; None without phases."""
+    what_would_move_it: str = ""
     saves: str | None = None
     """Hours to the target of the recommended point, or else of the soonest point, beside the next larger one."""
     levers: list[Lever] = []
@@ -71,7 +66,7 @@ class ArmVerdict(Frozen):
     """The word for one rank."""
     hardware: list[str]
     trials: int
-    headline: Headline | None
+    headline: Headline | None = None
     """None if no throughput trial was timed to its end."""
     throughput: list[ThroughputLimit]
     """By FPS of collecting and learning together."""
@@ -138,11 +133,11 @@ class Verdict(Frozen):
     """Efficiency of each arm with several ranks."""
     spending: list[Spending] = []
     """Resources of each arm's trials, and at the end of all arms together."""
-    drill: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    drill: str | None = newer(None)
     """In a drill, the fault that was injected: nothing in this verdict is a result."""
-    broken: list[Broken] = Field(default=[], exclude_if=lambda value: not value)
+    broken: list[Broken] = newer([])
     """First failures of trials, one for each arm and tensor."""
-    remedies: Remedies | None = Field(default=None, exclude_if=lambda value: value is None)
+    remedies: Remedies | None = newer(None)
     """Comparison of each arm with the baseline, if the study names one."""
-    rules: Rules | None = Field(default=None, exclude_if=lambda value: value is None)
+    rules: Rules | None = newer(None)
     """Comparison of scaling rules."""

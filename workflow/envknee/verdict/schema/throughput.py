@@ -1,8 +1,7 @@
 """The throughput limit, as frozen models."""
 
-from pydantic import Field
-
 from envknee.record.schema import Frozen
+from envknee.study.rules import newer
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.limit import Gain, SeriesLimit
 
@@ -20,7 +19,7 @@ class ThroughputPoint(Frozen):
     """Each repeat's median over its timed iterations."""
     failed: int
     """Repeats of this point that ran out of memory or were refused."""
-    composed: int = Field(default=0, exclude_if=lambda value: value == 0)
+    composed: int = newer(0)
     """Repeats whose FPS were put together from parts of other points' (`verdict.composed`)."""
 
 

@@ -7,8 +7,8 @@ from envknee.record.schema import Record
 from envknee.study.scaling_rule import RATE_GROWS
 from envknee.verdict.rule import affine
 from envknee.verdict.rule.union import LEAST_REPEATS
-from envknee.verdict.schema.batch import BatchLaw, BatchPoint, NoiseScale
-from envknee.verdict.series import Ranks, Series
+from envknee.verdict.schema.batch import BatchLaw, BatchPoint, PointNoise
+from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import counted, ends, listed, percent
 
 
@@ -62,9 +62,10 @@ def batch_statement(law: BatchLaw, ranks: Ranks) -> str:
     )
 
 
-def noise_statement(scale: NoiseScale, series: Series, num_envs: int, ranks: Ranks) -> str:
+def noise_statement(noise: PointNoise, ranks: Ranks) -> str:
     """Return the gradient noise scale of a point in one sentence."""
-    where = f"at {num_envs:,} environments{ranks.each}, {series}, {counted(scale.samples, 'trial')}"
+    scale = noise.scale
+    where = f"at {noise.num_envs:,} environments{ranks.each}, {noise.series}, {counted(scale.samples, 'trial')}"
     if scale.transitions is None:
         return f"gradient noise scale larger than measurable: noise hides the gradient {where}"
     interval = ends(scale.lower, scale.upper, "{:,.0f}".format, "no upper end")

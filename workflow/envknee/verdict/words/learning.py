@@ -1,9 +1,6 @@
 """The learning limit in sentences. Pure."""
 
-from collections.abc import Sequence
-
-from envknee.study.model import Decide
-from envknee.verdict.rule.union import LEAST_REPEATS, Decision
+from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import counted, listed, percent, span
@@ -12,10 +9,10 @@ from envknee.verdict.words.states import what_would_decide, why_no_doubling
 HOUR_S = 3600.0
 
 
-def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings: Decide) -> list[str]:
+def learning_notes(limit: LearningLimit) -> list[str]:
     """Return notes on the verdict, a sentence each."""
     notes = []
-    ran = [point for point in points if point.seeds]
+    ran = [point for point in limit.points if point.seeds]
     few = [point for point in ran if point.seeds < LEAST_REPEATS]
     if few:
         seeds = " or ".join(sorted({str(point.seeds) for point in few}))
@@ -31,11 +28,11 @@ def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings
             f"of {sum(point.seeds for point in ran)} trials {' and '.join(parts)}: costs with them are lower bounds,"
             " and a doubling with them stays undecided below six seeds"
         )
-    if ran and not decision.doublings:
+    if ran and not limit.gains:
         notes.append(why_no_doubling([point.num_envs for point in ran]))
-    if decision.resumes_at:
+    if limit.resumes_at:
         notes.append(
-            f"not the end: doubling from {listed(decision.resumes_at)} saves more than delta ({settings.delta_learning:.0%}) again"
+            f"not the end: doubling from {listed(limit.resumes_at)} saves more than delta ({limit.delta:.0%}) again"
         )
     notes += [
         f"{point.without_memory} of {point.trials} trials at {point.num_envs:,} environments ran out of memory or were refused:"
@@ -43,7 +40,7 @@ def learning_notes(points: Sequence[LearningPoint], decision: Decision, settings
         for point in ran
         if point.without_memory
     ]
-    infeasible = [point.num_envs for point in points if not point.seeds]
+    infeasible = [point.num_envs for point in limit.points if not point.seeds]
     if infeasible:
         notes.append(f"infeasible (out of memory or refused): {listed(infeasible)} environments")
     return notes

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from envknee.verdict.memory_fit import Fit
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.series import Ranks, Series
-from envknee.verdict.words.numbers import ends, listed, times
+from envknee.verdict.words.numbers import ends, listed
 
 FAR_BEYOND = 4.0
 """From this multiple of the largest measured num_envs on, a prediction is called an extrapolation."""
@@ -25,13 +25,6 @@ def memory_notes(fit: Fit, walls: Sequence[MemoryWall]) -> list[str]:
         )
     if any(wall.contradicted for wall in walls):
         notes.append("a trial at or below a predicted largest num_envs did not fit: trust the trial")
-    far = [wall.extrapolation for wall in walls if wall.extrapolation is not None and wall.extrapolation > FAR_BEYOND]
-    if far:
-        notes.append(
-            f"largest num_envs is up to {times(max(far))} the largest measured one: an extrapolation, not a measurement"
-        )
-    if not fit.errs_visibly:
-        notes.append(fit.no_interval)
     return notes
 
 
@@ -55,14 +48,16 @@ def memory_statement(
     where = at(tightest.series)
     beyond = tightest.extrapolation or 0.0
     if beyond > FAR_BEYOND:
-        largest = f"{times(beyond)} the largest num_envs{ranks.each} measured"
+        factor = "over 1,000" if beyond > 1000.0 else f"about {beyond:,.0f}"
+        largest = f"{factor} times the largest num_envs{ranks.each} measured"
         return f"far from binding: {share} would take {largest}{where}, an extrapolation{measured}"
     verb = "predicted: up to" if beyond > 1.0 else "up to"
     safe, estimate, ran = tightest.largest_num_envs_lower, tightest.largest_num_envs or 0, tightest.largest_fitted or 0
     if safe is not None and safe < ran <= estimate and not tightest.contradicted:
         safe, verb = ran, "measured: up to"
     if safe is None:
-        why = "" if fit.errs_visibly else f" ({fit.no_interval})"
+        points = f"{fit.points} points for {len(fit.columns)} unknowns"
+        why = f" (no interval: {points}; measure another num_envs)" if fit.covariance is None else ""
         return f"{verb} {estimate:,} environments{ranks.each} fit {share}{where}{why}{measured}"
     interval = (
         f"{limit.confidence:.0%} interval {ends(tightest.largest_num_envs_lower, tightest.largest_num_envs_upper)}"

@@ -35,8 +35,3 @@ def ends(
     if lower is None and upper is None:
         return "no interval"
     return " to ".join(unknown if end is None else shown(end) for end in (lower, upper))
-
-
-def times(factor: float) -> str:
-    """Return `about 12 times`, or `over 1,000 times`, which needs no more digits."""
-    return "over 1,000 times" if factor > 1000.0 else f"about {factor:,.0f} times"

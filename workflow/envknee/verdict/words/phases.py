@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from envknee.verdict.rule import affine
-from envknee.verdict.schema.phases import PhaseLaw, PhasePoint
+from envknee.verdict.schema.phases import PhaseLaw, PhaseLaws, PhasePoint
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import listed
 
@@ -28,14 +28,10 @@ def phase_notes(timed: int, points: Sequence[PhasePoint], laws: Sequence[PhaseLa
     return notes
 
 
-def phase_statement(
-    points: Sequence[PhasePoint],
-    laws: Sequence[PhaseLaw],
-    knee: PhaseLaw | None,
-    wait: PhaseLaw | None,
-    ranks: Ranks,
-) -> str:
+def phase_statement(told: PhaseLaws, ranks: Ranks) -> str:
     """Return the phase that sets the knee, in one sentence."""
+    points, laws = told.points, told.laws
+    knee, wait = (phase and told.law(phase) for phase in (told.sets_the_knee, told.few_wait_for))
     if not laws:
         sizes = listed(point.num_envs for point in points)
         return f"{_measured(points[-1], ranks)}; a law needs {affine.LEAST_SIZES} different num_envs, and phases are known at {sizes}"

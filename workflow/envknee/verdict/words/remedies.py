@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from envknee.verdict.schema.levers import Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
-from envknee.verdict.schema.remedies import Remedy
-from envknee.verdict.series import Series
 from envknee.verdict.words.memory import FAR_BEYOND
 from envknee.verdict.words.numbers import ends
 
@@ -42,10 +41,9 @@ def plain(value: Any) -> str:
     return "its default" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def remedies_advice(
-    name: str, series: Series, limit: MemoryLimit, wall: MemoryWall | None, remedies: Sequence[Remedy]
-) -> str:
-    """Return what to do, first the remedies that leave the task unchanged."""
+def remedies_advice(told: Remedies, limit: MemoryLimit) -> str:
+    """Return what to do, first the remedies that leave the task unchanged; `limit` is the baseline's."""
+    name, series, wall = told.baseline, told.series, limit.wall(told.series)
     where = "" if limit.device_memory_gb is None else f"On {limit.device_memory_gb:,.3g} GB "
     if wall is None or wall.largest_num_envs is None:
         first = f"{where}how many environments fit with {name} is not known at {series}."
@@ -58,7 +56,7 @@ def remedies_advice(
         interval = ends(wall.largest_num_envs_lower, wall.largest_num_envs_upper)
         first = f"{where}{name} fits {wall.largest_num_envs:,} environments ({interval}) at {series}."
     sentences = [first[:1].upper() + first[1:]]
-    helping = [remedy for remedy in remedies if remedy.room == "more"]
+    helping = [remedy for remedy in told.remedies if remedy.room == "more"]
     free = [remedy for remedy in helping if remedy.same_task]
     paid = [remedy for remedy in helping if not remedy.same_task]
     if free:
@@ -68,7 +66,7 @@ def remedies_advice(
         sentences.append(f"{start} fit with a changed task: {_named(paid)}; look whether it still learns.")
     others = {"less": "Makes less room", "not shown": "Not shown to make room", "not measured": "Not known"}
     for room, start in others.items():
-        if group := [remedy for remedy in remedies if remedy.room == room]:
+        if group := [remedy for remedy in told.remedies if remedy.room == room]:
             sentences.append(f"{start}: {_named(group)}.")
     return " ".join(sentences)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from envknee.verdict.schema.rules import RuleLimit, RulePoint
+from envknee.verdict.schema.learning import RuleLimit, RulePoint
 from envknee.verdict.words.numbers import span
 
 

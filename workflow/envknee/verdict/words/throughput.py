@@ -3,58 +3,51 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from envknee.study.model import Decide
 from envknee.verdict.composed import Composition
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision
-from envknee.verdict.schema.throughput import InfeasiblePoint, ThroughputLimit
+from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks
 from envknee.verdict.words.numbers import listed, percent, span
 from envknee.verdict.words.states import repeats, what_would_decide, why_no_doubling
 
 
 def throughput_notes(
+    limit: ThroughputLimit,
     fps: Mapping[int, Sequence[float]],
     decision: Decision,
-    infeasible: Sequence[InfeasiblePoint],
     not_counted: Mapping[str, int],
     ranks: Ranks,
-    settings: Decide,
 ) -> list[str]:
-    """Return notes on the verdict, a sentence each."""
+    """Return notes on the limit of a decision, a sentence each; `fps` has one value for each process."""
     notes = []
     few = [num_envs for num_envs, values in fps.items() if len(values) < LEAST_REPEATS]
     if fps and all(len(values) == 1 for values in fps.values()):
         notes.append("one repeat per point: gains are estimates, and nothing tells them from noise")
     elif few:
         notes.append(f"fewer than {LEAST_REPEATS} repeats at {listed(few)}: doublings from or to there decide nothing")
-    apart = [doubling.num_envs for doubling in decision.doublings if not doubling.contrast.blocks]
-    if apart:
-        pairs = ", ".join(f"{n:,} and {2 * n:,}" for n in apart)
+    pairs = ", ".join(f"{gain.num_envs:,} and {gain.doubled:,}" for gain in limit.gains if not gain.machines)
+    if pairs:
         notes.append(
             f"no machine ran both {pairs}: what doubling gains there may be the machines', and decides nothing"
         )
     notes += [
         f"machines disagree about doubling {doubling.num_envs:,} (p = {doubling.contrast.disagreement:.2g}): gains of"
-        f" {' and '.join(_share(part.log_gain) for part in doubling.contrast.parts)};"
+        f" {' and '.join(percent(doublings.expm1(part.log_gain)) for part in doubling.contrast.parts)};"
         " each of them must show that it stops paying"
         for doubling in decision.doublings
         if doubling.contrast.parts
     ]
-    if fps and not decision.doublings:
-        notes.append(why_no_doubling(fps))
-    else:
-        unpaired = [n for n in fps if 2 * n not in fps and (n % 2 or n // 2 not in fps)]
-        if unpaired:
-            notes.append(f"{listed(unpaired)} environments: measured, but neither half nor double was; in no doubling")
-    if decision.resumes_at:
-        gains = {doubling.num_envs: math.expm1(doubling.contrast.log_gain) for doubling in decision.doublings}
-        again = ", ".join(f"{n:,} to {2 * n:,} gains {percent(gains[n])}" for n in decision.resumes_at)
-        notes.append(f"not the end: {again}, more than delta ({settings.delta:.0%}) again")
-    if infeasible:
-        notes.append(
-            f"infeasible (out of memory or refused): {listed(point.num_envs for point in infeasible)} environments{ranks.each}"
-        )
+    unpaired = [n for n in fps if 2 * n not in fps and (n % 2 or n // 2 not in fps)]
+    if limit.gains and unpaired:
+        notes.append(f"{listed(unpaired)} environments: measured, but neither half nor double was; in no doubling")
+    if limit.resumes_at:
+        again = [gain for gain in limit.gains if gain.num_envs in limit.resumes_at]
+        gains = ", ".join(f"{gain.num_envs:,} to {gain.doubled:,} gains {percent(gain.gain)}" for gain in again)
+        notes.append(f"not the end: {gains}, more than delta ({limit.delta:.0%}) again")
+    if limit.infeasible:
+        sizes = listed(point.num_envs for point in limit.infeasible)
+        notes.append(f"infeasible (out of memory or refused): {sizes} environments{ranks.each}")
     if not_counted:
         notes.append("not counted: " + ", ".join(f"{count} {status}" for status, count in not_counted.items()))
     return notes
@@ -75,16 +68,6 @@ def composed_notes(composed: Iterable[int], composition: Composition) -> list[st
     return [
         f"{sizes} environments: FPS composed from times at horizon {composition.horizon}; at most {error} off{median} where measured,"
         f" too ({tests}). Every bound allows for {percent(math.expm1(composition.margin))}"
-    ]
-
-
-def composed_horizons(limits: Sequence[ThroughputLimit]) -> list[str]:
-    """Return a sentence on the horizons of an arm at which FPS are composed; none if all are measured."""
-    horizons = [limit.horizon for limit in limits if any(point.composed for point in limit.points)]
-    if not horizons:
-        return []
-    return [
-        f"most FPS at horizon {listed(horizons)} are composed from times at horizon {min(own.horizon for own in limits)}"
     ]
 
 
@@ -112,7 +95,3 @@ def throughput_statement(limit: ThroughputLimit, ranks: Ranks) -> str:
         return f"still pays at {shown.doubled:,} environments{ranks.each}: {last} (at least {percent(limit.still_gains)}, {evidence})"
     wanted = what_would_decide(limit) if shown.machines else "measure both ends of each doubling on the same machine"
     return f"undecided up to {largest}: {last} ({bound}{evidence}); {wanted}"
-
-
-def _share(log_gain: float) -> str:
-    return percent(doublings.expm1(log_gain))
