@@ -206,15 +206,7 @@ class LeanPPO(AccumulatingPPO):
             value = self._evaluate(part).float()
         params = self.actor.output_distribution_params
         mean, deviation = (param.float() for param in params)
-        weights = policy_loss.Weights(
-            self.clip_param, self.value_loss_coef, self.entropy_coef, self.use_clipped_value_loss
-        )
-        kept: Any = self.storage
-        tensors = (
-            kept.actions, *kept.distribution_params, kept.actions_log_prob, kept.values, kept.returns, kept.advantages
-        )  # fmt: skip
-        rollout = policy_loss.Rollout._make(tensor.flatten(0, 1) for tensor in tensors)
-        terms, gradients = policy_loss.losses(mean, deviation, value, part, rollout, weights, size)
+        terms, gradients = policy_loss.losses(mean, deviation, value, part, self.storage, self, size)
         learned = [pair for pair in zip((mean, deviation, value), gradients, strict=True) if pair[0].requires_grad]
         torch.autograd.backward(*zip(*learned, strict=True))  # type: ignore
         means = terms.sum(dim=1) / size
