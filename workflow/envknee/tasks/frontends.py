@@ -136,12 +136,7 @@ def around(
 
 def _in_part(parts: tuple[str, ...], call: Callable[[], None]) -> Callable[..., None]:
     """Return a function that takes the arguments of a part of a step on Warp's frontend, and calls `call` if it is one of `parts`."""
-
-    def call_if_meant(*arguments: Any, **keywords: Any) -> None:
-        if (keywords["stage"] if "stage" in keywords else arguments[0]) in parts:
-            call()
-
-    return call_if_meant
+    return lambda stage, *_, **__: call() if stage in parts else None
 
 
 def _parts(simulated: Any) -> tuple[Any, str]:
