@@ -13,7 +13,6 @@ from isaaclab.utils import to_dict
 from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper
 from isaaclab_rl.rsl_rl.utils import create_rsl_rl_runner, handle_deprecated_rsl_rl_cfg
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
 from envknee import tasks
@@ -149,16 +148,11 @@ def train(config: TrialConfig, meter: Meter) -> None:
     meter.learned = lambda: networks.state_dict(keep_vars=True)
     frames = storage.newest_frames if isinstance(storage, FrameStorage) else {}
     observations = storage.observations.to_dict() | frames
+    stored = {name: kept for name, kept in vars(storage).items() if isinstance(kept, torch.Tensor | TensorDict)}
+    stored_bytes = TensorDict(stored, batch_size=[]).bytes()
     num_mini_batches = config.agent.algorithm.num_mini_batches
-    meter.start_training(num_mini_batches, lambda: observations, storage_bytes(storage), [runner.alg.optimizer])
+    meter.start_training(num_mini_batches, lambda: observations, stored_bytes, [runner.alg.optimizer])
     runner.learn(metered.UNREACHABLE, init_at_random_ep_len=config.agent.init_at_random_ep_len)
-
-
-def storage_bytes(storage: RolloutStorage) -> int:
-    """Return the size of a rollout: observations, actions, rewards, values, returns, ..."""
-    kept = vars(storage).values()
-    plain = sum(tensor.nbytes for tensor in kept if isinstance(tensor, torch.Tensor))
-    return plain + sum(tensors.bytes() for tensors in kept if isinstance(tensors, TensorDict))
 
 
 class RankRunner(OnPolicyRunner):

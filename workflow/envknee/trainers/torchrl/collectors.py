@@ -139,7 +139,6 @@ class GatheredRollouts:
         """Take a `RayCollector` of `RemoteCollector`s, and wait until all of them simulate."""
         self._gathering, self._meter = gathering, meter
         self._rollouts = iter(gathering)
-        self._about: Sequence[RankResult] = gathering.map_fn("about")
         self._made = gathering.map_fn("made")
         self.collected: list[Collected] = []
         """Each collector's report on the newest rollout."""
@@ -164,7 +163,7 @@ class GatheredRollouts:
             self.collected = self._gathering.map_fn("collected")
             self.stored.copy_(together.transpose(0, 1).reshape(self.stored.shape))
         if self._meter.stage == "first_step":
-            self._about = self._gathering.map_fn("about")  # now with start-up times
+            self._about: Sequence[RankResult] = self._gathering.map_fn("about")  # now with start-up times
         self._meter.collectors = [
             about.model_copy(update={"memory_map": rollout.memory_map})
             for about, rollout in zip(self._about, self.collected, strict=True)
