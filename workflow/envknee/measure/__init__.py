@@ -14,8 +14,7 @@ ranks          processes that train together
 shared         a process that measures several trials
 captured       a function as a CUDA graph
 watch          finds the first broken number of a rollout
-diagnosis      describes a broken number as the trial's failure
-hints          remedies for a broken simulation or training; pure
+diagnosis      describes a broken number as the trial's failure, with remedies
 validity       checks that the simulation did what was asked; pure
 keepsakes      frames and policy, for people
 """
