@@ -1,7 +1,7 @@
 """Measuring: turns the calls of a trainer in a trial's process into a row per iteration.
 
 In: calls of a trainer (a step, an iteration), clocks, memory counters. Out: lines of metrics.jsonl, and the trial's end.
-May use: `study`, `record`, `machine`.
+May use: `study`, `record`, `machine`, and nothing of Isaac Lab.
 
 meter          receives a trainer's steps and iterations, writes rows, ends the trial
 rows           combines the measurements of all ranks into the row of an iteration; pure

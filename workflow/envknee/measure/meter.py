@@ -1,8 +1,4 @@
-"""Receives a trainer's steps and iterations, and appends a row per iteration to metrics.jsonl.
-
-Input: start and end of every step and iteration. Output: rows, and the exception that ends the trial.
-Every trainer uses the same meter. Knows torch, and nothing of Isaac Lab.
-"""
+"""Receives every trainer's steps and iterations, and appends a row per iteration to metrics.jsonl."""
 
 import math
 import time

@@ -1,8 +1,4 @@
-"""Files of a task's scene: found, replaced by local ones, checked.
-
-Input: an environment's configuration. Output: the configuration with local files from envknee or the study, or an error that lists all
-other files before any download.
-"""
+"""Files of a task's scene: found, replaced by local ones of envknee or the study, and checked before any download."""
 
 import importlib.util
 from collections.abc import Callable, Iterator

@@ -1,7 +1,4 @@
-"""Starts and measures any agent of skrl.
-
-Input: a configuration for skrl's `Runner`, a meter. Output: the runner, whose agent reports its phases to the meter.
-"""
+"""Starts and measures any agent of skrl."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,10 +1,7 @@
 """RSL-RL's PPO on frames that stay uint8: each frame is stored once, and the network normalizes it.
 
 Input: observations from an environment with `LeanFrameStack` (`envknee.tasks.frames.use("lean", env)`). Output: the actions and optimizer
-steps of stock PPO, within float error. With two stacked frames the rollout takes an eighth of the memory. Upstream: rsl-rl-lib 5.5.1.
-
-    agent_cfg.algorithm.class_name = "envknee.trainers.rsl_rl.ppo:LeanPPO"
-    agent_cfg.actor.class_name = "envknee.trainers.rsl_rl.model:LeanCNNModel"
+steps of stock PPO, within float error. Upstream: rsl-rl-lib 5.5.1. docs/lean.md shows how to use it.
 """
 
 import sys
