@@ -113,10 +113,8 @@ class LeanPPO(AccumulatingPPO):
         """Decide the steps that are None, by this agent and device. Refuses `fused` where it cannot be."""
         both, models = (self.actor, self.critic), self._lean_models
         others = [model for model in both if getattr(model, "obs_groups_2d", []) and model not in models]
-        reasons = [model.unfit_for_fused() for model in models]
-        reason = next(filter(None, reasons), None)
-        if others:
-            reason = f"{type(others[0]).__name__} also reads images, and is no LeanCNNModel"
+        reasons = [f"{type(model).__name__} also reads images, and is no LeanCNNModel" for model in others]
+        reason = next(filter(None, [*reasons, *(model.unfit_for_fused() for model in models)]), None)
         if self.steps.fused and reason:
             raise UserError(f"agent.algorithm.fused: {reason}. Leave it out, or set it to false")
         if self.steps.fused is None and models and reason and torch.device(self.device).type == "cuda":

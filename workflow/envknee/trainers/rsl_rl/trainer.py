@@ -21,6 +21,7 @@ from envknee.record.schema import Phase, Request
 from envknee.study import remedies
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides
+from envknee.study.rules import Overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
 from envknee.trainers.rsl_rl.model import LeanCNNModel
@@ -41,26 +42,20 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     env_cfg, registered, agent_overrides = configure.resolve_task(request, configure.RSL_RL, device, rank)
     # Any: its fields depend on the task.
     agent_cfg: Any = handle_deprecated_rsl_rl_cfg(registered, version("rsl-rl-lib"))
-    agent_cfg.device = device
-    agent_cfg.seed = request.seed + rank
-    agent_cfg.num_steps_per_env = request.horizon
+    requested: Overrides = {"device": device, "seed": request.seed + rank, "num_steps_per_env": request.horizon}
+    if request.staggered is not None:
+        requested["init_at_random_ep_len"] = request.staggered
     agent_cfg.save_interval = metered.UNREACHABLE
     agent_cfg.check_for_nan = False  # the meter's check also finds infinities, and names their tensor and step
-    apply_overrides(agent_cfg, remedies.agent_fields(request.memory, request.trainer), "agent")
+    apply_overrides(agent_cfg, requested | remedies.agent_fields(request.memory, request.trainer), "agent")
     if request.observations == "lean":
         agent_cfg.algorithm.class_name = _path_of(LeanPPO)
         agent_cfg.algorithm.fused = None  # so that an arm's overrides name it
         for model in (agent_cfg.actor, agent_cfg.critic):
             if model.class_name == "CNNModel":
                 model.class_name = _path_of(LeanCNNModel)
-    decided = (
-        "device",
-        "seed",
-        "num_steps_per_env",
-        *configure.own_mini_batches(request, "algorithm.num_mini_batches"),
-        *(() if request.staggered is None else ("init_at_random_ep_len",)),
-    )
-    apply_overrides(agent_cfg, agent_overrides, "agent", decided)
+    mini_batches = configure.own_mini_batches(request, "algorithm.num_mini_batches")
+    apply_overrides(agent_cfg, agent_overrides, "agent", (*requested, *mini_batches))
     algorithm = agent_cfg.algorithm
     if request.observations == "lean" and not isinstance(algorithm.fused, bool | None):
         raise UserError(f"agent.algorithm.fused: {algorithm.fused!r} is neither true nor false")
@@ -68,8 +63,6 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         request, agent_cfg, agent_overrides, learning_rate="algorithm.learning_rate", epochs="algorithm.num_learning_epochs",
         adapts="agent.algorithm.schedule: fixed" if algorithm.schedule == "adaptive" else None,
     )  # fmt: skip
-    if request.staggered is not None:
-        agent_cfg.init_at_random_ep_len = request.staggered
     algorithm.num_mini_batches = configure.num_mini_batches(request, algorithm.num_mini_batches)
     return TrialConfig(request.task_id, env_cfg, agent_cfg)
 
