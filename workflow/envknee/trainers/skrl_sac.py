@@ -93,18 +93,15 @@ def sac_of(ppo_cfg: dict[str, Any], request: Request) -> dict[str, Any]:
 
 
 def train(config: TrialConfig, meter: Meter) -> None:
-    """Train with `Runner.run` until the meter raises `TrialDone`."""
-    runner = skrl_run.start(config, meter)
-    agent: Any = runner.agent
-    learned = meter.learned
-    entropy = {"log_entropy_coefficient": agent.log_entropy_coefficient} if agent.cfg.learn_entropy else {}
-    meter.learned = lambda: {**learned(), **entropy}
-    end_iterations(agent, meter)
-    skrl_run.train(runner, meter)
+    """Train until the meter raises `TrialDone`."""
+    skrl_run.train(config, meter, end_iterations)
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:
-    """Make every `horizon` environment steps of `agent`, with their updates, an iteration of `meter`."""
+    """Make every `horizon` steps of `agent`, with their updates, an iteration of `meter`, and let it know the entropy's coefficient."""
+    learned = meter.learned
+    entropy = {"log_entropy_coefficient": agent.log_entropy_coefficient} if agent.cfg.learn_entropy else {}
+    meter.learned = lambda: {**learned(), **entropy}
     update, after_step, horizon = agent.update, agent.post_interaction, meter.request.horizon
 
     def ends(timestep: int) -> bool:
