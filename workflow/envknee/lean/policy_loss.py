@@ -1,9 +1,7 @@
 """PPO's losses of a mini-batch and their gradients in one kernel, for Gaussian policies: PyTorch needs over a hundred short ones.
 
-Input: what networks predict for a mini-batch, and a rollout, which is read at the mini-batch's places. Output: the losses of each
-transition, and the gradients of their mean with respect to the predictions. Arithmetic: float32, term by term as `PPO.update` of
-rsl-rl-lib 5.5.1 and PyTorch's gradients of it (`torch.max` gives each of two equal sides half). Source of the losses: Schulman et al.
-2017, Proximal Policy Optimization, arXiv:1707.06347, equations 7 and 9.
+Arithmetic: float32, term by term as `PPO.update` of rsl-rl-lib 5.5.1 and PyTorch's gradients of it (`torch.max` gives each of two equal
+sides half). Source of the losses: Schulman et al. 2017, Proximal Policy Optimization, arXiv:1707.06347, equations 7 and 9.
 """
 
 from typing import Any

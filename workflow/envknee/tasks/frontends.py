@@ -1,6 +1,5 @@
 """Isaac Lab's two frontends, PyTorch and Warp: environments on Warp's, and hooks into the steps of both.
 
-Input: a task, or an environment of Isaac Lab. Output: an environment on Warp's frontend; functions called around parts of a step.
 Warp's frontend captures each part of a step as a CUDA graph, in which no other code can run. So hooks go around whole parts.
 Upstream: `WarpFrontend`, `WarpGraphCache` and `ManagerCallSwitch` of isaaclab_experimental, and DirectRLEnv, TerminationManager and
 ObservationManager of Isaac Lab 3.0.0.

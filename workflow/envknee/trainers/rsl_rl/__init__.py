@@ -1,7 +1,6 @@
 """Trains with RSL-RL's PPO and Isaac Lab's wrapper for it; wraps the algorithm's methods to measure them.
 
-Input: a request. Output: rows and stop signals through the meter. Upstream: rsl-rl-lib 5.5.1. `train` follows the steps of
-`isaaclab train --rl_library rsl_rl` (Isaac Lab 3.0.0).
+Upstream: rsl-rl-lib 5.5.1. `train` follows the steps of `isaaclab train --rl_library rsl_rl` (Isaac Lab 3.0.0).
 """
 
 import sys

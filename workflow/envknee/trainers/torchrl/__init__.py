@@ -96,9 +96,8 @@ def train(config: TrialConfig, meter: Meter) -> None:
     if meter.request.strategy == "ray":
         meter.begin("environment")
         with collectors.collectors(meter) as rollouts:
-            meter.begin("learner")
-            learner = Learner(*rollouts.networks(), cfg)
-            rollouts.make_storage(learner)
+            learner = Learner(rollouts.actor, rollouts.critic, cfg)
+            rollouts.hand_over(learner)
             _run(collectors.in_turns, learner, rollouts, meter, rollouts.stored.bytes())
         return
     env = make_environment(config, meter)

@@ -136,25 +136,17 @@ class GatheredRollouts:
     """The rollouts of all collectors, joined in one storage on the learner's device."""
 
     def __init__(self, gathering: Any, meter: Meter) -> None:
-        """Take a `RayCollector` of `RemoteCollector`s, and wait until all of them simulate."""
+        """Take a `RayCollector` of `RemoteCollector`s, wait until all of them simulate, and begin the meter's stage `learner`."""
         self._gathering, self._meter = gathering, meter
         self._rollouts = iter(gathering)
-        self._made = gathering.map_fn("made")
+        actors, critics, groups, steps = zip(*gathering.map_fn("made"), strict=True)
+        meter.begin("learner")
+        self.actor, self.critic, self._groups = actors[0].to(meter.device), critics[0].to(meter.device), groups[0]
+        whole: Any = torch.cat(steps, dim=1)
+        self.stored: TensorDict = whole.expand(meter.request.horizon, *whole.shape[1:]).clone().to(meter.device)
+        """The storage [horizon, collectors * num_envs]."""
         self.collected: list[Collected] = []
         """Each collector's report on the newest rollout."""
-
-    def networks(self) -> tuple[Any, Any]:
-        """Return (actor, critic) on the learner's device, as the first collector made them."""
-        actor, critic, *_ = self._made[0]
-        return actor.to(self._meter.device), critic.to(self._meter.device)
-
-    def make_storage(self, learner: Learner) -> None:
-        """Allocate the storage [horizon, collectors * num_envs], and send the learner's weights to all collectors."""
-        whole: Any = torch.cat([step for *_, step in self._made], dim=1)
-        horizon = self._meter.request.horizon
-        self.stored: TensorDict = whole.expand(horizon, *whole.shape[1:]).clone().to(self._meter.device)
-        *_, self._groups, _ = self._made[0]
-        self.hand_over(learner)
 
     def collect(self) -> Any:
         """Collect on all collectors; return their rollouts [horizon, collectors * num_envs], overwritten by the next call."""

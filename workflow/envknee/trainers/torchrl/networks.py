@@ -1,8 +1,7 @@
 """Configuration, actor and critic of TorchRL's PPO.
 
-Input: the configuration that a task registers. Output: networks for TorchRL. Isaac Lab 3.0.0 registers
-`torchrl_cfg_entry_point` only for state tasks, and its own networks take only flat observations (isaaclab_rl/torchrl/ppo.py). For other
-tasks, such as camera tasks, the networks follow the configuration for RSL-RL.
+Isaac Lab 3.0.0 registers `torchrl_cfg_entry_point` only for state tasks, and its own networks take only flat observations
+(isaaclab_rl/torchrl/ppo.py). For other tasks, such as camera tasks, the networks follow the configuration for RSL-RL.
 """
 
 from typing import Any
