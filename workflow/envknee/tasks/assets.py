@@ -149,14 +149,6 @@ def listed(remote: dict[str, str]) -> str:
     return "\n".join([*(f"    env.{name}: {file}" for name, file in remote.items()), remedy])
 
 
-def not_fetched(env_cfg: Any, error: FileNotFoundError) -> UserError:
-    """Return the error to raise when the download of a task's file failed."""
-    return UserError(
-        f"task.asset: this task could not be built: {error}. It downloads:\n{listed(fetched(env_cfg))}, or try again where the server"
-        " can be reached"
-    )
-
-
 def local_path(file: str, name: str) -> Path:
     """Return the absolute path of `file`, a path or `package:NAME/PATH`; `name` is its field, for messages.
 

@@ -59,7 +59,19 @@ def train(config: TrialConfig, meter: Meter) -> None:
         )
     algorithm = make_algorithm(config.agent, env)
     policy, rollout = algorithm.policy, algorithm.rollout_buffer
-    mark_phases(algorithm, env, meter)
+    phases: list[tuple[Any, str, Phase]] = [
+        # Called by `collect_rollouts` and `PPO.train`. Outside of the environment's own step: copies to the host, a dictionary for each.
+        (env, "step", "storage"),
+        (on_policy_algorithm, "obs_as_tensor", "storage"),  # copies to the device
+        (policy, "forward", "inference"),
+        (policy, "predict_values", "inference"),
+        (rollout, "reset", "storage"),
+        (rollout, "add", "storage"),
+        (rollout, "compute_returns_and_advantage", "learning"),
+        (algorithm, "train", "learning"),
+    ]
+    for owner, method, phase in phases:
+        meter.timeline.wrap(owner, method, phase)
     end_iterations(algorithm, meter)
     meter.learned = lambda: policy.state_dict(keep_vars=True)
     # The memory map covers only the device.
@@ -95,23 +107,6 @@ def observations_of(rollout: RolloutBuffer) -> dict[str, torch.Tensor]:
     if rollout.generator_ready:
         stored = stored.unflatten(0, (rollout.n_envs, rollout.buffer_size)).swapaxes(0, 1)
     return {"policy": stored}
-
-
-def mark_phases(algorithm: PPO, env: Sb3VecEnvWrapper, meter: Meter) -> None:
-    """Time the methods that `OnPolicyAlgorithm.collect_rollouts` and `PPO.train` call."""
-    phases: list[tuple[Any, str, Phase]] = [
-        # Outside of the environment's own step: copies to the host, and a dictionary for each environment.
-        (env, "step", "storage"),
-        (on_policy_algorithm, "obs_as_tensor", "storage"),  # copies to the device
-        (algorithm.policy, "forward", "inference"),
-        (algorithm.policy, "predict_values", "inference"),
-        (algorithm.rollout_buffer, "reset", "storage"),
-        (algorithm.rollout_buffer, "add", "storage"),
-        (algorithm.rollout_buffer, "compute_returns_and_advantage", "learning"),
-        (algorithm, "train", "learning"),
-    ]
-    for owner, method, phase in phases:
-        meter.timeline.wrap(owner, method, phase)
 
 
 def end_iterations(algorithm: PPO, meter: Meter) -> None:

@@ -107,7 +107,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
         learner_device = async2.device_of_learner(meter, cfg.device)
         learner = Learner(copy.deepcopy(actor).to(learner_device), copy.deepcopy(critic).to(learner_device), cfg)
         rollouts = Rollouts(env, actor, critic, cfg, meter, learner_device, kept=2)
-        async2.report_memory(meter, learner, rollouts, [*actor.parameters(), *critic.parameters()])
+        async2.report_memory(meter, learner, rollouts)
         _run(async2.pipeline, learner, rollouts, meter, stored_bytes=None)
     else:
         learner = Learner(actor, critic, cfg)

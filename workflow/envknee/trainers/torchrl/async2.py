@@ -6,7 +6,6 @@ every other trial.
 """
 
 import time
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -36,9 +35,9 @@ def device_of_learner(meter: Meter, device: str) -> torch.device:
     return torch.device(device)
 
 
-def report_memory(meter: Meter, learner: Learner, rollouts: Rollouts, acting: Iterable[torch.Tensor]) -> None:
-    """Report each side's tensors to the meter: rollouts and networks on the learner, copies (`acting`) on the simulation's device."""
-    copies = list(acting)
+def report_memory(meter: Meter, learner: Learner, rollouts: Rollouts) -> None:
+    """Report each side's tensors to the meter: rollouts and networks on the learner, copies for acting on the simulation's device."""
+    copies = [*rollouts.actor.parameters(), *rollouts.critic.parameters()]
     if meter.learner_memory is None:
         meter.memory.learner_made(rollouts.stored.bytes(), lambda: [*copies, *learner.tensors()])
     else:
