@@ -54,7 +54,8 @@ def in_pytorch(
         return kept.flatten(0, 1)[places]
 
     policy, clip = Normal(mean, deviation), weights.clip_param
-    values, returns, acting = taken(rollout.values), taken(rollout.returns), map(taken, rollout.distribution_params)
+    values, returns = taken(rollout.values), taken(rollout.returns)
+    old_mean, old_deviation = map(taken, rollout.distribution_params)
     ratio = torch.exp(policy.log_prob(taken(rollout.actions)).sum(-1) - taken(rollout.actions_log_prob).squeeze(1))
     advantage = taken(rollout.advantages).squeeze(1)
     surrogate = torch.max(-advantage * ratio, -advantage * ratio.clamp(1.0 - clip, 1.0 + clip))
@@ -62,7 +63,7 @@ def in_pytorch(
     if weights.use_clipped_value_loss:
         near = values + (value - values).clamp(-clip, clip)
         value_loss = torch.max(value_loss, (near - returns).square())
-    divergence = kl_divergence(Normal(*acting), policy).sum(-1)
+    divergence = kl_divergence(Normal(old_mean, old_deviation), policy).sum(-1)
     return [value_loss.squeeze(1), surrogate, policy.entropy().sum(-1), divergence]
 
 

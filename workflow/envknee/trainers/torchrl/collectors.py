@@ -35,8 +35,6 @@ from envknee.trainers.torchrl.learner import Learner
 from envknee.trainers.torchrl.remote import RemoteCollector
 from envknee.trainers.torchrl.rollouts import make_environment
 
-LOOPBACK = ("127.0.0.1", "::1")
-
 ANSWER_S = 10.0
 """Timeout for a connection to a cluster's head."""
 
@@ -109,7 +107,7 @@ def _start(request: Request, count: int, on_gpus: bool) -> None:
         logging_level=logging.WARNING,
     )
     address = ray.util.get_node_ip_address()
-    if address not in LOOPBACK:
+    if address not in ("127.0.0.1", "::1"):
         raise UserError(
             f"strategy: ray: Ray {ray.__version__} listens on {address}, and 127.0.0.1 was expected. Start trials with"
             " envknee.run.launch, which sets this, and install the versions of containers/requirements-ray.lock"
