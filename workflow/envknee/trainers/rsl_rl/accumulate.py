@@ -1,6 +1,6 @@
 """RSL-RL's PPO with gradients accumulated over micro-batches: the same optimizer steps with less memory.
 
-Within float error, parameters, learning rate, losses and random numbers are those of `PPO.update` of rsl-rl-lib 5.5.1.
+Within float error, parameters, learning rate, losses and random numbers are those of `PPO.update` (algorithms/ppo.py of rsl-rl-lib 5.5.1).
 """
 
 from collections.abc import Callable
