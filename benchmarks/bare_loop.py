@@ -28,11 +28,11 @@ def main() -> None:
     environment.use(device, environment.gpu_of(device))
 
     from envknee import tasks
-    from envknee.trainers.rsl_rl import trainer
+    from envknee.trainers import rsl_rl
     from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper
     from isaaclab_rl.rsl_rl.utils import create_rsl_rl_runner
 
-    config = trainer.resolve(request, device)
+    config = rsl_rl.resolve(request, device)
     env: Any = tasks.make(config.task_id, config.env, request.observations, request.frontend)
     runner: Any = create_rsl_rl_runner(
         RslRlVecEnvWrapper(env, clip_actions=config.agent.clip_actions), config.agent, log_dir=None

@@ -9,7 +9,7 @@ import numpy
 import pytest
 import torch
 from envknee.measure import diagnosis
-from envknee.measure.hints import GUIDE, hints
+from envknee.measure.diagnosis import GUIDE, hints
 from envknee.measure.meter import Meter
 from envknee.measure.phases import ENV_STEP
 from envknee.measure.rows import TrialDone

@@ -17,7 +17,7 @@ from envknee.record.read import read_rows
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
 from envknee.tasks.frames import use
-from envknee.trainers.rsl_rl import trainer
+from envknee.trainers import rsl_rl
 from envknee.trainers.rsl_rl.storage import FrameStorage
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -192,7 +192,7 @@ def test_fused_convolutions_are_an_arms_override(tmp_path: Path):
     ):
         wrong = request.model_copy(update={"overrides": camera(24) | {f"agent.algorithm.{name}": value}})
         with pytest.raises(UserError, match=said):
-            trainer.resolve(wrong, "cpu")
+            rsl_rl.resolve(wrong, "cpu")
 
 
 def test_a_term_that_changes_its_images_says_so():

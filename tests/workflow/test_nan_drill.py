@@ -7,7 +7,7 @@ import numpy
 import pytest
 import quick
 from conftest import a_trial, by_hand
-from envknee.measure.hints import GUIDE
+from envknee.measure.diagnosis import GUIDE
 from envknee.show.report import page
 from envknee.show.terminal import print_summary
 from envknee.study.paths import StudyFolder

@@ -13,7 +13,7 @@ from trained import a_request, refusal
 
 pytest.importorskip("stable_baselines3", reason="trainer: sb3 is optional: make setup TRAINERS=all")
 
-from envknee.trainers.sb3.trainer import observations_of
+from envknee.trainers.sb3 import observations_of
 from stable_baselines3.common.buffers import RolloutBuffer
 
 

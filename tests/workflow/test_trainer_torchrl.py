@@ -9,8 +9,8 @@ from alike import AlikeTests
 
 pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
 
+from envknee.trainers import torchrl  # once it is known to be there
 from envknee.trainers.common.metered import MeteredEnv
-from envknee.trainers.torchrl import trainer  # once it is known to be there
 from envknee.trainers.torchrl.learner import Learner
 from envknee.trainers.torchrl.rollouts import next_values
 from trained import HORIZON, NUM_ENVS, REFUSED, SMALL, a_request, a_torchrl_trial, assert_refused, refusal, trained_here
@@ -91,7 +91,7 @@ def test_a_batch_that_does_not_divide_the_rollout_is_refused(tmp_path):
 
 
 def test_networks_are_those_of_rsl_rl(tmp_path):
-    agent = trainer.resolve(a_request(tmp_path / "trial", "torchrl"), "cpu").agent
+    agent = torchrl.resolve(a_request(tmp_path / "trial", "torchrl"), "cpu").agent
     assert agent.actor_cnn == {
         "output_channels": [8, 16, 16], "kernel_size": [5, 3, 3], "stride": [2, 2, 2], "activation": "relu", "dilation": 1,
         "padding": "none", "norm": "none", "max_pool": False, "global_pool": "none", "flatten": True,

@@ -86,21 +86,17 @@ class LeanFrameStack:
             )
         if images.dtype != torch.uint8 and normalize is not None:
             images = normalize(images, channel_dim=-1, output_channel_dim=-1)
-        self._check(images)
+        shape, dtypes = (self.num_envs, None, None, None), (torch.uint8, torch.float32)
+        if self.newest is not None:
+            layers, height, width = self.newest.shape[1:]
+            shape, dtypes = (self.num_envs, height, width, layers // self.frames), (self.newest.dtype,)
+        checks.check_tensor("images", images, dtypes, shape, self._is_fresh.device, contiguous=False)
         _, height, width, channels = images.shape
         stacked = images.new_empty((self.num_envs, self.frames * channels, height, width))
         older = stacked if self.newest is None else self.newest  # at first every environment is fresh: none is read
         operations.push(images, self._clear_taken(), older, stacked)
         self.newest, self._is_taken = stacked, True
         return stacked
-
-    def _check(self, images: torch.Tensor) -> None:
-        """Check that frames are like those before."""
-        shape, dtypes = (self.num_envs, None, None, None), (torch.uint8, torch.float32)
-        if self.newest is not None:
-            layers, height, width = self.newest.shape[1:]
-            shape, dtypes = (self.num_envs, height, width, layers // self.frames), (self.newest.dtype,)
-        checks.check_tensor("images", images, dtypes, shape, self._is_fresh.device, contiguous=False)
 
     def _clear_taken(self) -> torch.Tensor:
         """Return `_is_fresh` for the next frame."""

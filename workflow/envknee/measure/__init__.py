@@ -1,7 +1,7 @@
 """Measuring: turns the calls of a trainer in a trial's process into a row per iteration.
 
 In: calls of a trainer (a step, an iteration), clocks, memory counters. Out: lines of metrics.jsonl, and the trial's end.
-May use: `study`, `record`, `machine`.
+May use: `study`, `record`, `machine`, and nothing of Isaac Lab.
 
 meter          receives a trainer's steps and iterations, writes rows, ends the trial
 rows           combines the measurements of all ranks into the row of an iteration; pure
@@ -14,8 +14,7 @@ ranks          processes that train together
 shared         a process that measures several trials
 captured       a function as a CUDA graph
 watch          finds the first broken number of a rollout
-diagnosis      describes a broken number as the trial's failure
-hints          remedies for a broken simulation or training; pure
+diagnosis      describes a broken number as the trial's failure, with remedies
 validity       checks that the simulation did what was asked; pure
 keepsakes      frames and policy, for people
 """

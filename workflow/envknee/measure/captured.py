@@ -1,4 +1,4 @@
-"""Replays a function on fixed tensors as one CUDA graph. Knows torch, and nothing of Isaac Lab."""
+"""Replays a function on fixed tensors as one CUDA graph."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Returns and lengths of the whole episodes that ended in a rollout. Knows torch, and nothing of Isaac Lab."""
+"""Returns and lengths of the whole episodes that ended in a rollout."""
 
 import torch
 

@@ -1,8 +1,6 @@
-"""Writes a trial's pictures and policy for people: frames.png and policy.pt in the trial's folder.
+"""Writes a trial's pictures and policy for people: frames.png for the first repeat of each point, policy.pt for learning trials.
 
-Input: a trained trial's last rollout and its policy. Output: frames.png for the first repeat of each point, policy.pt for learning
-trials. It runs after the result is written: nothing here is timed, and no error here changes the result.
-Knows torch, and nothing of Isaac Lab.
+It runs after the result is written: nothing here is timed, and no error here changes the result.
 """
 
 import sys

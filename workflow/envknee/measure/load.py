@@ -1,7 +1,4 @@
-"""Measures the mean load of a process and its GPU over an iteration. On a GPU a thread asks, so that no iteration waits.
-
-Input: a GPU from `envknee.machine.nvml`. Output: a `Load` on each request. Knows neither torch nor Isaac Lab.
-"""
+"""Measures the mean load of a process and its GPU over an iteration. On a GPU a thread asks, so that no iteration waits."""
 
 import threading
 import time

@@ -1,8 +1,4 @@
-"""Measures a trial's memory: its use for each row, and a map by purpose at the end or when memory runs out.
-
-Input: the stages of a trial (environment made, learner made, learning begins and ends). Output: `MemoryUse`, `MemoryMap`.
-Knows torch, Warp and NVML, and nothing of Isaac Lab.
-"""
+"""Measures a trial's memory: its use for each row, and a map by purpose at the end or when memory runs out."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,8 +1,4 @@
-"""Receives a trainer's steps and iterations, and appends a row per iteration to metrics.jsonl.
-
-Input: start and end of every step and iteration. Output: rows, and the exception that ends the trial.
-Every trainer uses the same meter. Knows torch, and nothing of Isaac Lab.
-"""
+"""Receives every trainer's steps and iterations, and appends a row per iteration to metrics.jsonl."""
 
 import math
 import time
@@ -18,7 +14,6 @@ from envknee.machine.processes import age_s
 from envknee.measure import diagnosis
 from envknee.measure.captured import stream_of
 from envknee.measure.episodes import Episodes
-from envknee.measure.hints import hints
 from envknee.measure.load import LoadWatch
 from envknee.measure.memory import MemoryWatch, model_tensors
 from envknee.measure.phases import Timeline
@@ -440,7 +435,7 @@ class Meter:
         if not name.startswith("parameters/"):
             self.check_rollout(images=True)  # the rollout may be the cause
         status, verb = ("diverged", "grew to") if math.isfinite(value) else ("nan", "became")
-        failure = Failure(iteration=self.iterations, tensor=name, hints=hints(name, {}, 0.0))
+        failure = Failure(iteration=self.iterations, tensor=name, hints=diagnosis.hints(name, {}, 0.0))
         raise self._broke(status, f"{name} {verb} {value:.3g} at iteration {self.iterations}{symptom}", failure)
 
     def _broke(self, status: Status, reason: str, failure: Failure) -> TrialDone:

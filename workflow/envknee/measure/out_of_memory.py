@@ -1,6 +1,5 @@
 """Recognizes that a trial ended for lack of memory: by its exception, Ray's exception, or a kill by the kernel.
 
-Input: an exception, or the end of a process. Output: whether memory ran out, and the size of the failed request.
 The launcher imports this module too, so PyTorch and Ray are imported inside functions that only the trial's process calls.
 """
 

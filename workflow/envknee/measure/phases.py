@@ -1,8 +1,4 @@
-"""Measures the time of an iteration by phase: a time stamp at each change of phase, read once at the iteration's end.
-
-Input: calls of a trainer and an environment, wrapped in `Timeline.phase`. Output: seconds by phase.
-Knows torch, and nothing of Isaac Lab.
-"""
+"""Measures the time of an iteration by phase: a time stamp at each change of phase, read once at the iteration's end."""
 
 import inspect
 import time

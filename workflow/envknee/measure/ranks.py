@@ -1,8 +1,4 @@
-"""Ranks that train together: their process group, exchange of figures, heartbeats, and common outcome.
-
-Input: torchrun's environment variables. Output: every rank's figures on every rank, a heartbeat file per rank (see hang_watch), one
-outcome. Knows torch.distributed, and nothing of Isaac Lab.
-"""
+"""Ranks that train together: their process group, exchange of figures, heartbeats (read by `run.hang_watch`), and common outcome."""
 
 import os
 import socket

@@ -123,8 +123,7 @@ def combined(metric: Metric, values: Sequence[Any]) -> Any:
     if isinstance(known[0], Mapping):
         return {key: combined(metric, [value[key] for value in known]) for key in known[0]}
     if isinstance(known[0], MemoryUse):
-        figures = [value.model_dump() for value in known]
-        return MemoryUse(**{name: combined(metric, [figure[name] for figure in figures]) for name in figures[0]})
+        return MemoryUse(**combined(metric, [value.model_dump() for value in known]))
     return {"mean": statistics.fmean, "sum": sum, "largest": max}[metric.ranks](known)
 
 

@@ -1,10 +1,7 @@
 """Watches a process that measures several trials, and decides whether it may measure another.
 
-Input: start and end of each trial. Output: a `Shared` for its outcome, and why the next trial needs a fresh process.
-
 The device is back at its baseline when no tensor and no array of the previous trial is left. Libraries stay: kernels, cuDNN, cuBLAS
 and their workspaces. A fresh process loads them too, so they count equally in both peaks.
-Knows torch, Warp and NVML, and nothing of Isaac Lab.
 """
 
 import ctypes

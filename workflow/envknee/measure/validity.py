@@ -1,7 +1,4 @@
-"""Checks that a trial which trained to its end simulated what was asked: a simulation that drops contacts is fast, but wrong. Pure.
-
-Input: printed lines, rows, frames of the last rollout. Output: a sentence for each fault.
-"""
+"""Checks that a trial which trained to its end simulated what was asked: a simulation that drops contacts is fast, but wrong. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

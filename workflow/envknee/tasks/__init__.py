@@ -217,7 +217,10 @@ def make(
     try:
         env = frontends.make_warp(task_id, env_cfg) if frontend == "warp" else gymnasium.make(task_id, cfg=env_cfg)
     except FileNotFoundError as error:
-        raise assets.not_fetched(env_cfg, error) from error
+        raise UserError(
+            f"task.asset: this task could not be built: {error}. It downloads:\n{assets.listed(assets.fetched(env_cfg))}, or try again"
+            " where the server can be reached"
+        ) from error
     frames.use(observations, env)
     return env
 

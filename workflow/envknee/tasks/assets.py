@@ -1,8 +1,4 @@
-"""Files of a task's scene: found, replaced by local ones, checked.
-
-Input: an environment's configuration. Output: the configuration with local files from envknee or the study, or an error that lists all
-other files before any download.
-"""
+"""Files of a task's scene: found, replaced by local ones of envknee or the study, and checked before any download."""
 
 import importlib.util
 from collections.abc import Callable, Iterator
@@ -151,14 +147,6 @@ def listed(remote: dict[str, str]) -> str:
         f" `{PACKAGE}newton/examples/assets/ant.usda` for one in an installed package"
     )
     return "\n".join([*(f"    env.{name}: {file}" for name, file in remote.items()), remedy])
-
-
-def not_fetched(env_cfg: Any, error: FileNotFoundError) -> UserError:
-    """Return the error to raise when the download of a task's file failed."""
-    return UserError(
-        f"task.asset: this task could not be built: {error}. It downloads:\n{listed(fetched(env_cfg))}, or try again where the server"
-        " can be reached"
-    )
 
 
 def local_path(file: str, name: str) -> Path:

@@ -23,7 +23,10 @@ def huge_actions(env: gymnasium.Env, inject: Inject) -> None:
     def with_huge_actions(actions: torch.Tensor) -> Any:
         if next(steps) == inject.at_step:
             for robot in simulated.scene.articulations.values():
-                lift_effort_limits(robot, chosen)
+                # Most robots' actuators would clip a huge action.
+                robot.write_joint_effort_limit_to_sim_index(limits=torch.finfo(torch.float32).max, env_ids=chosen)
+                for actuator in robot.actuators.values():
+                    actuator.actuator_effort_limit[chosen] = torch.inf
             actions = actions.clone()  # the policy may still use its tensor
             actions[chosen] = HUGE
         return step(actions)
@@ -55,10 +58,3 @@ def invalid_reset(env: gymnasium.Env, inject: Inject) -> None:
 
 def _chosen(simulated: Any, inject: Inject) -> torch.Tensor:
     return torch.arange(min(inject.envs, simulated.num_envs), device=simulated.device)
-
-
-def lift_effort_limits(robot: Any, chosen: torch.Tensor) -> None:
-    """Remove the effort limits of actuators in the `chosen` environments: most robots' actuators would clip a huge action."""
-    robot.write_joint_effort_limit_to_sim_index(limits=torch.finfo(torch.float32).max, env_ids=chosen)
-    for actuator in robot.actuators.values():
-        actuator.actuator_effort_limit[chosen] = torch.inf

@@ -1,6 +1,5 @@
 """Isaac Lab's two frontends, PyTorch and Warp: environments on Warp's, and hooks into the steps of both.
 
-Input: a task, or an environment of Isaac Lab. Output: an environment on Warp's frontend; functions called around parts of a step.
 Warp's frontend captures each part of a step as a CUDA graph, in which no other code can run. So hooks go around whole parts.
 Upstream: `WarpFrontend`, `WarpGraphCache` and `ManagerCallSwitch` of isaaclab_experimental, and DirectRLEnv, TerminationManager and
 ObservationManager of Isaac Lab 3.0.0.
@@ -136,12 +135,7 @@ def around(
 
 def _in_part(parts: tuple[str, ...], call: Callable[[], None]) -> Callable[..., None]:
     """Return a function that takes the arguments of a part of a step on Warp's frontend, and calls `call` if it is one of `parts`."""
-
-    def call_if_meant(*arguments: Any, **keywords: Any) -> None:
-        if (keywords["stage"] if "stage" in keywords else arguments[0]) in parts:
-            call()
-
-    return call_if_meant
+    return lambda stage, *_, **__: call() if stage in parts else None
 
 
 def _parts(simulated: Any) -> tuple[Any, str]:

@@ -18,8 +18,6 @@ class LocalGround(TerrainImporter):
     def import_ground_plane(self, name: str, size: tuple[float, float] | None = None) -> None:
         """Add the infinite plane to the scene; `size` [m], the part that upstream draws, is ignored."""
         prim_path = f"{self.cfg.prim_path}/{name}"
-        if prim_path in self.terrain_prim_paths:
-            raise ValueError(f"A terrain with the name {name!r} already exists: {', '.join(self.terrain_names)}.")
         self.terrain_prim_paths.append(prim_path)
         plane: Any = GroundPlaneCfg(usd_path=str(GROUND_USD), physics_material=self.cfg.physics_material)
         plane.func(prim_path, plane)

@@ -1,7 +1,7 @@
 """Compiles the kernels of Newton and Isaac Lab in parallel, before a first simulation would compile them one by one.
 
-Input: a task's configuration and a device. Output: kernels in Warp's cache. Upstream: Warp 1.17 compiles a module on one core when one of
-its kernels is first launched (`Module.load`). `warp.force_load` compiles several modules in as many threads.
+Warp 1.17 compiles a module on one core when one of its kernels is first launched (`Module.load`). `warp.force_load` compiles several
+modules in as many threads.
 """
 
 import importlib

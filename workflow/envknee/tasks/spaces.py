@@ -1,7 +1,4 @@
-"""Gymnasium's space of all environments, whose bounds take no memory.
-
-Input: the space of one environment. Output: the space of many. Upstream: `gymnasium.vector.utils.batch_space` of Gymnasium 1.4.0.
-"""
+"""Gymnasium's space of all environments, whose bounds take no memory (`batch_space` of Gymnasium 1.4.0 copies them)."""
 
 import copy
 

@@ -1,9 +1,6 @@
-"""A table of registered tasks: whether each runs without Isaac Sim, with which presets, and which files it lacks.
+"""A table of registered tasks, as in docs/tasks.md: whether each runs without Isaac Sim, with which presets, and which files it lacks.
 
-Input: the installed Isaac Lab. Output: a table in Markdown, as in docs/tasks.md.
-
-    envknee tasks                                            all tasks, in a minute or two
-    envknee tasks Isaac-Ant Isaac-Cartpole-Camera-Direct     these tasks
+`envknee tasks` prints all tasks, in a minute or two, and `envknee tasks Isaac-Ant Isaac-Cartpole-Camera-Direct` these.
 """
 
 import argparse

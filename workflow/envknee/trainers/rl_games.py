@@ -28,9 +28,6 @@ AGENT_ENTRY_POINT = "rl_games_cfg_entry_point"
 ALGORITHM = "a2c_continuous"
 """RL-Games' name for PPO with continuous actions, the algorithm of `MeteredAgent`."""
 
-COMPILE = "torch_compile"
-"""Off unless a study sets it. RL-Games 1.6.5 compiles its model by default; version 1.6.1, which Isaac Lab requires, cannot."""
-
 UNSUPPORTED = {
     "ranks": "its ranks meet over NCCL alone, at an address of their own",
     "lean": "it keeps each observation whole, in float32",
@@ -48,7 +45,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
             "batch_size: library: RL-Games' tasks set the size of a mini-batch, which would not grow with num_envs as with other"
             f" trainers. Name batch sizes: {request.task_id} has {params['config']['minibatch_size']}"
         )
-    params["config"] = {COMPILE: False, "mixed_precision": False, **params["config"]}
+    # RL-Games 1.6.5 compiles its model by default; version 1.6.1, which Isaac Lab requires, cannot.
+    params["config"] = {"torch_compile": False, "mixed_precision": False, **params["config"]}
     params["torch_threads"] = 0  # the launcher sets PyTorch's threads, not RL-Games
     requested: Overrides = {
         "params.seed": request.seed,

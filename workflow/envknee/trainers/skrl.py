@@ -38,12 +38,8 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
 
 
 def train(config: TrialConfig, meter: Meter) -> None:
-    """Train with `Runner.run` until the meter raises `TrialDone`."""
-    runner = skrl_run.start(config, meter)
-    agent: Any = runner.agent
-    end_iterations(agent, meter)
-    mini_batches = config.agent["agent"]["mini_batches"]
-    skrl_run.train(runner, meter, mini_batches, lambda: skrl_run.kept_observations(agent))
+    """Train until the meter raises `TrialDone`."""
+    skrl_run.train(config, meter, end_iterations, config.agent["agent"]["mini_batches"], skrl_run.kept_observations)
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:

@@ -20,8 +20,6 @@ from envknee.trainers.common import configure, skrl_run
 REPLAY_TRANSITIONS = 1_000_000
 """Size of the replay buffer, from Haarnoja et al. 2018, arXiv:1812.05905, table 1."""
 
-CRITICS = ("critic_1", "critic_2", "target_critic_1", "target_critic_2")
-
 
 def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """Return the complete configuration of a trial (`Trainer.resolve`); the agent's is skrl's nested dictionary with `replay_transitions`.
@@ -69,6 +67,7 @@ def sac_of(ppo_cfg: dict[str, Any], request: Request) -> dict[str, Any]:
     # Isaac Lab's action spaces have no bounds. Without tanh the mean drifts to where all actions get the same reward.
     models = {"separate": True, "policy": {**policy, "output": "tanh(ACTIONS)"}}
     with_actions = {**network[0], "input": "concatenate([OBSERVATIONS, ACTIONS])"}
+    critics = ("critic_1", "critic_2", "target_critic_1", "target_critic_2")
     critic = {"class": "DeterministicMixin", "clip_actions": False, "network": [with_actions], "output": "ONE"}
     agent = {
         "class": "SAC",
@@ -83,7 +82,7 @@ def sac_of(ppo_cfg: dict[str, Any], request: Request) -> dict[str, Any]:
     del agent["random_timesteps"]  # skrl does not seed its random actions: the untrained policy acts at first instead
     return {
         "seed": request.seed,
-        "models": models | {name: dict(critic) for name in CRITICS},  # copies: skrl's Runner removes keys from each
+        "models": models | {name: dict(critic) for name in critics},  # copies: skrl's Runner removes keys from each
         "replay_transitions": REPLAY_TRANSITIONS,
         # Without replacement skrl shuffles the whole buffer for each batch.
         "memory": {"class": "RandomMemory", "memory_size": 0, "replacement": True},
@@ -93,18 +92,15 @@ def sac_of(ppo_cfg: dict[str, Any], request: Request) -> dict[str, Any]:
 
 
 def train(config: TrialConfig, meter: Meter) -> None:
-    """Train with `Runner.run` until the meter raises `TrialDone`."""
-    runner = skrl_run.start(config, meter)
-    agent: Any = runner.agent
-    learned = meter.learned
-    entropy = {"log_entropy_coefficient": agent.log_entropy_coefficient} if agent.cfg.learn_entropy else {}
-    meter.learned = lambda: {**learned(), **entropy}
-    end_iterations(agent, meter)
-    skrl_run.train(runner, meter)
+    """Train until the meter raises `TrialDone`."""
+    skrl_run.train(config, meter, end_iterations)
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:
-    """Make every `horizon` environment steps of `agent`, with their updates, an iteration of `meter`."""
+    """Make every `horizon` steps of `agent`, with their updates, an iteration of `meter`, and let it know the entropy's coefficient."""
+    learned = meter.learned
+    entropy = {"log_entropy_coefficient": agent.log_entropy_coefficient} if agent.cfg.learn_entropy else {}
+    meter.learned = lambda: {**learned(), **entropy}
     update, after_step, horizon = agent.update, agent.post_interaction, meter.request.horizon
 
     def ends(timestep: int) -> bool:

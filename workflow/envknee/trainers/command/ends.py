@@ -1,7 +1,4 @@
-"""Recognizes out of memory, NaN, divergence and an invalid simulation in the output of a foreign command. Pure.
-
-Input: lines and rows. Output: the lines that matter, and a `TrialDone` for broken figures.
-"""
+"""Recognizes out of memory, NaN, divergence and an invalid simulation in the output of a foreign command. Pure."""
 
 import math
 import re

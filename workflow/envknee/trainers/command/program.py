@@ -1,7 +1,4 @@
-"""The arguments and environment variables of a foreign command, with placeholders replaced.
-
-Input: a request. Output: an argument list and environment variables. Pure, except for looking up programs and files.
-"""
+"""The arguments and environment variables of a foreign command, with placeholders replaced."""
 
 import os
 import shutil

@@ -1,7 +1,4 @@
-"""The part of a trial's configuration that all trainers share: task, mini-batches, scaling rule, refused options.
-
-Input: a request. Output: configurations in which only the learner's own fields are unset.
-"""
+"""The part of a trial's configuration that all trainers share: task, mini-batches, scaling rule, refused options."""
 
 import json
 from collections.abc import Mapping

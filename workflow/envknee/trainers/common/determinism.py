@@ -1,7 +1,5 @@
 """`deterministic: true`: the same request gives the same training, bit for bit, on the same kind of machine.
 
-Input: a device, and tensors. Output: settings of PyTorch and Warp, and a digest of learned tensors.
-
 On a CPU, these settings, seeds and a single thread (`processes.environment_of`) are enough. Warp runs a kernel there as one loop with its
 atomics in order (Warp 1.17, codegen.py: `for (size_t task_index = 0; ...)`), and Isaac Lab seeds every generator from the trial's seed.
 The single thread is for PyTorch, which splits sums over threads.

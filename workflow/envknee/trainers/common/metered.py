@@ -1,7 +1,4 @@
-"""The part of training that all trainers share: a simulation that reports its steps to the meter.
-
-Input: a configuration, a meter. Output: an environment for the library's own wrapper; tensors of networks.
-"""
+"""The part of training that all trainers share: a simulation that reports its steps to the meter."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

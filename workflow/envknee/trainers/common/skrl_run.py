@@ -1,7 +1,4 @@
-"""Starts and measures any agent of skrl.
-
-Input: a configuration for skrl's `Runner`, a meter. Output: the runner, whose agent reports its phases to the meter.
-"""
+"""Starts and measures any agent of skrl."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -39,8 +36,17 @@ def set_common(agent_cfg: dict[str, Any], seed: int) -> None:
     }
 
 
-def start(config: TrialConfig, meter: Meter) -> Any:
-    """Start the simulation and return a runner for it, whose agent's phases and networks `meter` knows."""
+def train(
+    config: TrialConfig,
+    meter: Meter,
+    end_iterations: Callable[[Any, Meter], None],
+    num_mini_batches: int | None = None,
+    observations_of: Callable[[Any], Mapping[str, torch.Tensor]] = lambda _: {},
+) -> None:
+    """Train with skrl's `Runner.run` until the meter raises `TrialDone`.
+
+    `end_iterations` makes the agent end the meter's iterations, and `observations_of` returns its stored observations.
+    """
     simulation = metered.start(config, meter)
     # skrl's wrapper resets the environment, and so all generators, with the seed set here (default: 0).
     set_seed(config.agent["seed"])
@@ -52,20 +58,10 @@ def start(config: TrialConfig, meter: Meter) -> Any:
         meter.timeline.wrap(agent, method, phase)
     modules = {name: module for name, module in agent.checkpoint_modules.items() if isinstance(module, torch.nn.Module)}
     meter.learned = lambda: metered.learned(modules)  # with the running statistics of preprocessors
-    return runner
-
-
-def train(
-    runner: Any,
-    meter: Meter,
-    num_mini_batches: int | None = None,
-    rollout_observations: Callable[[], Mapping[str, torch.Tensor]] = dict,
-) -> None:
-    """Train with `Runner.run` until the meter raises `TrialDone`; takes the arguments of `Meter.start_training`."""
-    agent = runner.agent
+    end_iterations(agent, meter)
     stored_bytes = sum(tensor.nbytes for tensor in agent.memory.tensors.values())
     optimizers = [kept for kept in agent.checkpoint_modules.values() if isinstance(kept, torch.optim.Optimizer)]
-    meter.start_training(num_mini_batches, rollout_observations, stored_bytes, optimizers)
+    meter.start_training(num_mini_batches, lambda: observations_of(agent), stored_bytes, optimizers)
     runner.run()
 
 

@@ -1,7 +1,6 @@
 """RSL-RL's PPO with gradients accumulated over micro-batches: the same optimizer steps with less memory.
 
-Input: a filled rollout. Output: the parameters, learning rate, losses and random numbers of stock PPO, within float error. Upstream:
-`PPO.update` of rsl-rl-lib 5.5.1 (rsl_rl/algorithms/ppo.py), whose steps `AccumulatingPPO` follows.
+Within float error, parameters, learning rate, losses and random numbers are those of `PPO.update` (algorithms/ppo.py of rsl-rl-lib 5.5.1).
 """
 
 from collections.abc import Callable

@@ -1,10 +1,7 @@
 """RSL-RL's PPO on frames that stay uint8: each frame is stored once, and the network normalizes it.
 
 Input: observations from an environment with `LeanFrameStack` (`envknee.tasks.frames.use("lean", env)`). Output: the actions and optimizer
-steps of stock PPO, within float error. With two stacked frames the rollout takes an eighth of the memory. Upstream: rsl-rl-lib 5.5.1.
-
-    agent_cfg.algorithm.class_name = "envknee.trainers.rsl_rl.ppo:LeanPPO"
-    agent_cfg.actor.class_name = "envknee.trainers.rsl_rl.model:LeanCNNModel"
+steps of stock PPO, within float error. Upstream: rsl-rl-lib 5.5.1. docs/lean.md shows how to use it.
 """
 
 import sys
@@ -116,10 +113,8 @@ class LeanPPO(AccumulatingPPO):
         """Decide the steps that are None, by this agent and device. Refuses `fused` where it cannot be."""
         both, models = (self.actor, self.critic), self._lean_models
         others = [model for model in both if getattr(model, "obs_groups_2d", []) and model not in models]
-        reasons = [model.unfit_for_fused() for model in models]
-        reason = next(filter(None, reasons), None)
-        if others:
-            reason = f"{type(others[0]).__name__} also reads images, and is no LeanCNNModel"
+        reasons = [f"{type(model).__name__} also reads images, and is no LeanCNNModel" for model in others]
+        reason = next(filter(None, [*reasons, *(model.unfit_for_fused() for model in models)]), None)
         if self.steps.fused and reason:
             raise UserError(f"agent.algorithm.fused: {reason}. Leave it out, or set it to false")
         if self.steps.fused is None and models and reason and torch.device(self.device).type == "cuda":
@@ -206,15 +201,7 @@ class LeanPPO(AccumulatingPPO):
             value = self._evaluate(part).float()
         params = self.actor.output_distribution_params
         mean, deviation = (param.float() for param in params)
-        weights = policy_loss.Weights(
-            self.clip_param, self.value_loss_coef, self.entropy_coef, self.use_clipped_value_loss
-        )
-        kept: Any = self.storage
-        tensors = (
-            kept.actions, *kept.distribution_params, kept.actions_log_prob, kept.values, kept.returns, kept.advantages
-        )  # fmt: skip
-        rollout = policy_loss.Rollout._make(tensor.flatten(0, 1) for tensor in tensors)
-        terms, gradients = policy_loss.losses(mean, deviation, value, part, rollout, weights, size)
+        terms, gradients = policy_loss.losses(mean, deviation, value, part, self.storage, self, size)
         learned = [pair for pair in zip((mean, deviation, value), gradients, strict=True) if pair[0].requires_grad]
         torch.autograd.backward(*zip(*learned, strict=True))  # type: ignore
         means = terms.sum(dim=1) / size

@@ -57,11 +57,8 @@ class FrameStorage(RolloutStorage):
         self.sums = TensorDict(sums, batch_size=[])
         """Sums of each channel's pixels [t + k - 1, n, c], for groups of uint8 frames, which are normalized later."""
         self._newest = {
-            group: [
-                (kept[size - 1 + t], sums[group][size - 1 + t] if group in sums else None)
-                for t in range(num_transitions_per_env)
-            ]
-            for (group, size), kept in zip(stack_sizes.items(), frames.values(), strict=True)
+            group: [*zip(newest, sums[group][-len(newest) :] if group in sums else [None] * len(newest), strict=True)]
+            for group, newest in self.newest_frames.items()
         }
         """Views of each step's newest frame [n, c, h, w] and its sums [n, c] (None: floats), by group: a view costs as much as a launch."""
         self._rows = {group: kept.unbind() for group, kept in self.observations.items()}

@@ -1,7 +1,4 @@
-"""Configures Stable-Baselines3's PPO from a task's own configuration, or else from the one for RSL-RL.
-
-Input: a request. Output: checked arguments of PPO. Upstream: stable-baselines3 2.9.2, Isaac Lab 3.0.0.
-"""
+"""Configures PPO of stable-baselines3 2.9.2 from a task's own configuration (Isaac Lab 3.0.0), or else from the one for RSL-RL."""
 
 import math
 from collections.abc import Mapping

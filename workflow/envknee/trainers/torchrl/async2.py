@@ -6,8 +6,7 @@ every other trial.
 """
 
 import time
-from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -36,9 +35,9 @@ def device_of_learner(meter: Meter, device: str) -> torch.device:
     return torch.device(device)
 
 
-def report_memory(meter: Meter, learner: Learner, rollouts: Rollouts, acting: Iterable[torch.Tensor]) -> None:
-    """Report each side's tensors to the meter: rollouts and networks on the learner, copies (`acting`) on the simulation's device."""
-    copies = list(acting)
+def report_memory(meter: Meter, learner: Learner, rollouts: Rollouts) -> None:
+    """Report each side's tensors to the meter: rollouts and networks on the learner, copies for acting on the simulation's device."""
+    copies = [*rollouts.actor.parameters(), *rollouts.critic.parameters()]
     if meter.learner_memory is None:
         meter.memory.learner_made(rollouts.stored.bytes(), lambda: [*copies, *learner.tensors()])
     else:
@@ -49,7 +48,10 @@ def report_memory(meter: Meter, learner: Learner, rollouts: Rollouts, acting: It
 def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
     """Collect each rollout while the learner uses the rollout before. The first iteration only fills the pipeline."""
     sync_every = meter.request.sync_every
-    separate_streams(learner.device, meter.device)
+    if learner.device != meter.device:
+        # A copy between GPUs waits for the current streams of both: on the learner's GPU it shall not wait for learning kernels.
+        torch.cuda.set_stream(torch.cuda.Stream(learner.device))
+        torch.cuda.set_device(meter.device)
     last: Any = None
     last_acted, acting, updates = 0, 0, 0
     """Numbers of updates: of the weights that collected `last`, of the acting weights, and in total."""
@@ -60,7 +62,13 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
             meter.learned_from = rollouts.observations() if last is not None else {}
             rollout = rollouts.collect()
             action_std = rollout["scale"].mean().item()  # also waits for the last copy to the learner's device
-            losses, side = finish(update, updates - last_acted, meter)
+            with meter.timeline.phase("learning"):
+                losses, learner_s = update.result() if update is not None else ({}, None)
+            side = Pipeline(
+                staleness=None if update is None else updates - last_acted,
+                learner_s=learner_s,
+                memory=None if meter.learner_memory is None else meter.learner_memory.use(),
+            )
             updates += update is not None
             last, last_acted = rollout, acting
             if update is not None and updates % sync_every == 0:
@@ -72,16 +80,6 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
             meter.end_iteration(losses, learner.learning_rate, action_std, pipeline=side)
 
 
-def finish(
-    update: "Future[tuple[dict[str, float], float]] | None", staleness: int, meter: Meter
-) -> tuple[dict[str, float], Pipeline]:
-    """Wait for an update, if any; return its losses and the learner's part of the row."""
-    with meter.timeline.phase("learning"):
-        losses, learner_s = update.result() if update is not None else ({}, None)
-    memory = None if meter.learner_memory is None else meter.learner_memory.use()
-    return losses, Pipeline(staleness=None if update is None else staleness, learner_s=learner_s, memory=memory)
-
-
 def timed(learner: Learner, rollout: Any, memory: MemoryWatch | None) -> tuple[dict[str, float], float]:
     """Update the learner; return (losses, duration [s])."""
     began = time.perf_counter()
@@ -91,13 +89,3 @@ def timed(learner: Learner, rollout: Any, memory: MemoryWatch | None) -> tuple[d
     if memory is not None:
         memory.learning_ended()
     return losses, time.perf_counter() - began
-
-
-def separate_streams(learner: torch.device, simulation: torch.device) -> None:
-    """Give the main thread its own stream on the learner's GPU, so that its copies do not wait for learning kernels there.
-
-    A copy between GPUs waits for the current streams of both, and the simulation would wait for the copy.
-    """
-    if learner != simulation:
-        torch.cuda.set_stream(torch.cuda.Stream(learner))
-        torch.cuda.set_device(simulation)

@@ -35,8 +35,6 @@ from envknee.trainers.torchrl.learner import Learner
 from envknee.trainers.torchrl.remote import RemoteCollector
 from envknee.trainers.torchrl.rollouts import make_environment
 
-LOOPBACK = ("127.0.0.1", "::1")
-
 ANSWER_S = 10.0
 """Timeout for a connection to a cluster's head."""
 
@@ -109,7 +107,7 @@ def _start(request: Request, count: int, on_gpus: bool) -> None:
         logging_level=logging.WARNING,
     )
     address = ray.util.get_node_ip_address()
-    if address not in LOOPBACK:
+    if address not in ("127.0.0.1", "::1"):
         raise UserError(
             f"strategy: ray: Ray {ray.__version__} listens on {address}, and 127.0.0.1 was expected. Start trials with"
             " envknee.run.launch, which sets this, and install the versions of containers/requirements-ray.lock"
@@ -136,26 +134,17 @@ class GatheredRollouts:
     """The rollouts of all collectors, joined in one storage on the learner's device."""
 
     def __init__(self, gathering: Any, meter: Meter) -> None:
-        """Take a `RayCollector` of `RemoteCollector`s, and wait until all of them simulate."""
+        """Take a `RayCollector` of `RemoteCollector`s, wait until all of them simulate, and begin the meter's stage `learner`."""
         self._gathering, self._meter = gathering, meter
         self._rollouts = iter(gathering)
-        self._about: Sequence[RankResult] = gathering.map_fn("about")
-        self._made = gathering.map_fn("made")
+        actors, critics, groups, steps = zip(*gathering.map_fn("made"), strict=True)
+        meter.begin("learner")
+        self.actor, self.critic, self._groups = actors[0].to(meter.device), critics[0].to(meter.device), groups[0]
+        whole: Any = torch.cat(steps, dim=1)
+        self.stored: TensorDict = whole.expand(meter.request.horizon, *whole.shape[1:]).clone().to(meter.device)
+        """The storage [horizon, collectors * num_envs]."""
         self.collected: list[Collected] = []
         """Each collector's report on the newest rollout."""
-
-    def networks(self) -> tuple[Any, Any]:
-        """Return (actor, critic) on the learner's device, as the first collector made them."""
-        actor, critic, *_ = self._made[0]
-        return actor.to(self._meter.device), critic.to(self._meter.device)
-
-    def make_storage(self, learner: Learner) -> None:
-        """Allocate the storage [horizon, collectors * num_envs], and send the learner's weights to all collectors."""
-        whole: Any = torch.cat([step for *_, step in self._made], dim=1)
-        horizon = self._meter.request.horizon
-        self.stored: TensorDict = whole.expand(horizon, *whole.shape[1:]).clone().to(self._meter.device)
-        *_, self._groups, _ = self._made[0]
-        self.hand_over(learner)
 
     def collect(self) -> Any:
         """Collect on all collectors; return their rollouts [horizon, collectors * num_envs], overwritten by the next call."""
@@ -164,7 +153,7 @@ class GatheredRollouts:
             self.collected = self._gathering.map_fn("collected")
             self.stored.copy_(together.transpose(0, 1).reshape(self.stored.shape))
         if self._meter.stage == "first_step":
-            self._about = self._gathering.map_fn("about")  # now with start-up times
+            self._about: Sequence[RankResult] = self._gathering.map_fn("about")  # now with start-up times
         self._meter.collectors = [
             about.model_copy(update={"memory_map": rollout.memory_map})
             for about, rollout in zip(self._about, self.collected, strict=True)

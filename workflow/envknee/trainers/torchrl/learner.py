@@ -1,6 +1,5 @@
 """TorchRL's PPO on a filled rollout: advantages, clipped losses, optimizer steps.
 
-Input: a rollout [horizon, num_envs] with the values and log-probabilities from its collection. Output: parameters, and mean losses.
 Upstream: the learning half of `train_ppo` of Isaac Lab 3.0.0 (isaaclab_rl/torchrl/ppo.py), on TorchRL 0.14.1.
 """
 

@@ -1,8 +1,7 @@
 """Configuration, actor and critic of TorchRL's PPO.
 
-Input: the configuration that a task registers. Output: networks for TorchRL. Isaac Lab 3.0.0 registers
-`torchrl_cfg_entry_point` only for state tasks, and its own networks take only flat observations (isaaclab_rl/torchrl/ppo.py). For other
-tasks, such as camera tasks, the networks follow the configuration for RSL-RL.
+Isaac Lab 3.0.0 registers `torchrl_cfg_entry_point` only for state tasks, and its own networks take only flat observations
+(isaaclab_rl/torchrl/ppo.py). For other tasks, such as camera tasks, the networks follow the configuration for RSL-RL.
 """
 
 from typing import Any
@@ -118,13 +117,6 @@ class GroupNetwork(nn.Module):
         """
         super().__init__()
         self._groups, shapes = groups, env.observation_spec
-        known = list(map(str, shapes.keys()))
-        missing = [group for group in groups if group not in known]
-        if missing:
-            raise UserError(
-                f"the agent reads the observation group {missing[0]!r}, and the task has {', '.join(known)}."
-                " Set agent.actor_groups and agent.critic_groups"
-            )
         arguments = (shapes, {"all": groups}, "all", out, hidden, cfg.activation)
         try:
             if any(len(shapes[group].shape) == 4 for group in groups):
@@ -132,10 +124,11 @@ class GroupNetwork(nn.Module):
                 self._model.use_fused(self._model.unfit_for_fused() is None)
             else:
                 self._model = MLPModel(*arguments)
-        except ValueError as error:
+        except (KeyError, ValueError) as error:
             raise UserError(
-                f"the observation groups {', '.join(groups)} have no network ({error}): vectors have one dimension, and images"
-                " [channels, height, width] need agent.actor_cnn or agent.critic_cnn"
+                f"the observation groups {', '.join(groups)} have no network ({error}): the task has {', '.join(shapes.keys())}. Set"
+                " agent.actor_groups and agent.critic_groups; vectors have one dimension, and images [channels, height, width] need"
+                " agent.actor_cnn or agent.critic_cnn"
             ) from error
 
     def forward(self, *groups: torch.Tensor) -> torch.Tensor:

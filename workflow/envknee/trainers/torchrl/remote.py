@@ -1,7 +1,6 @@
 """A collector in a process of Ray: TorchRL's Collector with its own simulation and its own meter.
 
-Input: a request, the collector's number, weights. Output: rollouts [horizon, num_envs] and their timing, for `collectors` in the trial's
-process. Upstream: TorchRL 0.14.1 (collectors/_single.py).
+Upstream: TorchRL 0.14.1 (collectors/_single.py).
 """
 
 import copy

@@ -1,7 +1,4 @@
-"""Collects rollouts with TorchRL's Collector, on one environment with all robots.
-
-Input: an environment and networks. Output: rollouts [horizon, num_envs] in a LazyTensorStorage. Upstream: TorchRL 0.14.1.
-"""
+"""Collects rollouts with TorchRL's Collector (TorchRL 0.14.1), on one environment with all robots."""
 
 from collections.abc import Callable
 from typing import Any
