@@ -245,8 +245,8 @@ def large_proposals(study: Study, kind: Kind, value: float, memory_excess: float
         for p in points
     ]
     new = set(space.legal_points(sweep)) - set(points)
-    proposer = {"tpe": tpe, "gp": gp}[sweep.sampler].PROPOSER
-    chosen = [proposer.propose(sweep, history, new, 8, seed) for seed in range(4)]
+    sampler = {"tpe": tpe, "gp": gp}[sweep.sampler]
+    chosen = [sampler.propose(sweep, history, new, 8, seed) for seed in range(4)]
     assert set(chosen) <= new
     return sum(point is not None and point.num_envs >= 1024 for point in chosen)
 
