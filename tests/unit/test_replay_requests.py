@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from drawn import with_verdict
 from envknee.after import archive, keep, replay
-from envknee.ask import ask, replayed
+from envknee.ask import ask
 from envknee.record.read import load_records
 from envknee.record.schema import Request
 from envknee.study import claim, space
@@ -110,7 +110,7 @@ def test_a_replay_that_was_archived_can_be_measured_elsewhere(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path / "elsewhere")
     for _ in range(2):
         run_main(archive.main, "--unpack", packed)
-        assert len(replayed.read(study, claim.folder_of(study))) == 35
+        assert len(ask.recorded_in(study, claim.folder_of(study))) == 35
 
 
 def test_a_study_is_not_its_own_replay(tmp_path: Path):
