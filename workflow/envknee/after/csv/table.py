@@ -95,17 +95,14 @@ def parse(text: str, source: str) -> Table:
         UserError: when the text is no such table; names `source`, line, column and value.
     """
     lines = rows_of(text, source)
-    if not lines:
-        what = "holds only comments" if text.strip() else "is empty"
-        raise UserError(f"{source} {what}. Expected a header such as num_envs,fps and a row per measurement.")
+    if len(lines) < 2:
+        raise UserError(
+            f"{source} holds no measurement. Expected a header such as num_envs,fps and below it a row for each, such as 1024,39000."
+        )
     (header_line, header), *below = lines
-    names, factors, said = understand(header, below[0][1] if below else ())
+    names, factors, said = understand(header, below[0][1])
     not_read = _not_read(header, names, f"{source}, line {header_line}")
     rows = [_row(cells, names, factors, line, source) for line, cells in below]
-    if not rows:
-        raise UserError(
-            f"{source} holds a header and no rows. Expected a row per measurement below it, such as 1024,39000."
-        )
     _refuse_duplicates(rows, source)
     ordered = sorted(rows, key=lambda row: (row.num_envs, row.horizon, row.batch_size or 0, row.repeat))
     return Table(frozenset(COLUMNS) & frozenset(names), tuple(ordered), (*said, *not_read))
