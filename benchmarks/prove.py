@@ -554,7 +554,7 @@ class AdaptiveScenario(ThroughputScenario):
     def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
         """Judge the limit of the trials that were chosen."""
         settings = Adaptive(delta=DELTA, confidence=SETTINGS.confidence)
-        rule, confirm = search.rule_of("throughput", settings, repeats), settings.confirm
+        rule, confirm = search.Rule("throughput", settings, repeats), settings.confirm
         fps = self.trials.measure(self.fps, generator, repeats + confirm).fps
         with tally.verdict():
             tried = {num_envs: search.Tried() for num_envs in SIZES}
