@@ -120,7 +120,7 @@ def test_a_study_is_not_its_own_replay(tmp_path: Path):
     with pytest.raises(UserError, match="holds trial 0 of study 'cartpole-one-gpu', and trial 0 of study 'x'"):
         replay.prepare(StudyFolder(Path("results/x")), None)
     shutil.copytree(GOLDEN.root, tmp_path / "results/cartpole-one-gpu")
-    with pytest.raises(UserError, match="cannot be its own replay"):
+    with pytest.raises(UserError, match="holds another study, or a replay .* Give this one another name"):
         replay.prepare(StudyFolder(Path("results/cartpole-one-gpu")), "cartpole-one-gpu")
 
 

@@ -42,8 +42,6 @@ def prepare(original: StudyFolder, name: str | None, image: str | None = None) -
         f"the replay of {original.root} (NAME=... gives it another name)",
     )
     folder = claim.folder_of(again)
-    if folder.study.exists() and folder.study.resolve() == original.study.resolve():
-        raise UserError(f"{folder.root} cannot be its own replay: give that another name (NAME=...)")
     if folder.study.exists() and load_study(folder).measured_part() != again.measured_part():
         raise UserError(
             f"{folder.root} holds another study, or a replay of {original.root} as it was before. Give this one another name"

@@ -6,8 +6,7 @@ Output: trials/<number>/request.json.
 The plan fixes arm, kind and repeat of each number before anything runs (`envknee.study.space.plan`). Repeat 0 chooses new points;
 each later repeat runs the same points in an order of its own (randomized complete blocks). Fixed designs (grid, random, sobol) and
 seeds of trials do not depend on the arm, so that arms can be compared pair by pair. Some samplers also choose repeats, and stop
-early (`envknee.ask.samplers`). A replay runs the requests that another study recorded (`envknee.after.replay`). It only decides
-anew which of them cannot fit the memory of this device.
+early (`envknee.ask.samplers`). A replay runs the requests that another study recorded (`envknee.after.replay`).
 """
 
 import argparse

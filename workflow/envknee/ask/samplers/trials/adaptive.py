@@ -1,8 +1,7 @@
 """Only the trials that decide the verdict, the most informative first.
 
 Series (horizon, batch_size) are searched for their thresholds one after the other (`envknee.ask.search`). A later series starts
-where the one before ended. Fresh repeats of both ends of the doubling found then give its gain. Points beyond the threshold are
-never run, and the verdict says nothing about them.
+where the one before ended. Points beyond the threshold are never run, and the verdict says nothing about them.
 """
 
 from collections.abc import Sequence
