@@ -10,8 +10,8 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import NamedTuple
 
-PACKAGE = Path(__file__).parent
-BENCHMARKS = PACKAGE.parents[1] / "benchmarks"
+PROJECT = Path(__file__).parents[2]
+"""The folder with benchmarks/, where there is one."""
 
 
 class Command(NamedTuple):
@@ -22,16 +22,10 @@ class Command(NamedTuple):
     old_name: str | None = None
     """Module name of earlier versions, where that is not `envknee.NAME`."""
 
-    @property
-    def file(self) -> Path:
-        """Where the module lies: in this package, or in benchmarks/ beside it."""
-        parts = self.module.split(".")
-        return (BENCHMARKS.parent if parts[0] == "benchmarks" else PACKAGE.parent).joinpath(*parts).with_suffix(".py")
-
     def let_python_find_it(self) -> None:
         """Put benchmarks/ on the path for a command that lies there: TorchRL 0.14 installs a folder of the same name."""
-        if self.module.startswith("benchmarks.") and sys.path[0] != str(BENCHMARKS.parent):
-            sys.path.insert(0, str(BENCHMARKS.parent))
+        if self.module.startswith("benchmarks.") and sys.path[0] != str(PROJECT):
+            sys.path.insert(0, str(PROJECT))
 
 
 COMMANDS = {
@@ -97,8 +91,8 @@ class OldName(InspectLoader):
         """Return where the command called `name` lies, or None for any other module."""
         wanted = name.removesuffix(".__main__")  # what Python runs of a package
         for short, command in COMMANDS.items():
-            if wanted == (command.old_name or f"envknee.{short}") and command.file.exists():
+            if wanted == (command.old_name or f"envknee.{short}"):
                 command.let_python_find_it()
                 has_others = name == "envknee.limits"  # below it, such as envknee.limits.verdict: this finder answers
-                return ModuleSpec(name, OldName(command.module), origin=str(command.file), is_package=has_others)
+                return ModuleSpec(name, OldName(command.module), origin=command.module, is_package=has_others)
         return None

@@ -9,7 +9,7 @@ the largest doubling that fits is shown to gain at least delta.
 
 Looking after every trial, and stopping at the first success, would report "reached" too often. So a size is looked at only after
 3, 5, 8 and 13 repeats, and two successive doublings must be shown (`envknee prove`, "adaptive": at most 5% are wrong). The repeats
-that stop a search understate the gain. So fresh repeats of both ends measure the gain of the doubling (`Step.confirm`).
+that stop a search understate the gain. So fresh repeats of both ends measure the gain of the doubling (`Step.confirms`).
 """
 
 import math
@@ -102,8 +102,8 @@ class Step(NamedTuple):
     """Whether a running trial may make this one needless."""
     focus: int | None = None
     """The num_envs around which the threshold is searched."""
-    confirm: int | None = None
-    """Smaller end of the doubling whose gain fresh repeats should measure."""
+    confirms: bool = False
+    """Whether a fresh repeat measures the gain of the doubling found."""
 
 
 def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, start: int | None) -> Step:
@@ -129,19 +129,19 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
         # A third is needed only if one of the first two gives no measurement.
         return Step(unseen[0], "scout", waits=sum(tries.under_way + tries.known for tries in tried.values()) >= 2)
     if focus not in by_size:
-        return _fewest([focus, 2 * focus], tried, rule, 1, focus)
+        return _fewest([focus, 2 * focus], tried, rule, focus, wanted=1)
     pays = by_size[focus].contrast.log_gain >= rule.log_limit
     # The threshold is the smallest doubling that qualifies, so the doubling before counts, too.
     before = [] if pays or focus // 2 not in tried else [focus // 2]
     if before and not tried[before[0]].known:
-        return _fewest(before, tried, rule, 1, focus)
+        return _fewest(before, tried, rule, focus, wanted=1)
     around = [*before, focus, 2 * focus]
     if min(tried[size].known for size in around) < LEAST_REPEATS:
-        return _fewest(around, tried, rule, LEAST_REPEATS, focus)
+        return _fewest(around, tried, rule, focus)
     if pays:
         if by_size[focus].band_lower >= rule.log_limit:
             return Step(None, f"decided, doubling still pays at {focus:,} environments, the last that can be doubled")
-        return _fewest([focus, 2 * focus], tried, rule, LEAST_REPEATS, focus)
+        return _fewest([focus, 2 * focus], tried, rule, focus)
     onward = [size for size in pairs if size >= focus]
     shown = [size for size in onward if size in by_size and by_size[size].shown_below]
     for first in onward:
@@ -149,23 +149,17 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
         if first in shown and (then in shown or then not in pairs):
             both = f"{first:,} and {then:,}" if then in pairs else f"{first:,}"
             why = f"decided, doubling {both} environments has stopped paying"
-            return Step(None, why, focus=focus, confirm=decision.threshold)
+            fresh = None
+            if rule.kind == "throughput" and (threshold := decision.threshold) is not None:
+                size = min((threshold, 2 * threshold), key=lambda size: (tried[size].confirming, size))
+                fresh = size if tried[size].confirming < rule.settings.confirm else None
+            return Step(fresh, why, focus=focus, confirms=fresh is not None)
         tested, ends = (then, [then, 2 * then]) if first in shown else (first, [*before, first, 2 * first])
         if not _hopeless(by_size.get(tested), tried, rule):
-            return _fewest(ends, tried, rule, LEAST_REPEATS, focus)
+            return _fewest(ends, tried, rule, focus)
     # A doubling that was shown, but not confirmed by the next one, gets all its repeats.
     why = f"undecided, more than {rule.most} repeats would be needed around {focus:,} environments"
-    return (
-        _fewest([shown[0], 2 * shown[0]], tried, rule, LEAST_REPEATS, focus) if shown else Step(None, why, focus=focus)
-    )
-
-
-def fresh(step: Step, tried: Mapping[int, Tried], confirm: int) -> int | None:
-    """Return the size of the next fresh repeat, or None if there are enough."""
-    if step.confirm is None:
-        return None
-    size = min((step.confirm, 2 * step.confirm), key=lambda size: (tried[size].confirming, size))
-    return size if tried[size].confirming < confirm else None
+    return _fewest([shown[0], 2 * shown[0]], tried, rule, focus) if shown else Step(None, why, focus=focus)
 
 
 def _focus(
@@ -202,7 +196,9 @@ def _hopeless(doubling: Tested | None, tried: Mapping[int, Tried], rule: Rule) -
     return doubling.contrast.log_gain + bound > rule.log_limit
 
 
-def _fewest(around: Sequence[int], tried: Mapping[int, Tried], rule: Rule, wanted: int, focus: int) -> Step:
+def _fewest(
+    around: Sequence[int], tried: Mapping[int, Tried], rule: Rule, focus: int, wanted: int = LEAST_REPEATS
+) -> Step:
     """Return a step at the size with the fewest requests. It can wait while results are under way and each size has the `wanted` ones."""
     size = min(around, key=lambda size: (tried[size].asked, size))
     if tried[size].asked >= rule.most:

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from envknee.ask.question import Choice, Question
-from envknee.ask.search import Rule, Tried, fresh, next_step
+from envknee.ask.search import Rule, Tried, next_step
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.study.space import Point
@@ -37,13 +37,11 @@ def choose(question: Question) -> Choice:
                 _note(tried[request.num_envs], request, records.get(request.number))
         step = next_step(sizes, tried, rule, focus)
         focus = step.focus or focus
-        confirm = fresh(step, tried, sweep.adaptive.confirm) if question.slot.kind == "throughput" else None
-        size = step.num_envs if confirm is None else confirm
-        if size is None:
+        if (size := step.num_envs) is None:
             ends.append(f"horizon {horizon}, {shown_batch(batch_size)}: {step.why}")
             continue
         repeat = tried[size].asked + tried[size].confirming
-        choice = Choice(Point(size, horizon, batch_size), repeat, None, confirms=confirm is not None)
+        choice = Choice(Point(size, horizon, batch_size), repeat, None, confirms=step.confirms)
         if not step.waits:
             return choice
         waiting = waiting or choice
