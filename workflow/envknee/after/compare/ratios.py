@@ -287,13 +287,9 @@ def _facts(records: Sequence[Record]) -> dict[str, str]:
 
 
 def _threshold(verdict: ArmVerdict) -> str:
-    limit = recommended(verdict)
-    if limit is None:
+    if (limit := recommended(verdict)) is None:
         return "no throughput trial was timed to its end"
-    if limit.threshold_num_envs is None:
-        best = max(point.fps for point in limit.points)
-        return f"throughput threshold {limit.state}; best {best:,.0f} FPS ({limit.series})"
-    return f"threshold {limit.threshold_num_envs:,} environments ({threshold_interval(limit)}; {limit.series})"
+    return f"{limit.statement}; threshold {threshold_interval(limit)} ({limit.series})"
 
 
 def shortened(listed: Sequence[str]) -> str:
