@@ -554,7 +554,7 @@ class AdaptiveScenario(ThroughputScenario):
     def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
         """Judge the limit of the trials that were chosen."""
         settings = Adaptive(delta=DELTA, confidence=SETTINGS.confidence)
-        rule = search.Rule("throughput", settings, repeats)
+        rule = search.Rule("throughput", settings, search.looked(repeats))
         fps = self.trials.measure(self.fps, generator, repeats + settings.confirm).fps
         with tally.verdict():
             tried = {num_envs: search.Tried() for num_envs in SIZES}

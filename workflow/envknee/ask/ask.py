@@ -26,7 +26,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_lines, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study, Sweep, Throughput
-from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.paths import StudyFolder
 from envknee.study.rules import FIXED_DESIGNS, POINT_SAMPLERS, TRIAL_SAMPLERS
 from envknee.study.space import Point, Slot
 
@@ -232,20 +232,13 @@ def write_request(study: Study, folder: StudyFolder, number: int) -> None:
     request = ask(study, number, requests, records, recorded_in(study, folder))
     trial = folder.trial(number)
     trial.root.mkdir(parents=True, exist_ok=True)
-    write_atomically(trial.request, _measured_with(trial) or canonical_json(request))
-
-
-def _measured_with(trial: TrialFolder) -> str | None:
-    """Return the text of the request that a trial was measured with; None without a record.
-
-    When an earlier trial is measured again, Snakemake removes this request and asks for it anew. The new answer must not replace the
-    request of a measurement that exists.
-    """
-    if not trial.record.exists():
-        return None
-    record = read_model(trial.record, Record, f"Delete {trial.record}: it is made again from the files beside it.")
-    text = canonical_json(record.request)
-    return text if sha256_of(text) == record.outcome.request_sha256 else None
+    # When an earlier trial is measured again, Snakemake removes this request and asks for it anew. The new answer must not replace the
+    # request of a measurement that exists.
+    if trial.record.exists():
+        record = read_model(trial.record, Record, f"Delete {trial.record}: it is made again from the files beside it.")
+        if sha256_of(canonical_json(record.request)) == record.outcome.request_sha256:
+            request = record.request
+    write_atomically(trial.request, canonical_json(request))
 
 
 def recorded_in(study: Study, folder: StudyFolder) -> list[Request]:

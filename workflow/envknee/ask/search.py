@@ -68,13 +68,8 @@ class Rule:
 
     kind: Kind
     settings: Adaptive
-    repeats: int
-    """Most repeats of a point."""
-
-    @property
-    def most(self) -> int:
-        """Most repeats of a point that are used."""
-        return looked(self.repeats)
+    most: int
+    """Most repeats of a point: one of `LOOKS`."""
 
     @property
     def log_limit(self) -> float:

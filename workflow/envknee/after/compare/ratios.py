@@ -208,19 +208,17 @@ def _ratio(
         p_value = 2.0 * float(stdtr(pooled.degrees, -abs(pooled.mean) / math.sqrt(pooled.variance)))
     return Ratio(
         measure=measure.name, place=place, ratio=math.exp(pooled.mean), lower=lower, upper=upper, p_value=p_value,
-        p_holm=None, points=len(by_place), pairs=sum(map(len, by_place.values())), change="none shown",
+        p_holm=None, points=len(by_place), pairs=sum(map(len, by_place.values())),
+        change="better" if (pooled.mean > 0.0) == measure.more_is_better else "worse",
     )  # fmt: skip
 
 
 def _corrected(ratios: Sequence[Ratio], confidence: float) -> list[Ratio]:
-    """Return the ratios with Holm-corrected p-values, and with the change that they show."""
-    adjusted = doublings.holm([ratio.p_value for ratio in ratios])
-    better = {measure.name: measure.more_is_better for measure in MEASURES}
+    """Return the ratios with Holm-corrected p-values, and with their change only if these show it."""
     corrected = []
-    for ratio, p_holm in zip(ratios, adjusted, strict=True):
+    for ratio, p_holm in zip(ratios, doublings.holm([ratio.p_value for ratio in ratios]), strict=True):
         shown = p_holm is not None and p_holm <= 1.0 - confidence and ratio.ratio != 1.0
-        good = (ratio.ratio > 1.0) == better[ratio.measure]
-        change = "none shown" if not shown else "better" if good else "worse"
+        change = ratio.change if shown else "none shown"
         corrected.append(ratio.model_copy(update={"p_holm": p_holm, "change": change}))
     return corrected
 
