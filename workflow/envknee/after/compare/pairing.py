@@ -67,8 +67,8 @@ def paired(a: Sequence[Record], b: Sequence[Record]) -> tuple[Pairs, Alone, Alon
         # Without a common repeat, pair them in order.
         keys = zip(repeats, repeats, strict=True) if repeats else zip(sorted(by_a), sorted(by_b), strict=False)
         pairs[place] = [Pair(by_a.pop(first), by_b.pop(second)) for first, second in keys]
-    alone = ({place: list(left.values()) for place, left in own.items() if left} for own in (of_a, of_b))
-    return pairs, *alone
+    only_a, only_b = ({place: list(left.values()) for place, left in own.items() if left} for own in (of_a, of_b))
+    return pairs, only_a, only_b
 
 
 def _by_place(records: Sequence[Record]) -> dict[Place, dict[int, Record]]:

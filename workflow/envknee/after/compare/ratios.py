@@ -25,10 +25,10 @@ from envknee.show.words import recommended, threshold_interval
 from envknee.study.arm import Memory
 from envknee.study.errors import UserError
 from envknee.study.rules import Kind
+from envknee.verdict.decide import decide
 from envknee.verdict.hardware import hardware
 from envknee.verdict.memory_sample import counted_peak_gb
 from envknee.verdict.rule import doublings
-from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.words.numbers import span
 
 SETTINGS = ("trainer", "world_size", "observations", "frontend", "strategy", "sync_every", "deterministic", "phases")
@@ -147,7 +147,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         overall=overall,
         by_place=by_place,
         phases=_phases(pairs),
-        thresholds=[f"{side.name}: {_threshold(side.verdict)}" for side in (a, b)],
+        thresholds=[f"{side.name}: {_threshold(side)}" for side in (a, b)],
         left_out=sorted(
             line for side, own in zip((a, b), alone, strict=True) for line in left_out(side.name, own, every)
         ),
@@ -284,8 +284,10 @@ def _facts(records: Sequence[Record]) -> dict[str, str]:
     return {name: ", ".join(sorted(set(map(str, own)))) for name, own in values.items()}
 
 
-def _threshold(verdict: ArmVerdict) -> str:
-    if (limit := recommended(verdict)) is None:
+def _threshold(side: Side) -> str:
+    """Return the threshold by the verdict on this side alone."""
+    (limit,) = (recommended(arm) for arm in decide(side.records, side.study).arms if arm.arm == side.arm)
+    if limit is None:
         return "no throughput trial was timed to its end"
     return f"{limit.statement}; threshold {threshold_interval(limit)} ({limit.series})"
 

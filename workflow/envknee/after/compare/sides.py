@@ -10,9 +10,7 @@ from envknee.record.schema import Record
 from envknee.study.errors import UserError
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.verdict.decide import decide
 from envknee.verdict.read import load_measured
-from envknee.verdict.schema.study import ArmVerdict
 
 SHORTEST_HASH = 4
 """Fewest digits that name a commit or an image."""
@@ -26,11 +24,6 @@ class Side:
     study: Study
     records: list[Record]
     arm: str
-
-    @property
-    def verdict(self) -> ArmVerdict:
-        """The verdict on this side alone."""
-        return next(arm for arm in decide(self.records, self.study).arms if arm.arm == self.arm)
 
 
 def sides(a: str, b: str) -> list[tuple[Side, Side]]:

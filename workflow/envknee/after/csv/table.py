@@ -1,8 +1,4 @@
-"""A user's own measurements, from any simulator: the text of a CSV file to checked rows. Pure.
-
-Input: CSV text, UTF-8, a header and a row per measurement; lines that start with # are comments.
-Output: a `Table`, or a `UserError` that names the line, the column, the value, what was expected and what to do.
-"""
+"""A user's own measurements, from any simulator: the text of a file to checked rows. Pure."""
 
 import math
 import re
@@ -92,7 +88,7 @@ def parse(text: str, source: str) -> Table:
     """Return the table in `text`: CSV, or a form that `formats` reads.
 
     Raises:
-        UserError: when the text is no such table; names `source`, line, column and value.
+        UserError: when the text is no such table; names `source`, line, column, value, what was expected and what to do.
     """
     lines = rows_of(text, source)
     if len(lines) < 2:
