@@ -554,18 +554,18 @@ class AdaptiveScenario(ThroughputScenario):
     def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
         """Judge the limit of the trials that were chosen."""
         settings = Adaptive(delta=DELTA, confidence=SETTINGS.confidence)
-        rule, confirm = search.rule_of("throughput", settings, repeats), settings.confirm
-        fps = self.trials.measure(self.fps, generator, repeats + confirm).fps
+        rule = search.Rule("throughput", settings, search.looked(repeats))
+        fps = self.trials.measure(self.fps, generator, repeats + settings.confirm).fps
         with tally.verdict():
             tried = {num_envs: search.Tried() for num_envs in SIZES}
-            while (step := search.next_step(SIZES, tried, rule, None)).num_envs is not None:
-                tries = tried[step.num_envs]
-                tries.fps.append(fps[step.num_envs][tries.asked])
-                tries.asked += 1
             fresh: dict[int, list[float]] = {num_envs: [] for num_envs in SIZES}
-            while (size := search.fresh(step, tried, confirm)) is not None:
-                fresh[size].append(fps[size][repeats + tried[size].confirming])
-                tried[size].confirming += 1
+            while (size := (step := search.next_step(SIZES, tried, rule, None)).num_envs) is not None:
+                if step.confirms:
+                    fresh[size].append(fps[size][repeats + tried[size].confirming])
+                    tried[size].confirming += 1
+                else:
+                    tried[size].fps.append(fps[size][tried[size].asked])
+                    tried[size].asked += 1
             measured = {size: [*tries.fps, *fresh[size]] for size, tries in tried.items() if tries.fps}
             confirms = {size: [False] * len(tried[size].fps) + [True] * len(fresh[size]) for size in measured}
             decision = throughput.decision_of(measured, DELTA, SETTINGS.confidence, confirms=confirms)

@@ -42,7 +42,7 @@ def uuid_of(record: Record) -> str | None:
 
 def both_sides(study: str, left: str, right: str) -> tuple[Side, Side]:
     """Return two arms of a study, with what they have in common."""
-    (pair,) = compare.sides(*(Side.read(f"{PUBLISHED[study].root}:{name}") for name in (left, right)))
+    (pair,) = compare.sides(*(f"{PUBLISHED[study].root}:{name}" for name in (left, right)))
     return pair
 
 

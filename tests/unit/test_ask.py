@@ -245,8 +245,8 @@ def large_proposals(study: Study, kind: Kind, value: float, memory_excess: float
         for p in points
     ]
     new = set(space.legal_points(sweep)) - set(points)
-    proposer = {"tpe": tpe, "gp": gp}[sweep.sampler].PROPOSER
-    chosen = [proposer.propose(sweep, history, new, 8, seed) for seed in range(4)]
+    sampler = {"tpe": tpe, "gp": gp}[sweep.sampler]
+    chosen = [sampler.propose(sweep, history, new, 8, seed) for seed in range(4)]
     assert set(chosen) <= new
     return sum(point is not None and point.num_envs >= 1024 for point in chosen)
 
@@ -641,7 +641,7 @@ def test_a_trial_measured_again_changes_no_request_that_was_measured(folder: Stu
     shutil.rmtree(folder.trial(9).root)
     written = write_study(folder.root / "again", read_study(folder.study), [again])
     written.trial(9).root.rename(folder.trial(9).root)
-    _, findings = asking.verify(folder)
+    _, findings = replay.verify(folder)
     assert findings, "what trial 9 gives now has a say"
     for number in range(10, 18):
         before = folder.trial(number).request.read_bytes()
@@ -655,7 +655,7 @@ def test_a_missing_request_is_named_with_the_next_step(folder: StudyFolder) -> N
     with pytest.raises(UserError, match=r"0005/request.json does not exist, .*ask for this one first"):
         next_request(folder, 19)
     with pytest.raises(UserError, match=r"0005/request.json does not exist"):
-        asking.verify(folder)
+        replay.verify(folder)
 
 
 def test_a_missing_record_is_named_with_who_needs_it(folder: StudyFolder) -> None:
@@ -670,7 +670,7 @@ def test_verify_without_requests_or_beyond_the_plan(folder: StudyFolder) -> None
     extra = folder.trial(20)
     shutil.copytree(folder.trial(0).root, extra.root)
     with pytest.raises(UserError, match="trial 20 is not in the plan of study 's', which has trials 0 to 19"):
-        asking.verify(folder)
+        replay.verify(folder)
     shutil.rmtree(folder.trials)
     with pytest.raises(UserError, match="holds no request, and 0000/request.json was expected"):
-        asking.verify(folder)
+        replay.verify(folder)

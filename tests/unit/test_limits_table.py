@@ -152,9 +152,7 @@ def test_training_bundles_are_read_and_other_json_is_refused():
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ((), ["fps.csv is empty", "num_envs,fps"]),
-        (("# only this",), ["holds only comments"]),
-        (("num_envs,fps",), ["a header and no rows", "a row per measurement"]),
+        *((lines, ["holds no measurement", "num_envs,fps"]) for lines in ((), ("# only this",), ("num_envs,fps",))),
         (("num_env,fps", "16,1"), ["line 1", "no column 'num_envs'", "did you mean 'num_env'?", "Rename the column"]),
         (("num_envs,my_fps", "16,1"), ["no column 'fps'", "did you mean 'my_fps'?"]),
         (("num_envs,speed", "16,1"), ["no column 'fps'", "'num_envs', 'speed'", "add it"]),

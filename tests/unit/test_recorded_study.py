@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from envknee.after.keep import page
-from envknee.ask import ask
+from envknee.after.replay import verify
 from envknee.record.build import spread
 from envknee.record.read import load_records, read_rows
 from envknee.record.schema import Spread
@@ -33,7 +33,7 @@ def test_every_record_follows_from_its_measurements(folder: StudyFolder):
 
 @every_study
 def test_every_request_is_asked_again_byte_for_byte(folder: StudyFolder):
-    assert ask.verify(folder) == (len(list(folder.trials.iterdir())), [])
+    assert verify(folder) == (len(list(folder.trials.iterdir())), [])
 
 
 @every_study

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from drawn import with_verdict
 from envknee.after import archive, keep, replay
-from envknee.ask import ask, replayed
+from envknee.ask import ask
 from envknee.record.read import load_records
 from envknee.record.schema import Request
 from envknee.study import claim, space
@@ -110,7 +110,7 @@ def test_a_replay_that_was_archived_can_be_measured_elsewhere(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path / "elsewhere")
     for _ in range(2):
         run_main(archive.main, "--unpack", packed)
-        assert len(replayed.read(study, claim.folder_of(study))) == 35
+        assert len(ask.recorded_in(study, claim.folder_of(study))) == 35
 
 
 def test_a_study_is_not_its_own_replay(tmp_path: Path):
@@ -120,7 +120,7 @@ def test_a_study_is_not_its_own_replay(tmp_path: Path):
     with pytest.raises(UserError, match="holds trial 0 of study 'cartpole-one-gpu', and trial 0 of study 'x'"):
         replay.prepare(StudyFolder(Path("results/x")), None)
     shutil.copytree(GOLDEN.root, tmp_path / "results/cartpole-one-gpu")
-    with pytest.raises(UserError, match="cannot be its own replay"):
+    with pytest.raises(UserError, match="holds another study, or a replay .* Give this one another name"):
         replay.prepare(StudyFolder(Path("results/cartpole-one-gpu")), "cartpole-one-gpu")
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import test_ask
 from drawn import judged, marks, texts, with_verdict
+from envknee.after.replay import verify
 from envknee.ask import economy
 from envknee.ask import plan as planning
-from envknee.ask.ask import verify
 from envknee.ask.refusals import KnownMemory
 from envknee.record.schema import Request
 from envknee.show import report

@@ -7,8 +7,10 @@ Data flows one way, through files that a person can read. Folders are the stages
 Each folder's own docstring says what comes in, what goes out, and which folders it may use.
 """
 
-from envknee.commands import answer_to_old_names
+import sys
+
+from envknee.commands import OldName
 
 __version__ = "0.1.0"
 
-answer_to_old_names()
+sys.meta_path.append(OldName)  # after everything else: Python finds commands by their old names

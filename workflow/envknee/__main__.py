@@ -5,7 +5,7 @@ import importlib
 import sys
 
 from envknee.commands import COMMANDS, usage
-from envknee.study.errors import UserError, nearest, run_command
+from envknee.study.errors import EXIT_USER_ERROR, nearest, run_command, tell
 
 
 def main() -> None:
@@ -14,17 +14,14 @@ def main() -> None:
     if name in ("-h", "--help"):
         run_command(lambda: print(usage(), end=""))
     if name not in COMMANDS:
-        run_command(lambda: _unknown(name))
+        tell(f"no command {name!r}{nearest(name, COMMANDS)}. `envknee --help` lists them.")
+        sys.exit(EXIT_USER_ERROR)
     command = COMMANDS[name]
     command.let_python_find_it()
     del sys.argv[1]
     # Isaac Lab and MLflow make a million objects that stay: looking for garbage among them took a fifth of a start's CPU time.
     gc.set_threshold(100_000)
     run_command(importlib.import_module(command.module).main, f"envknee {name}")
-
-
-def _unknown(name: str) -> None:
-    raise UserError(f"no command {name!r}{nearest(name, COMMANDS)}. `envknee --help` lists them.")
 
 
 if __name__ == "__main__":

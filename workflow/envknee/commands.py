@@ -4,15 +4,14 @@
 through this table.
 """
 
-import importlib
 import sys
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.abc import InspectLoader
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType, ModuleType
 from typing import NamedTuple
 
-PACKAGE = Path(__file__).parent
-BENCHMARKS = PACKAGE.parents[1] / "benchmarks"
+PROJECT = Path(__file__).parents[2]
+"""The folder with benchmarks/, where there is one."""
 
 
 class Command(NamedTuple):
@@ -23,16 +22,10 @@ class Command(NamedTuple):
     old_name: str | None = None
     """Module name of earlier versions, where that is not `envknee.NAME`."""
 
-    @property
-    def file(self) -> Path:
-        """Where the module lies: in this package, or in benchmarks/ beside it."""
-        parts = self.module.split(".")
-        return (BENCHMARKS.parent if parts[0] == "benchmarks" else PACKAGE.parent).joinpath(*parts).with_suffix(".py")
-
     def let_python_find_it(self) -> None:
         """Put benchmarks/ on the path for a command that lies there: TorchRL 0.14 installs a folder of the same name."""
-        if self.module.startswith("benchmarks.") and sys.path[0] != str(BENCHMARKS.parent):
-            sys.path.insert(0, str(BENCHMARKS.parent))
+        if self.module.startswith("benchmarks.") and sys.path[0] != str(PROJECT):
+            sys.path.insert(0, str(PROJECT))
 
 
 COMMANDS = {
@@ -82,40 +75,24 @@ def usage() -> str:
     return "usage: envknee COMMAND ...\n\n" + "\n".join(lines) + "\n\n`envknee COMMAND --help` explains one.\n"
 
 
-class OldName(SourceFileLoader):
-    """Runs or imports a command by its old name, so that no command's module needs lines of its own for that."""
+class OldName(InspectLoader):
+    """Runs a command by its old name, so that no command's module needs lines of its own for that."""
 
-    def __init__(self, name: str, command: Command) -> None:
-        super().__init__(name, str(command.file))
-        self.module = command.module
+    def __init__(self, module: str) -> None:
+        self.module = module
 
-    def get_code(self, fullname: str) -> CodeType:
+    def get_source(self, fullname: str) -> str:
         """Return what `python -m` runs. Nothing is run in multiprocessing's children, which go through it under another name."""
         run = f"from envknee.study.errors import run_command; from {self.module} import main; run_command(main)"
-        return compile(f"if __name__ == '__main__': {run}", self.path, "exec")
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Give an import what the command's module has."""
-        own = vars(importlib.import_module(self.module))
-        vars(module).update({name: value for name, value in own.items() if not name.startswith("__")})
-
-
-class OldNames:
-    """Finds the modules of commands by the names that they had: `python -m envknee.limits` runs `envknee limits`."""
+        return f"if __name__ == '__main__': {run}"
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Return where the command called `name` lies, or None for any other module."""
         wanted = name.removesuffix(".__main__")  # what Python runs of a package
         for short, command in COMMANDS.items():
-            if wanted == (command.old_name or f"envknee.{short}") and command.file.exists():
+            if wanted == (command.old_name or f"envknee.{short}"):
                 command.let_python_find_it()
                 has_others = name == "envknee.limits"  # below it, such as envknee.limits.verdict: this finder answers
-                return ModuleSpec(name, OldName(name, command), origin=str(command.file), is_package=has_others)
+                return ModuleSpec(name, OldName(command.module), origin=command.module, is_package=has_others)
         return None
-
-
-def answer_to_old_names() -> None:
-    """Let Python find commands by their old names, after everything else."""
-    if OldNames not in sys.meta_path:
-        sys.meta_path.append(OldNames)

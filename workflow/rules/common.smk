@@ -13,7 +13,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
 
-from envknee.ask import replayed
+from envknee.ask.ask import recorded_in
 from envknee.machine.processes import own_python_first
 from envknee.run import attempts
 from envknee.slurm import allocation, jobs
@@ -39,7 +39,7 @@ try:
     PLAN = space.plan(STUDY)
     TRIALS = len(PLAN)
     claim.check(STUDY, FOLDER)
-    replayed.read(STUDY, FOLDER)  # a replay without its requests stops here
+    recorded_in(STUDY, FOLDER)  # a replay without its requests stops here
     if workflow.is_main_process and not workflow.dryrun:
         for path in FOLDER.trial_files("outcome.json"):
             if why := attempts.forget_torn(FOLDER.trial(int(path.parent.name))):

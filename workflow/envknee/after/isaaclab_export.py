@@ -39,9 +39,6 @@ GIB_PER_GB = 1e9 / 2**30
 OTHER_NAMES = {"warp": "warp-lang", "mjwarp": "mujoco-warp", "rsl_rl": "rsl-rl-lib", "sb3": "stable-baselines3"}
 """Packages whose names in `Versions` differ from PyPI's."""
 
-Series = dict[str, list[float]]
-"""The iterations' values, by the field that aggregates them."""
-
 
 def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None":
     """Return a trial as Isaac Lab's own benchmark would; None without rows, or for a foreign command.
@@ -72,7 +69,7 @@ def bundle(record: Record, rows: Sequence[Row]) -> "schema.TrainingBundle | None
         **outcome.model_dump(include={"status", "reason"}),
         **{name: getattr(record, name) for name in ("num_mini_batches", "seconds_to_target", "frames_to_target")},
         "trial": request.number,
-        "not_measured": ", ".join(_not_measured(record, series)) or None,
+        "not_measured": ", ".join(_not_measured(record, outcome.environment, series)) or None,
     }
     if ranks.enabled:
         extra |= ranks.bundle_metadata(workload_scope="global", num_envs_per_rank=request.num_envs)
@@ -209,8 +206,8 @@ def _host_memory_gb(environment: Environment) -> float | None:
     return environment.host_memory_gb
 
 
-def _series(rows: Sequence[Row]) -> Series:
-    """Return the measurements of each iteration, with memory in GiB.
+def _series(rows: Sequence[Row]) -> dict[str, list[float]]:
+    """Return the measurements of each iteration, with memory in GiB, by the field that aggregates them.
 
     Isaac Lab's recorders sample once a second (benchmark_monitor.py), envknee once an iteration. RSL-RL's reward is the mean of the last
     100 episodes; here it is the mean of the episodes that ended in an iteration. Iterations without one are left out.
@@ -226,7 +223,7 @@ def _series(rows: Sequence[Row]) -> Series:
     return {field: [value for value in values if value is not None] for field, values in measured.items()}
 
 
-def _resources(series: Series, rows: Sequence[Row], devices: Sequence[Device]) -> "schema.Resources":
+def _resources(series: dict[str, list[float]], rows: Sequence[Row], devices: Sequence[Device]) -> "schema.Resources":
     """Return the resources of the run, and of each GPU by its rank. With several GPUs, their loads are not measured."""
     from isaaclab.benchmark import schema
     from isaaclab.benchmark.metrics import mean_std, mean_std_peak
@@ -246,10 +243,8 @@ def _resources(series: Series, rows: Sequence[Row], devices: Sequence[Device]) -
     )
 
 
-def _not_measured(record: Record, series: Series) -> list[str]:
+def _not_measured(record: Record, environment: Environment, series: dict[str, list[float]]) -> list[str]:
     """Return the fields that hold a 0, a False or a word only because the schema requires a value."""
-    environment = record.outcome.environment
-    assert environment is not None, "a trial with rows has an environment"
     device = environment.device
     facts = {
         "versions.git_dirty": environment.git_dirty,

@@ -42,14 +42,13 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
         raise UserError(
             f"{kept.root} keeps another study of that name. Move that away, or give this one another name in its file"
         )
-    measured = {folder.trial(record.request.number).root for record in records}
     # Requests of what is not measured yet, too: later ones follow from them.
     for request in folder.trial_files("request.json"):
         source, target = TrialFolder(request.parent), TrialFolder(kept.trials / request.parent.name)
         target.root.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source.request, target.request)
         for path in (source.metrics, source.outcome, source.cost, source.record):
-            if source.root in measured and path.exists():  # a refused trial has no metrics
+            if source.record.exists() and path.exists():  # a refused trial has no metrics
                 shutil.copyfile(path, target.root / path.name)
     write_atomically(kept.study, canonical_json(study.shareable()))
     if folder.replayed.exists():

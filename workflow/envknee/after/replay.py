@@ -9,15 +9,16 @@ replay at another commit, run this in a checkout of it; for another image, use -
 """
 
 import argparse
+import difflib
 import sys
 from pathlib import Path
 
 from envknee.ask import ask
-from envknee.record.read import load_records
-from envknee.record.schema import Request
+from envknee.record.read import load_record, load_records
+from envknee.record.schema import Record, Request
 from envknee.study import claim, space
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json, sha256_of, write_atomically
+from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.load import parse_study
 from envknee.study.model import Replay, Study
 from envknee.study.paths import StudyFolder
@@ -41,8 +42,6 @@ def prepare(original: StudyFolder, name: str | None, image: str | None = None) -
         f"the replay of {original.root} (NAME=... gives it another name)",
     )
     folder = claim.folder_of(again)
-    if folder.study.exists() and folder.study.resolve() == original.study.resolve():
-        raise UserError(f"{folder.root} cannot be its own replay: give that another name (NAME=...)")
     if folder.study.exists() and load_study(folder).measured_part() != again.measured_part():
         raise UserError(
             f"{folder.root} holds another study, or a replay of {original.root} as it was before. Give this one another name"
@@ -72,19 +71,40 @@ def _recorded(study: Study, measured: dict[int, Request]) -> list[Request]:
 
 
 def verify(folder: StudyFolder) -> tuple[int, list[str]]:
-    """Recompute every decision of a study; return the number of requests, and a text for each difference.
+    """Recompute every decision of a study. Return the number of requests, and a text for each difference or changed file.
+
+    A request that differs is a unified diff from the stored text to the text asked now.
 
     Raises:
         UserError: when there is no request, or a file is missing or truncated.
     """
-    count, findings = ask.verify(folder)
-    if not findings and folder.verdict.exists():
-        decided = canonical_json(decide(load_records(folder), load_study(folder)))
-        if folder.verdict.read_text(encoding="utf-8") != decided:
-            findings.append(
-                f"{folder.verdict} does not follow from the records: `envknee verdict {folder.root}` writes it again\n"
-            )
-    return count, findings
+    study = load_study(folder)
+    present = [int(path.parent.name) for path in folder.trial_files("request.json")]
+    if not present:
+        raise UserError(f"{folder.trials} holds no request, and 0000/request.json was expected. Run the sweep first")
+    last = max(present)
+    _, requests, known = ask.history(study, folder, last)
+    requests.append(read_model(folder.trial(last).request, Request, "Ask for it again."))
+    records, changed = {}, []
+    for request in known:
+        trial = folder.trial(request.number)
+        records[request.number] = read_model(trial.record, Record, "Run that trial again.")
+        try:
+            load_record(trial)
+        except UserError as error:
+            changed.append(f"{error}\n")
+    diffs = []
+    for answer in ask.ask_again(study, requests, records, ask.recorded_in(study, folder)):
+        path = folder.trial(answer.number).request
+        stored, asked = (text.splitlines(keepends=True) for text in (path.read_text("utf-8"), canonical_json(answer)))
+        diffs.append("".join(difflib.unified_diff(stored, asked, str(path), "asked again", n=1)))
+    findings = [*filter(None, diffs), *changed]
+    decided = canonical_json(decide(load_records(folder), study)) if folder.verdict.exists() and not findings else None
+    if decided is not None and folder.verdict.read_text(encoding="utf-8") != decided:
+        findings.append(
+            f"{folder.verdict} does not follow from the records: `envknee verdict {folder.root}` writes it again\n"
+        )
+    return len(requests), findings
 
 
 def _print_verified(folder: StudyFolder) -> int:

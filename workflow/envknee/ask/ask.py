@@ -6,18 +6,16 @@ Output: trials/<number>/request.json.
 The plan fixes arm, kind and repeat of each number before anything runs (`envknee.study.space.plan`). Repeat 0 chooses new points;
 each later repeat runs the same points in an order of its own (randomized complete blocks). Fixed designs (grid, random, sobol) and
 seeds of trials do not depend on the arm, so that arms can be compared pair by pair. Some samplers also choose repeats, and stop
-early (`envknee.ask.samplers`). A replay runs the requests that another study recorded (`envknee.after.replay`). It only decides
-anew which of them cannot fit the memory of this device.
+early (`envknee.ask.samplers`). A replay runs the requests that another study recorded (`envknee.after.replay`).
 """
 
 import argparse
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any
 
-from envknee.ask import enough, replayed, samplers
+from envknee.ask import enough, samplers
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
 from envknee.record.read import load_record
@@ -25,13 +23,12 @@ from envknee.record.schema import Record, Request, ScaledFrom
 from envknee.study import designs, space
 from envknee.study.arm import Setup
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
+from envknee.study.files import canonical_json, read_lines, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study, Sweep, Throughput
-from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.paths import StudyFolder
 from envknee.study.rules import FIXED_DESIGNS, POINT_SAMPLERS, TRIAL_SAMPLERS
 from envknee.study.space import Point, Slot
-from envknee.verdict.read import load_study
 
 OF_A_SECTION = (
     "warmup_iterations", "iterations", "precision", "target_reward", "target_episodes", "budget_s", "limit_s", "sampler",
@@ -223,81 +220,67 @@ def write_request(study: Study, folder: StudyFolder, number: int) -> None:
     """Write one request to its trial's new folder. A trial with a record keeps the request that it was measured with.
 
     Raises:
-        UserError: when an earlier request or a needed record is missing, truncated or changed.
+        UserError: as `history`, and when a needed record was changed.
     """
-    slot = _slot(study, space.plan(study), number)
-    requests = [_read_request(folder, earlier) for earlier in range(number)]
+    slot, requests, known = history(study, folder, number)
     records = {
         request.number: load_record(folder.trial(request.number))
-        for request in _known_to(study, folder, slot, requests)
+        for request in known
         # Other arms' records may make a trial needless.
         if request.arm == slot.arm or getattr(study.sections[slot.kind], "skip_decided", False)
     }
-    request = ask(study, number, requests, records, replayed.read(study, folder))
+    request = ask(study, number, requests, records, recorded_in(study, folder))
     trial = folder.trial(number)
     trial.root.mkdir(parents=True, exist_ok=True)
-    write_atomically(trial.request, _measured_with(trial) or canonical_json(request))
+    # When an earlier trial is measured again, Snakemake removes this request and asks for it anew. The new answer must not replace the
+    # request of a measurement that exists.
+    if trial.record.exists():
+        record = read_model(trial.record, Record, f"Delete {trial.record}: it is made again from the files beside it.")
+        if sha256_of(canonical_json(record.request)) == record.outcome.request_sha256:
+            request = record.request
+    write_atomically(trial.request, canonical_json(request))
 
 
-def _measured_with(trial: TrialFolder) -> str | None:
-    """Return the text of the request that a trial was measured with; None without a record.
-
-    When an earlier trial is measured again, Snakemake removes this request and asks for it anew. The new answer must not replace the
-    request of a measurement that exists.
-    """
-    if not trial.record.exists():
-        return None
-    record = read_model(trial.record, Record, f"Delete {trial.record}: it is made again from the files beside it.")
-    text = canonical_json(record.request)
-    return text if sha256_of(text) == record.outcome.request_sha256 else None
-
-
-def verify(folder: StudyFolder) -> tuple[int, list[str]]:
-    """Ask every request of a study again. Return their number, and a text for each difference or changed file.
-
-    A request that differs is a unified diff from the stored text to the text asked now.
+def recorded_in(study: Study, folder: StudyFolder) -> list[Request]:
+    """Return the requests that a replay runs again, from its own replayed.jsonl; none for any other study.
 
     Raises:
-        UserError: when there is no request, or a file is missing or truncated.
+        UserError: when the file is missing, or was changed after the replay was made.
     """
-    study = load_study(folder)
-    present = [int(path.parent.name) for path in folder.trial_files("request.json")]
-    if not present:
-        raise UserError(f"{folder.trials} holds no request, and 0000/request.json was expected. Run the sweep first")
-    last = _slot(study, space.plan(study), max(present))
-    requests = [_read_request(folder, number) for number in range(last.number + 1)]
-    records, findings = {}, []
-    for request in _known_to(study, folder, last, requests):
-        trial = folder.trial(request.number)
-        records[request.number] = read_model(trial.record, Record, "Run that trial again.")
-        try:
-            load_record(trial)
-        except UserError as error:
-            findings.append(f"{error}\n")
-    diffs = []
-    for answer in ask_again(study, requests, records, replayed.read(study, folder)):
-        path = folder.trial(answer.number).request
-        stored, asked = (text.splitlines(keepends=True) for text in (path.read_text("utf-8"), canonical_json(answer)))
-        diffs.append("".join(difflib.unified_diff(stored, asked, str(path), "asked again", n=1)))
-    return len(requests), [*filter(None, diffs), *findings]
+    if study.replay is None:
+        return []
+    path = folder.replayed
+    remedy = f"`make replay STUDY=<folder of study {study.replay.of}>` writes it."
+    if not path.exists():
+        raise UserError(
+            f"{path} does not exist, and study '{study.study}' runs the {study.replay.trials} requests in it again. {remedy}"
+        )
+    if (sha256 := sha256_of(path)) != study.replay.requests_sha256:
+        raise UserError(
+            f"{path} was changed: its sha256 is {sha256}, and {study.replay.requests_sha256} was expected. {remedy}"
+        )
+    return read_lines(path, Request, remedy)
 
 
-def _read_request(folder: StudyFolder, number: int) -> Request:
+def history(study: Study, folder: StudyFolder, number: int) -> tuple[Slot, list[Request], list[Request]]:
+    """Return the slot of a trial, the requests before its own, and those of them whose records its own may use.
+
+    Raises:
+        UserError: when the plan has no such trial, an earlier request is missing, truncated or does not fit, or such a record does not
+            exist: without it the answer would differ.
+    """
+    slot = _slot(study, space.plan(study), number)
     remedy = "Requests are asked in order, each knowing all before it: ask for this one first, or restore the file."
-    return read_model(folder.trial(number).request, Request, remedy)
-
-
-def _known_to(study: Study, folder: StudyFolder, slot: Slot, requests: Sequence[Request]) -> Sequence[Request]:
-    """Return the requests whose records a slot's request may use. Each record must exist: without it the answer would differ."""
+    requests = [read_model(folder.trial(earlier).request, Request, remedy) for earlier in range(number)]
     known = requests[: slot.first_unknown]
     for request in known:
         record = folder.trial(request.number).record
         if not record.exists():
             raise UserError(
-                f"{record} does not exist, and request {slot.number} is asked knowing the records up to"
+                f"{record} does not exist, and request {number} is asked knowing the records up to"
                 f" {known[-1].number} (window {study.window}). Run trial {request.number} first"
             )
-    return known
+    return slot, requests, known
 
 
 def main() -> None:

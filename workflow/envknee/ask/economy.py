@@ -7,45 +7,35 @@ size, in any arm. The intervals are the verdict's (`verdict.learning_cost`). A s
 interval. It gets no more seeds if all missed the target, and each took longer than the upper end of another size.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from envknee.record.schema import Record
 from envknee.study.space import Point
 from envknee.verdict.learning_cost import Seeds, cost, seconds_of
 from envknee.verdict.rule.union import LEAST_REPEATS
+from envknee.verdict.series import Series, by_series
 
 CONFIDENCE = 0.95
 """Not `decide.confidence`, which may change after the measurement; requests may not."""
 
-Place = tuple[str, Point]
-"""An arm and a listed point."""
-
 
 def decided(arm: str, point: Point, records: Iterable[Record]) -> str | None:
     """Return why the next seed of a point would change nothing, or None."""
-    seeds = _seeds(records)
-    own = seeds.get((arm, point))
+    learned = by_series((record for record in records if record.request.skip is None), "learning")
+    seeds = {(series, size): seconds_of(group) for series, sizes in learned.items() for size, group in sizes.items()}
+    seeds = {place: costs for place, costs in seeds.items() if costs.count >= LEAST_REPEATS}
+    own = seeds.get((Series(arm, point.horizon, point.batch_size), point.num_envs))
     if own is None or (lower := _interval_s(own)[0]) is None:
         return None
     ends = {place: upper for place, costs in seeds.items() if (upper := _interval_s(costs)[1]) is not None}
     soonest = min(ends, key=lambda place: (ends[place], place), default=None)
     if soonest is None or lower <= ends[soonest]:
         return None
-    other, place = soonest
+    series, num_envs = soonest
     return (
-        f"decided: {own.count} seeds take at least {lower:.4g} s to the target, and arm {other} at"
-        f" {place.num_envs:,} environments at most {ends[soonest]:.4g} s ({CONFIDENCE:.0%} intervals)"
+        f"decided: {own.count} seeds take at least {lower:.4g} s to the target, and arm {series.arm} at"
+        f" {num_envs:,} environments at most {ends[soonest]:.4g} s ({CONFIDENCE:.0%} intervals)"
     )
-
-
-def _seeds(records: Iterable[Record]) -> Mapping[Place, Seeds]:
-    """Return the seeds of the places that have enough of them."""
-    grouped: dict[Place, list[Record]] = {}
-    for record in records:
-        request = record.request
-        if request.kind == "learning" and request.skip is None:
-            grouped.setdefault((request.arm, request.point), []).append(record)
-    return {place: costs for place, group in grouped.items() if (costs := seconds_of(group)).count >= LEAST_REPEATS}
 
 
 def _interval_s(seeds: Seeds) -> tuple[float | None, float | None]:

@@ -31,24 +31,22 @@ def why(question: Question, point: Point) -> str | None:
     skips = (request.skip or "" for request in question.requests)
     if decided := next((skip for skip in skips if skip.startswith(DECIDED)), None):
         return decided
-    numbers = {request.number for request in question.requests}
-    own = [record for number, record in question.records.items() if number in numbers]
+    own = [question.records[asked.number] for asked in question.requests if asked.number in question.records]
     if sweep.until_decided and (look := decided_at(own, question, sweep.until_decided)):
         return f"{DECIDED} {look} repeats"
     rule = sweep.until_decided if slot.kind == "throughput" and slot.repeat else None
-    follow, tests = following(question, own) if question.composes else ({}, {})
-    clear = _clear(own, rule) - tests.keys() if rule else set()
+    composed, tests = following(question, own) if question.composes else ({}, set())
+    follow = composed.keys() - tests
+    clear = _clear(own, rule) - tests if rule else set()
     # A part of a point that is not clear is needed, too.
-    clear -= {part for other, parts in (follow | tests).items() if other not in clear for part in parts.points}
+    clear -= {part for other, parts in composed.items() if other not in clear for part in parts.points}
     # The first repeat is always measured, and so are more_repeats: their user has seen how long a repeat takes. Earlier repeats
     # alone say whether there is time, so that a repeat is measured whole or not at all.
     if sweep.time_limit_s is not None and 0 < slot.repeat < sweep.repeats:
         measured = [r for r in own if r.request.repeat < slot.repeat and r.outcome.status != "skipped"]
         spent_s = sum(record.outcome.total_s for record in measured)
-        first = (
-            {point for point in question.points if not _is_far(point, question.points)} if question.composes else set()
-        )
-        if measured and spent_s + _expected_s(measured, clear | follow.keys(), first) > sweep.time_limit_s:
+        first = {other for other in question.points if question.composes and not _is_far(other, question.points)}
+        if measured and spent_s + _expected_s(measured, clear | follow, first) > sweep.time_limit_s:
             repeats = len({record.request.repeat for record in measured})
             return f"time_limit_s {sweep.time_limit_s:g}: {repeats} repeats took {spent_s:.0f} s, and another would take too long"
         if slot.again:
@@ -56,7 +54,7 @@ def why(question: Question, point: Point) -> str | None:
     if point in clear:
         return "its doublings clearly gain more than delta: no repeat of it would change the verdict"
     if point in follow:
-        parts = follow[point]
+        parts = composed[point]
         learns = " and ".join(f"{part.num_envs}" for part in parts.learns)
         steps, horizon = parts.collects.num_envs, parts.collects.horizon
         return f"composed of {steps} environments' steps and {learns} environments' learning at horizon {horizon}"
@@ -65,8 +63,8 @@ def why(question: Question, point: Point) -> str | None:
     return None
 
 
-def following(question: Question, records: Sequence[Record]) -> tuple[dict[Point, Parts], dict[Point, Parts]]:
-    """Return the points that are composed in this repeat and those that test the law, with their parts. Every other one is measured.
+def following(question: Question, records: Sequence[Record]) -> tuple[dict[Point, Parts], Set[Point]]:
+    """Return the points that are composed in this repeat, with their parts, and those of them that test the law and are measured, too.
 
     A point is measured if a part of it, or another point with its rollout, could not be. Two kinds of points are measured until they have
     tested the law: of each rollout larger than any at the smallest horizon the one with most environments, and one of each other horizon.
@@ -74,7 +72,7 @@ def following(question: Question, records: Sequence[Record]) -> tuple[dict[Point
     """
     composition = compose(records)
     if composition.missed:
-        return {}, {}
+        return {}, set()
     statuses = {record.request.point: record.outcome.status for record in records if not record.request.skip}
     bad = {point for point, status in statuses.items() if status != "ok"}
     too_large = {(point.rollout, point.batch_size) for point in bad}
@@ -95,10 +93,7 @@ def following(question: Question, records: Sequence[Record]) -> tuple[dict[Point
         # Of a horizon the second largest: half the time, and as good a test. A larger rollout that is tested there will do.
         elif not extrapolates and size not in {point.horizon for point in tested}:
             tests.add(group[-2:][0])
-    return (
-        {point: parts for point, parts in composed.items() if point not in tests},
-        {point: parts for point, parts in composed.items() if point in tests},
-    )
+    return composed, tests & composed.keys()
 
 
 def _is_far(point: Point, points: Sequence[Point]) -> bool:
@@ -110,8 +105,7 @@ def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided
     """Return the first look at which every series was decided, or None."""
     known = {record.request.number for record in records}
     unfinished = {request.repeat for request in question.requests if request.number not in known}
-    finished = {request.repeat for request in question.requests} - unfinished
-    whole = next(n for n in itertools.count() if n not in finished)
+    whole = min(unfinished | {1 + max((request.repeat for request in question.requests), default=-1)})
     from envknee.verdict import learning, throughput  # SciPy, which most requests do without
 
     decide = Decide(delta=rule.delta, delta_learning=rule.delta, confidence=rule.confidence)

@@ -107,12 +107,10 @@ def earlier_records(results: Path, study: Study, gpus: Sequence[str]) -> list[Re
 
 
 def _ran_here(record: Record, gpus: Sequence[str]) -> bool:
+    if gpus:
+        return any(str(gpu.uuid) in uuid for gpu in record.outcome.gpus for uuid in gpus)
     environment = record.outcome.environment
-    if environment is None:
-        return False
-    if environment.device.type == "cuda":
-        return any(str(environment.device.uuid) in uuid for uuid in gpus)
-    return not gpus and environment.host == socket.gethostname()
+    return environment is not None and environment.device.type == "cpu" and environment.host == socket.gethostname()
 
 
 def main() -> None:

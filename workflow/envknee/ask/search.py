@@ -9,13 +9,12 @@ the largest doubling that fits is shown to gain at least delta.
 
 Looking after every trial, and stopping at the first success, would report "reached" too often. So a size is looked at only after
 3, 5, 8 and 13 repeats, and two successive doublings must be shown (`envknee prove`, "adaptive": at most 5% are wrong). The repeats
-that stop a search understate the gain. So fresh repeats of both ends measure the gain of the doubling (`Step.confirm`).
+that stop a search understate the gain. So fresh repeats of both ends measure the gain of the doubling (`Step.confirms`).
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -65,20 +64,27 @@ class Tried:
 
 @dataclass(frozen=True)
 class Rule:
-    """How one kind of trial is decided."""
+    """How one kind of trial is decided, by the verdict's own functions."""
 
-    decide: Callable[[Mapping[int, Tried]], Decision]
-    log_limit: float
-    """The gain, as the logarithm of a ratio, below which a doubling has stopped paying."""
-    confidence: float
-    least: int
-    """Fewest repeats with which a doubling decides anything."""
+    kind: Kind
+    settings: Adaptive
     most: int
-    """Most repeats of a point."""
-    within: float | None = None
-    """Factor that the threshold's interval may span; None: only doublings decide."""
-    predict: Callable[[Mapping[int, Tried]], float] | None = None
-    """Returns the num_envs from which doublings gain less than the limit, given at least two sizes; None: no such law."""
+    """Most repeats of a point: one of `LOOKS`."""
+
+    @property
+    def log_limit(self) -> float:
+        """The gain, as the logarithm of a ratio, below which a doubling has stopped paying."""
+        delta = self.settings.delta
+        return math.log1p(delta) if self.kind == "throughput" else -math.log1p(-delta)
+
+    def decide(self, tried: Mapping[int, Tried]) -> Decision:
+        """Return what the latest looks at each size show."""
+        delta, confidence = self.settings.delta, self.settings.confidence
+        if self.kind == "throughput":
+            fps = {size: tries.fps[: looked(len(tries.fps))] for size, tries in tried.items() if tries.fps}
+            return throughput.decision_of(fps, delta, confidence)
+        seeds = {size: tries.seen for size, tries in tried.items() if tries.known}
+        return learning.decision_of(seeds, delta, confidence)
 
 
 class Step(NamedTuple):
@@ -91,28 +97,8 @@ class Step(NamedTuple):
     """Whether a running trial may make this one needless."""
     focus: int | None = None
     """The num_envs around which the threshold is searched."""
-    confirm: int | None = None
-    """Smaller end of the doubling whose gain fresh repeats should measure."""
-
-
-def rule_of(kind: Kind, settings: Adaptive, most: int) -> Rule:
-    """Return how a kind of trial is decided, by the verdict's own functions."""
-    if kind == "throughput":
-
-        def by_fps(tried: Mapping[int, Tried]) -> Decision:
-            fps = {size: tries.fps[: looked(len(tries.fps))] for size, tries in tried.items() if tries.fps}
-            return throughput.decision_of(fps, settings.delta, settings.confidence)
-
-        predict = partial(_by_law, delta=settings.delta)
-        log_limit = math.log1p(settings.delta)
-        return Rule(by_fps, log_limit, settings.confidence, LOOKS[0], looked(most), predict=predict)
-
-    def by_seconds(tried: Mapping[int, Tried]) -> Decision:
-        seeds = {size: tries.seen for size, tries in tried.items() if tries.known}
-        return learning.decision_of(seeds, settings.delta, settings.confidence)
-
-    least = min(LEAST_REPEATS, most)
-    return Rule(by_seconds, -math.log1p(-settings.delta), settings.confidence, least, looked(most), settings.within)
+    confirms: bool = False
+    """Whether a fresh repeat measures the gain of the doubling found."""
 
 
 def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, start: int | None) -> Step:
@@ -126,7 +112,8 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
     decision = rule.decide(tried)
     by_size = {doubling.num_envs: doubling for doubling in decision.doublings}
     lowest, highest = decision.lowest, decision.highest
-    if rule.within and lowest is not None and highest is not None and highest <= rule.within * lowest:
+    narrow = lowest is not None and highest is not None and highest <= rule.settings.within * lowest
+    if rule.kind == "learning" and narrow:
         return Step(None, f"decided, the threshold lies between {lowest:,} and {highest:,} environments", focus=highest)
     focus = _focus(pairs, tried, by_size, rule, start)
     if focus is None:
@@ -137,19 +124,19 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
         # A third is needed only if one of the first two gives no measurement.
         return Step(unseen[0], "scout", waits=sum(tries.under_way + tries.known for tries in tried.values()) >= 2)
     if focus not in by_size:
-        return _fewest([focus, 2 * focus], tried, rule, 1, focus)
+        return _fewest([focus, 2 * focus], tried, rule, focus, wanted=1)
     pays = by_size[focus].contrast.log_gain >= rule.log_limit
     # The threshold is the smallest doubling that qualifies, so the doubling before counts, too.
     before = [] if pays or focus // 2 not in tried else [focus // 2]
     if before and not tried[before[0]].known:
-        return _fewest(before, tried, rule, 1, focus)
+        return _fewest(before, tried, rule, focus, wanted=1)
     around = [*before, focus, 2 * focus]
-    if min(tried[size].known for size in around) < rule.least:
-        return _fewest(around, tried, rule, rule.least, focus)
+    if min(tried[size].known for size in around) < LEAST_REPEATS:
+        return _fewest(around, tried, rule, focus)
     if pays:
         if by_size[focus].band_lower >= rule.log_limit:
             return Step(None, f"decided, doubling still pays at {focus:,} environments, the last that can be doubled")
-        return _fewest([focus, 2 * focus], tried, rule, rule.most, focus)
+        return _fewest([focus, 2 * focus], tried, rule, focus)
     onward = [size for size in pairs if size >= focus]
     shown = [size for size in onward if size in by_size and by_size[size].shown_below]
     for first in onward:
@@ -157,21 +144,17 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
         if first in shown and (then in shown or then not in pairs):
             both = f"{first:,} and {then:,}" if then in pairs else f"{first:,}"
             why = f"decided, doubling {both} environments has stopped paying"
-            return Step(None, why, focus=focus, confirm=decision.threshold)
+            fresh = None
+            if rule.kind == "throughput" and (threshold := decision.threshold) is not None:
+                size = min((threshold, 2 * threshold), key=lambda size: (tried[size].confirming, size))
+                fresh = size if tried[size].confirming < rule.settings.confirm else None
+            return Step(fresh, why, focus=focus, confirms=fresh is not None)
         tested, ends = (then, [then, 2 * then]) if first in shown else (first, [*before, first, 2 * first])
         if not _hopeless(by_size.get(tested), tried, rule):
-            return _fewest(ends, tried, rule, rule.most, focus)
+            return _fewest(ends, tried, rule, focus)
     # A doubling that was shown, but not confirmed by the next one, gets all its repeats.
     why = f"undecided, more than {rule.most} repeats would be needed around {focus:,} environments"
-    return _fewest([shown[0], 2 * shown[0]], tried, rule, rule.most, focus) if shown else Step(None, why, focus=focus)
-
-
-def fresh(step: Step, tried: Mapping[int, Tried], confirm: int) -> int | None:
-    """Return the size of the next fresh repeat, or None if there are enough."""
-    if step.confirm is None:
-        return None
-    size = min((step.confirm, 2 * step.confirm), key=lambda size: (tried[size].confirming, size))
-    return size if tried[size].confirming < confirm else None
+    return _fewest([shown[0], 2 * shown[0]], tried, rule, focus) if shown else Step(None, why, focus=focus)
 
 
 def _focus(
@@ -183,15 +166,15 @@ def _focus(
     if below:
         return min(below)
     predicted = None
-    if rule.predict is not None and sum(bool(tries.fps) for tries in tried.values()) >= 2:
-        wanted = rule.predict(tried)
+    if sum(bool(tries.fps) for tries in tried.values()) >= 2:
+        wanted = _by_law(tried, rule.settings.delta)
         predicted = next((size for size in pairs if size >= wanted), pairs[-1])
     if paying:
         onward = [size for size in pairs if size > max(paying)]
         return max(onward[0], min(predicted or 0, onward[-1])) if onward else pairs[-1]
     if start is not None:
         return min(pairs, key=lambda size: abs(math.log(size / start)))
-    return predicted if rule.predict is not None else pairs[len(pairs) // 2]
+    return predicted if rule.kind == "throughput" else pairs[len(pairs) // 2]
 
 
 def _hopeless(doubling: Tested | None, tried: Mapping[int, Tried], rule: Rule) -> bool:
@@ -199,22 +182,24 @@ def _hopeless(doubling: Tested | None, tried: Mapping[int, Tried], rule: Rule) -
 
     Only for planning: it pools the noise of all num_envs, and assumes about two tested doublings.
     """
-    if doubling is None or doubling.contrast.repeats < rule.least:
+    if doubling is None or doubling.contrast.repeats < LEAST_REPEATS:
         return False
     cv = measured_cv(tries.fps or [s for s, reached in tries.seeds if reached] for tries in tried.values())
     if cv is None:
         return False
-    bound = -float(stdtrit(2 * (rule.most - 1), (1.0 - rule.confidence) / 2)) * cv * math.sqrt(2.0 / rule.most)
+    bound = -float(stdtrit(2 * (rule.most - 1), (1.0 - rule.settings.confidence) / 2)) * cv * math.sqrt(2.0 / rule.most)
     return doubling.contrast.log_gain + bound > rule.log_limit
 
 
-def _fewest(around: Sequence[int], tried: Mapping[int, Tried], rule: Rule, wanted: int, focus: int) -> Step:
-    """Return a step at the size with the fewest requests. It can wait while results are under way and each size has enough."""
+def _fewest(
+    around: Sequence[int], tried: Mapping[int, Tried], rule: Rule, focus: int, wanted: int = LEAST_REPEATS
+) -> Step:
+    """Return a step at the size with the fewest requests. It can wait while results are under way and each size has the `wanted` ones."""
     size = min(around, key=lambda size: (tried[size].asked, size))
     if tried[size].asked >= rule.most:
         return Step(None, f"undecided at {focus:,} environments after {rule.most} repeats around it", focus=focus)
     pending = any(tried[num_envs].under_way for num_envs in around)
-    return Step(size, f"around {focus:,}", waits=pending and tried[size].asked >= min(wanted, rule.least), focus=focus)
+    return Step(size, f"around {focus:,}", waits=pending and tried[size].asked >= wanted, focus=focus)
 
 
 def _by_law(tried: Mapping[int, Tried], delta: float) -> float:

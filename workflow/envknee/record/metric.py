@@ -1,11 +1,4 @@
-"""How a figure of a row is combined over ranks and shown. Each field declares its own.
-
-A new figure of each rank is one field of `schema.Load`, and a line where it is measured (`measure.load` for NVML's figures):
-
-    gpu_temperature_c: Annotated[float | None, Metric("largest", system="gpu_{gpu}_temperature_c", recorded=True)] = newer(None)
-
-With `newer`, rows without it stay the same, byte for byte: those of earlier versions, too.
-"""
+"""How a figure of a row is combined over ranks and shown. Each field declares its own (docs/extending.md has an example)."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -7,7 +7,6 @@ are independent trials, and have their spread.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from envknee.record.schema import Environment, Record
@@ -46,15 +45,11 @@ class Pair(NamedTuple):
         return str(a) if a == b else f"{a} and {b}"
 
 
-@dataclass(frozen=True)
-class Pairing:
-    """Two sides, trial by trial."""
+Pairs = dict[Place, list[Pair]]
+"""Pairs by point, in ascending order."""
 
-    pairs: dict[Place, list[Pair]]
-    """Pairs by point, in ascending order."""
-    only_a: dict[Place, list[Record]]
-    """Trials of A without a counterpart."""
-    only_b: dict[Place, list[Record]]
+Alone = dict[Place, list[Record]]
+"""Trials of one side without a counterpart, by point."""
 
 
 def succeeded(record: Record) -> bool:
@@ -62,19 +57,18 @@ def succeeded(record: Record) -> bool:
     return record.outcome.status == SUCCESS[record.request.kind]
 
 
-def paired(a: Sequence[Record], b: Sequence[Record]) -> Pairing:
-    """Return the pairs of A and B, and the trials without a counterpart."""
+def paired(a: Sequence[Record], b: Sequence[Record]) -> tuple[Pairs, Alone, Alone]:
+    """Return the pairs of A and B, and the trials that A alone and B alone has."""
     of_a, of_b = _by_place(a), _by_place(b)
-    pairs: dict[Place, list[Pair]] = {}
+    pairs: Pairs = {}
     for place in sorted(of_a.keys() & of_b.keys(), key=lambda place: (*place[:3], place.batch_size or 0)):
         by_a, by_b = of_a[place], of_b[place]
         repeats = sorted(by_a.keys() & by_b.keys())
         # Without a common repeat, pair them in order.
         keys = zip(repeats, repeats, strict=True) if repeats else zip(sorted(by_a), sorted(by_b), strict=False)
         pairs[place] = [Pair(by_a.pop(first), by_b.pop(second)) for first, second in keys]
-    return Pairing(
-        pairs, *({place: list(left.values()) for place, left in own.items() if left} for own in (of_a, of_b))
-    )
+    only_a, only_b = ({place: list(left.values()) for place, left in own.items() if left} for own in (of_a, of_b))
+    return pairs, only_a, only_b
 
 
 def _by_place(records: Sequence[Record]) -> dict[Place, dict[int, Record]]:
@@ -86,19 +80,19 @@ def _by_place(records: Sequence[Record]) -> dict[Place, dict[int, Record]]:
     return by_place
 
 
-def outcomes(pairing: Pairing) -> tuple[list[str], list[str]]:
+def outcomes(pairs_of: Pairs) -> tuple[list[str], list[str]]:
     """Return a sentence on each common point at which any trial did not succeed: where fewer of B than of A did, then the others.
 
     A sentence has the point, `5 of 5 target_reached, then 2 of 5 (3 timeout)`, and the consequence for the comparison.
     """
     fewer: list[str] = []
     others: list[str] = []
-    for place, pairs in pairing.pairs.items():
-        if not (left_out := [str(pair) for pair in pairs if not pair.succeeded]):
+    for place, pairs in pairs_of.items():
+        if not (broken := [str(pair) for pair in pairs if not pair.succeeded]):
             continue
         success, count = SUCCESS[place.kind], len(pairs)
         a, b = (Counter(record.outcome.status for record in side) for side in zip(*pairs, strict=True))
-        repeats = f"repeat{'s' if len(left_out) > 1 else ''} {', '.join(left_out)}"
+        repeats = f"repeat{'s' if len(broken) > 1 else ''} {', '.join(broken)}"
         follows = (
             f"no ratio of seconds and frames to target here, for seeds did not arrive ({repeats})"
             if place.kind == "learning"
@@ -110,16 +104,15 @@ def outcomes(pairing: Pairing) -> tuple[list[str], list[str]]:
     return fewer, others
 
 
-def without_counterpart(pairing: Pairing, a: str, b: str) -> list[str]:
-    """Return the trials that only one side has, a line per point, with repeats and failures."""
-    alone = []
-    for name, left in ((a, pairing.only_a), (b, pairing.only_b)):
-        for place, records in left.items():
-            lost = _lost(Counter(record.outcome.status for record in records), SUCCESS[place.kind])
-            repeats = ", ".join(str(record.request.repeat) for record in records)
-            some = f", repeat{'s' if len(records) > 1 else ''} {repeats}" if place in pairing.pairs else ""
-            alone.append(f"only {name}: {place}{some}{lost}")
-    return sorted(alone)
+def left_out(name: str, alone: Alone, pairs: Pairs) -> list[str]:
+    """Return the trials that only the side called `name` has, a line per point, with repeats and failures."""
+    lines = []
+    for place, records in alone.items():
+        lost = _lost(Counter(record.outcome.status for record in records), SUCCESS[place.kind])
+        repeats = ", ".join(str(record.request.repeat) for record in records)
+        some = f", repeat{'s' if len(records) > 1 else ''} {repeats}" if place in pairs else ""
+        lines.append(f"only {name}: {place}{some}{lost}")
+    return lines
 
 
 def _lost(counts: Counter[Status], success: Status) -> str:
@@ -128,9 +121,9 @@ def _lost(counts: Counter[Status], success: Status) -> str:
     return f" ({lost})" if lost else ""
 
 
-def across_machines(pairing: Pairing) -> list[str]:
+def across_machines(pairs_of: Pairs) -> list[str]:
     """Return notes on pairs whose trials ran on different machines or GPUs, which may be the cause of a difference."""
-    where = Counter(_apart(pair) for pairs in pairing.pairs.values() for pair in pairs)
+    where = Counter(_apart(pair) for pairs in pairs_of.values() for pair in pairs)
     timed = where.total() - where["unknown"]
     why = "what differs may be theirs, so ratios leave them out where other pairs share a machine"
     notes = []
@@ -143,12 +136,10 @@ def across_machines(pairing: Pairing) -> list[str]:
     return notes
 
 
-def on_one_machine(pairing: Pairing) -> tuple[Pairing, bool]:
-    """Return the pairs whose trials ran on one machine, and True; all pairs and False if there is none."""
-    kept = {place: [pair for pair in pairs if _apart(pair) != "machines"] for place, pairs in pairing.pairs.items()}
-    if not any(kept.values()):
-        return pairing, False
-    return replace(pairing, pairs={place: pairs for place, pairs in kept.items() if pairs}), True
+def on_one_machine(pairs_of: Pairs) -> Pairs:
+    """Return the pairs whose trials ran on one machine; maybe none."""
+    kept = {place: [pair for pair in pairs if _apart(pair) != "machines"] for place, pairs in pairs_of.items()}
+    return {place: pairs for place, pairs in kept.items() if pairs}
 
 
 def _apart(pair: Pair) -> Literal["unknown", "machines", "GPUs"] | None:

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from envknee.after.compare.ratios import Comparison, compare, interval, shortened
-from envknee.after.compare.sides import Side, sides
+from envknee.after.compare.sides import sides
 from envknee.study.files import canonical_json, write_atomically
 
 REGRESSION = 3
@@ -93,10 +93,7 @@ def main() -> int:
     for name, lowest in (("margin", 0.0), ("confidence", 0.5)):
         if not lowest <= (given := getattr(arguments, name)) < 1.0:
             parser.error(f"--{name} must be at least {lowest:g} and below 1 (0.05 is 5%), and {given:g} was given")
-    comparisons = [
-        compare(a, b, arguments.confidence, arguments.margin)
-        for a, b in sides(Side.read(arguments.a), Side.read(arguments.b))
-    ]
+    comparisons = [compare(a, b, arguments.confidence, arguments.margin) for a, b in sides(arguments.a, arguments.b)]
     for comparison in comparisons:
         print_comparison(comparison, Console(markup=False, emoji=False))
     if arguments.output is not None:

@@ -10,14 +10,14 @@ from scipy.special import stdtr
 
 from envknee.after.compare.gate import Bound, Estimate, Gate, bound, gate
 from envknee.after.compare.pairing import (
-    Pairing,
+    Pairs,
     Place,
     across_machines,
+    left_out,
     on_one_machine,
     outcomes,
     paired,
     succeeded,
-    without_counterpart,
 )
 from envknee.after.compare.sides import Side
 from envknee.record.schema import PHASES, Frozen, Phase, Record
@@ -25,10 +25,10 @@ from envknee.show.words import recommended, threshold_interval
 from envknee.study.arm import Memory
 from envknee.study.errors import UserError
 from envknee.study.rules import Kind
+from envknee.verdict.decide import decide
 from envknee.verdict.hardware import hardware
 from envknee.verdict.memory_sample import counted_peak_gb
 from envknee.verdict.rule import doublings
-from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.words.numbers import span
 
 SETTINGS = ("trainer", "world_size", "observations", "frontend", "strategy", "sync_every", "deterministic", "phases")
@@ -109,28 +109,29 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
     Raises:
         UserError: when they have no common point.
     """
-    pairing = paired(a.records, b.records)
-    if not pairing.pairs:
-        only_a, only_b = (shortened(sorted(map(str, places))) for places in (pairing.only_a, pairing.only_b))
+    every, *alone = paired(a.records, b.records)
+    if not every:
+        only_a, only_b = (shortened(sorted(map(str, places))) for places in alone)
         raise UserError(
             f"{a.name} and {b.name} have no point in common: {only_a} against {only_b}."
             " Sweep the same num_envs, horizon and batch_size on both sides"
         )
-    whole, (pairing, same_machine) = pairing, on_one_machine(pairing)
+    same_machine = on_one_machine(every)
+    pairs = same_machine or every
     overall: list[Ratio] = []
     by_place: list[Ratio] = []
     bounds: list[Bound] = []
     for measure in MEASURES:
-        if not (pairs := _logarithms(pairing, measure)):
+        if not (strata := _logarithms(pairs, measure)):
             continue
-        overall.append(_ratio(measure, None, pairs, confidence))
-        of_places = [_ratio(measure, place, {place: logs}, confidence) for place, logs in pairs.items()]
+        overall.append(_ratio(measure, None, strata, confidence))
+        of_places = [_ratio(measure, place, {place: logs}, confidence) for place, logs in strata.items()]
         by_place += _corrected(of_places, confidence)
         if measure.gates:
-            pooled, count = stratified(list(pairs.values())), sum(map(len, pairs.values()))
+            pooled, count = stratified(list(strata.values())), sum(map(len, strata.values()))
             bounds.append(bound(measure.name, pooled, count, confidence, margin, more_is_better=measure.more_is_better))
     overall = _corrected(overall, confidence)
-    fewer, others = outcomes(whole)
+    fewer, others = outcomes(every)
     losses = [
         f"beyond {margin:.0%}: {ratio.measure}: {ratio.ratio - 1.0:+.1%} ({interval(ratio)})"
         for ratio in overall
@@ -145,16 +146,18 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         differs=_differences(a.records, b.records),
         overall=overall,
         by_place=by_place,
-        phases=_phases(pairing),
-        thresholds=[f"{side.name}: {_threshold(side.verdict)}" for side in (a, b)],
-        left_out=without_counterpart(whole, a.name, b.name),
+        phases=_phases(pairs),
+        thresholds=[f"{side.name}: {_threshold(side)}" for side in (a, b)],
+        left_out=sorted(
+            line for side, own in zip((a, b), alone, strict=True) for line in left_out(side.name, own, every)
+        ),
         outcomes=others,
-        notes=across_machines(whole),
-        gate=gate(bounds, losses, same_machine, margin),
+        notes=across_machines(every),
+        gate=gate(bounds, losses, bool(same_machine), margin),
     )
 
 
-def _logarithms(pairing: Pairing, measure: Measure) -> dict[Place, list[float]]:
+def _logarithms(pairs_of: Pairs, measure: Measure) -> dict[Place, list[float]]:
     """Return ln(B / A) of every pair with values of a measure, by point."""
 
     def tells(record: Record) -> bool:
@@ -162,7 +165,7 @@ def _logarithms(pairing: Pairing, measure: Measure) -> dict[Place, list[float]]:
         return succeeded(record) or (measure.kind is None and spent)
 
     by_place: dict[Place, list[float]] = {}
-    for place, pairs in pairing.pairs.items():
+    for place, pairs in pairs_of.items():
         if measure.kind not in (None, place.kind):
             continue
         telling = [pair for pair in pairs if tells(pair.a) and tells(pair.b)]
@@ -205,30 +208,28 @@ def _ratio(
         p_value = 2.0 * float(stdtr(pooled.degrees, -abs(pooled.mean) / math.sqrt(pooled.variance)))
     return Ratio(
         measure=measure.name, place=place, ratio=math.exp(pooled.mean), lower=lower, upper=upper, p_value=p_value,
-        p_holm=None, points=len(by_place), pairs=sum(map(len, by_place.values())), change="none shown",
+        p_holm=None, points=len(by_place), pairs=sum(map(len, by_place.values())),
+        change="better" if (pooled.mean > 0.0) == measure.more_is_better else "worse",
     )  # fmt: skip
 
 
 def _corrected(ratios: Sequence[Ratio], confidence: float) -> list[Ratio]:
-    """Return the ratios with Holm-corrected p-values, and with the change that they show."""
-    adjusted = doublings.holm([ratio.p_value for ratio in ratios])
-    better = {measure.name: measure.more_is_better for measure in MEASURES}
+    """Return the ratios with Holm-corrected p-values, and with their change only if these show it."""
     corrected = []
-    for ratio, p_holm in zip(ratios, adjusted, strict=True):
+    for ratio, p_holm in zip(ratios, doublings.holm([ratio.p_value for ratio in ratios]), strict=True):
         shown = p_holm is not None and p_holm <= 1.0 - confidence and ratio.ratio != 1.0
-        good = (ratio.ratio > 1.0) == better[ratio.measure]
-        change = "none shown" if not shown else "better" if good else "worse"
+        change = ratio.change if shown else "none shown"
         corrected.append(ratio.model_copy(update={"p_holm": p_holm, "change": change}))
     return corrected
 
 
-def _phases(pairing: Pairing) -> dict[str, float]:
+def _phases(pairs_of: Pairs) -> dict[str, float]:
     """Return the shift of each phase, the largest first; none if a side has no phases.
 
     It uses the same pairs as the ratios. A trial without a counterpart, maybe on another machine, would look like a phase's shift.
     """
     of_places: list[dict[Phase, float]] = []
-    for place, pairs in pairing.pairs.items():
+    for place, pairs in pairs_of.items():
         timed = [
             (pair.a.phases_s, pair.b.phases_s)
             for pair in pairs
@@ -283,14 +284,12 @@ def _facts(records: Sequence[Record]) -> dict[str, str]:
     return {name: ", ".join(sorted(set(map(str, own)))) for name, own in values.items()}
 
 
-def _threshold(verdict: ArmVerdict) -> str:
-    limit = recommended(verdict)
+def _threshold(side: Side) -> str:
+    """Return the threshold by the verdict on this side alone."""
+    (limit,) = (recommended(arm) for arm in decide(side.records, side.study).arms if arm.arm == side.arm)
     if limit is None:
         return "no throughput trial was timed to its end"
-    if limit.threshold_num_envs is None:
-        best = max(point.fps for point in limit.points)
-        return f"throughput threshold {limit.state}; best {best:,.0f} FPS ({limit.series})"
-    return f"threshold {limit.threshold_num_envs:,} environments ({threshold_interval(limit)}; {limit.series})"
+    return f"{limit.statement}; threshold {threshold_interval(limit)} ({limit.series})"
 
 
 def shortened(listed: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from envknee.record.read import without_skipped
@@ -10,9 +10,7 @@ from envknee.record.schema import Record
 from envknee.study.errors import UserError
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.verdict.decide import decide
 from envknee.verdict.read import load_measured
-from envknee.verdict.schema.study import ArmVerdict
 
 SHORTEST_HASH = 4
 """Fewest digits that name a commit or an image."""
@@ -20,63 +18,54 @@ SHORTEST_HASH = 4
 
 @dataclass(frozen=True)
 class Side:
-    """A study, or one arm of it."""
+    """One arm of a study."""
 
     name: str
     study: Study
     records: list[Record]
-    arm: str | None
-    """None: every arm."""
-
-    @staticmethod
-    def read(text: str) -> "Side":
-        """Read what a user names: `FOLDER`, then maybe `@BUILD` (a commit or an image), then maybe `:ARM`.
-
-        Raises:
-            UserError: when the folder holds no study, no record, no such arm, or no trial of that commit or image.
-        """
-        path, _, arm = text.rpartition(":") if ":" in text and not Path(text).exists() else (text, "", "")
-        path, _, build = path.rpartition("@") if "@" in path and not Path(path).exists() else (path, "", "")
-        folder = StudyFolder(Path(path))
-        study, records = load_measured(folder)
-        if arm and arm not in study.arms:
-            arms = ", ".join(f"{path}:{name}" for name in sorted(study.arms))
-            raise UserError(f"{path} has no arm {arm!r}. Name one of them: {arms}")
-        records = without_skipped(records)
-        return Side(text, study, _of_build(records, build, path) if build else records, arm or None)
-
-    @property
-    def arms(self) -> list[str]:
-        """The named arm, or all arms with a finished trial."""
-        return [self.arm] if self.arm else sorted({record.request.arm for record in self.records})
-
-    @property
-    def verdict(self) -> ArmVerdict:
-        """The verdict on this side alone, which is one arm."""
-        return next(arm for arm in decide(self.records, self.study).arms if arm.arm == self.arm)
-
-    def of(self, arm: str, several: bool) -> "Side":
-        """Return one arm of this side. Its name includes the arm if there are `several`."""
-        own = [record for record in self.records if record.request.arm == arm]
-        if not own:
-            raise UserError(f"{self.name} holds no finished trial of arm {arm!r}. Run the sweep first")
-        return replace(self, name=f"{self.name}:{arm}" if several else self.name, records=own, arm=arm)
+    arm: str
 
 
-def sides(a: Side, b: Side) -> list[tuple[Side, Side]]:
+def sides(a: str, b: str) -> list[tuple[Side, Side]]:
     """Return the pairs of arms to compare: the named arms, the only arms, or every common arm.
 
     Raises:
-        UserError: when it is not clear which arm is meant.
+        UserError: as `_read`, and when it is not clear which arm is meant.
     """
-    if len(a.arms) == len(b.arms) == 1:
-        return [(a.of(a.arms[0], False), b.of(b.arms[0], False))]
-    common = sorted(set(a.arms) & set(b.arms))
-    if not common or a.name == b.name:
-        known = a if len(a.arms) > 1 else b
-        names = ", ".join(f"{known.name}:{name}" for name in known.arms)
-        raise UserError(f"{known.name} has {len(known.arms)} arms. Name one of them: {names}")
-    return [(a.of(arm, a.arm is None), b.of(arm, b.arm is None)) for arm in common]
+    of_a, of_b = _read(a), _read(b)
+    if len(of_a) == len(of_b) == 1:
+        return list(zip(of_a.values(), of_b.values(), strict=True))
+    common = sorted(of_a.keys() & of_b.keys())
+    if not common or a == b:
+        known, arms = (a, of_a) if len(of_a) > 1 else (b, of_b)
+        raise UserError(
+            f"{known} has {len(arms)} arms. Name one of them: {', '.join(f'{known}:{name}' for name in arms)}"
+        )
+    return [(of_a[arm], of_b[arm]) for arm in common]
+
+
+def _read(text: str) -> dict[str, Side]:
+    """Return the arms with a finished trial of what a user names: `FOLDER`, then maybe `@BUILD` (a commit or an image) and `:ARM`.
+
+    Raises:
+        UserError: when the folder holds no study, no record, no such arm, or no trial of that arm, commit or image.
+    """
+    path, _, arm = text.rpartition(":") if ":" in text and not Path(text).exists() else (text, "", "")
+    path, _, build = path.rpartition("@") if "@" in path and not Path(path).exists() else (path, "", "")
+    study, records = load_measured(StudyFolder(Path(path)))
+    if arm and arm not in study.arms:
+        arms = ", ".join(f"{path}:{name}" for name in sorted(study.arms))
+        raise UserError(f"{path} has no arm {arm!r}. Name one of them: {arms}")
+    records = without_skipped(records)
+    by_arm: dict[str, list[Record]] = {}
+    for record in _of_build(records, build, path) if build else records:
+        if arm in ("", record.request.arm):
+            by_arm.setdefault(record.request.arm, []).append(record)
+    if not by_arm:
+        raise UserError(f"{text} holds no finished trial of arm {arm!r}. Run the sweep first")
+    # A name that a user gave without an arm gets one where there are several.
+    names = {own: text if arm or len(by_arm) == 1 else f"{text}:{own}" for own in sorted(by_arm)}
+    return {own: Side(name, study, by_arm[own], own) for own, name in names.items()}
 
 
 def _builds(record: Record) -> list[str]:

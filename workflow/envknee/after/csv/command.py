@@ -57,23 +57,6 @@ def read_table(path: Path) -> Table:
     return parse(text, source)
 
 
-def options_of(arguments: argparse.Namespace) -> Options:
-    """Return the options of the verdict.
-
-    Raises:
-        UserError: when one is out of its range.
-    """
-    try:
-        return Options(**{name: getattr(arguments, name) for name in OPTIONS})
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0])
-        such = OPTIONS[name].default or (OPTIONS[name].examples or [])[0]
-        raise UserError(
-            f"--{name.replace('_', '-')} is {first['input']:g}: {first['msg']}. Give a number such as {such:g}."
-        ) from error
-
-
 def main() -> None:
     """Print where doubling num_envs stops paying, from a CSV file with any simulator's measurements."""
     parser = argparse.ArgumentParser(
@@ -95,7 +78,16 @@ def main() -> None:
         raise UserError(f"--plot is {arguments.plot}: expected a name that ends in .svg, .png or .pdf.")
     source = "standard input" if str(arguments.table) == "-" else arguments.table.name
     table = read_table(arguments.table)
-    verdict = decide(table, source, options_of(arguments))
+    try:
+        options = Options(**{name: getattr(arguments, name) for name in OPTIONS})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        such = OPTIONS[name].default or (OPTIONS[name].examples or [])[0]
+        raise UserError(
+            f"--{name.replace('_', '-')} is {first['input']:g}: {first['msg']}. Give a number such as {such:g}."
+        ) from error
+    verdict = decide(table, source, options)
     if arguments.plot is not None:
         from envknee.after.csv.plot import plot  # matplotlib takes a second to import
 

@@ -1,8 +1,4 @@
-"""A user's own measurements, from any simulator: the text of a CSV file to checked rows. Pure.
-
-Input: CSV text, UTF-8, a header and a row per measurement; lines that start with # are comments.
-Output: a `Table`, or a `UserError` that names the line, the column, the value, what was expected and what to do.
-"""
+"""A user's own measurements, from any simulator: the text of a file to checked rows. Pure."""
 
 import math
 import re
@@ -92,20 +88,17 @@ def parse(text: str, source: str) -> Table:
     """Return the table in `text`: CSV, or a form that `formats` reads.
 
     Raises:
-        UserError: when the text is no such table; names `source`, line, column and value.
+        UserError: when the text is no such table; names `source`, line, column, value, what was expected and what to do.
     """
     lines = rows_of(text, source)
-    if not lines:
-        what = "holds only comments" if text.strip() else "is empty"
-        raise UserError(f"{source} {what}. Expected a header such as num_envs,fps and a row per measurement.")
+    if len(lines) < 2:
+        raise UserError(
+            f"{source} holds no measurement. Expected a header such as num_envs,fps and below it a row for each, such as 1024,39000."
+        )
     (header_line, header), *below = lines
-    names, factors, said = understand(header, below[0][1] if below else ())
+    names, factors, said = understand(header, below[0][1])
     not_read = _not_read(header, names, f"{source}, line {header_line}")
     rows = [_row(cells, names, factors, line, source) for line, cells in below]
-    if not rows:
-        raise UserError(
-            f"{source} holds a header and no rows. Expected a row per measurement below it, such as 1024,39000."
-        )
     _refuse_duplicates(rows, source)
     ordered = sorted(rows, key=lambda row: (row.num_envs, row.horizon, row.batch_size or 0, row.repeat))
     return Table(frozenset(COLUMNS) & frozenset(names), tuple(ordered), (*said, *not_read))

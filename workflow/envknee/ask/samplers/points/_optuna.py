@@ -2,8 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 from envknee.ask.question import AXES, Observation, Question, observe
@@ -21,71 +19,60 @@ def startup_points(study: Study, sweep: Sweep) -> int:
     return min(STARTUP_POINTS, max(1, space.points_asked(sweep, study.world_sizes) // 2))
 
 
-@dataclass(frozen=True)
-class Proposer:
-    """One of Optuna's samplers, after a Sobol start."""
+def new_point(propose: Callable[..., Point | None], question: Question) -> Point:
+    """Return a new point: first from the Sobol order, then one that Optuna proposes (`propose` with the first arguments given)."""
+    new = question.new(sobol.order(question.study, question.slot.kind))
+    # A refused trial tells nothing new, so it comes last.
+    new = [point for point in new if question.memory.refusal(point) is None] or new
+    results = sum(request.number in question.records for request in question.requests)
+    startup = startup_points(question.study, question.sweep)
+    if results < startup or len(new) == 1:
+        return new[0]
+    observations = observe(question.sweep, question.requests, question.records)
+    seed_key = (question.study.seed, question.slot.number)
+    return propose(question.sweep, observations, frozenset(new), startup, *seed_key) or new[0]
 
-    name: str
-    """The sampler's name in studies; part of its seeds."""
-    sampler: str
-    """Its class in `optuna.samplers`, which has `seed` and `n_startup_trials`."""
-    attempts: int
-    """Most proposals per request."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of the class."""
-    around: Callable[[], AbstractContextManager[object]] = nullcontext
-    """Context manager around the proposals."""
 
-    def new_point(self, question: Question) -> Point:
-        """Return a new point: first from the Sobol order, then one that Optuna proposes."""
-        new = question.new(sobol.order(question.study, question.slot.kind))
-        # A refused trial tells nothing new, so it comes last.
-        new = [point for point in new if question.memory.refusal(point) is None] or new
-        results = sum(request.number in question.records for request in question.requests)
-        startup = startup_points(question.study, question.sweep)
-        if results < startup or len(new) == 1:
-            return new[0]
-        observations = observe(question.sweep, question.requests, question.records)
-        seed_key = (question.study.seed, question.slot.number)
-        return self.propose(question.sweep, observations, frozenset(new), startup, *seed_key) or new[0]
+def propose(
+    sampler: str,
+    attempts: int,
+    options: Mapping[str, Any],
+    sweep: Sweep,
+    observations: Sequence[Observation],
+    allowed: Collection[Point],
+    startup: int,
+    *seed_key: int | str,
+) -> Point | None:
+    """Return the first proposal in `allowed`, or None after `attempts` others.
 
-    def propose(
-        self,
-        sweep: Sweep,
-        observations: Sequence[Observation],
-        allowed: Collection[Point],
-        startup: int,
-        *seed_key: int | str,
-    ) -> Point | None:
-        """Return the first proposal in `allowed`, or None after `attempts` others.
+    `sampler` is its name in studies, a part of its seeds and of its class in `optuna.samplers`, which has further `options`.
+    Optuna sees each axis as ranks of its ascending values: for doublings, exponents. A proposal that is not allowed stays in the rebuilt
+    study as running, so that the next attempt looks elsewhere.
+    """
+    import optuna  # takes 0.3 s, and gp imports torch
+    from optuna.distributions import BaseDistribution, IntDistribution
+    from optuna.trial import TrialState, create_trial
 
-        Optuna sees each axis as ranks of its ascending values: for doublings, exponents. A proposal that is not allowed stays in
-        the rebuilt study as running, so that the next attempt looks elsewhere.
-        """
-        import optuna  # takes 0.3 s, and gp imports torch
-        from optuna.distributions import BaseDistribution, IntDistribution
-        from optuna.trial import TrialState, create_trial
-
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        axes: dict[str, Sequence[Any]] = dict(zip(AXES, space.axes(sweep), strict=True))
-        ranks: dict[str, BaseDistribution] = {
-            name: IntDistribution(0, len(axis) - 1) for name, axis in axes.items() if len(axis) > 1
-        }
-        sampler = getattr(optuna.samplers, self.sampler)
-        history = optuna.create_study(direction="minimize" if isinstance(sweep, Learning) else "maximize")
-        for observation in observations:
-            params = {name: axes[name].index(getattr(observation.point, name)) for name in ranks}
-            end: dict[str, Any] = {"value": observation.value, "constraints": {"memory": observation.memory_excess}}
-            if observation.value is None:
-                end = {"state": TrialState.RUNNING}
-            history.add_trial(create_trial(params=params, distributions=ranks, **end))
-        with warnings.catch_warnings(), self.around():
-            warnings.simplefilter("ignore")  # warnings about experimental features; the version is pinned
-            for attempt in range(self.attempts):
-                seed = derived_seed(*seed_key, self.name, attempt)
-                history.sampler = sampler(seed=seed, n_startup_trials=startup, **self.options)
-                chosen = history.ask(ranks).params
-                point = Point(*(axis[chosen.get(name, 0)] for name, axis in axes.items()))
-                if point in allowed:
-                    return point
-        return None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    axes: dict[str, Sequence[Any]] = dict(zip(AXES, space.axes(sweep), strict=True))
+    ranks: dict[str, BaseDistribution] = {
+        name: IntDistribution(0, len(axis) - 1) for name, axis in axes.items() if len(axis) > 1
+    }
+    history = optuna.create_study(direction="minimize" if isinstance(sweep, Learning) else "maximize")
+    for observation in observations:
+        params = {name: axes[name].index(getattr(observation.point, name)) for name in ranks}
+        end: dict[str, Any] = {"value": observation.value, "constraints": {"memory": observation.memory_excess}}
+        if observation.value is None:
+            end = {"state": TrialState.RUNNING}
+        history.add_trial(create_trial(params=params, distributions=ranks, **end))
+    make = getattr(optuna.samplers, f"{sampler.upper()}Sampler")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # warnings about experimental features; the version is pinned
+        for attempt in range(attempts):
+            seed = derived_seed(*seed_key, sampler, attempt)
+            history.sampler = make(seed=seed, n_startup_trials=startup, **options)
+            chosen = history.ask(ranks).params
+            point = Point(*(axis[chosen.get(name, 0)] for name, axis in axes.items()))
+            if point in allowed:
+                return point
+    return None

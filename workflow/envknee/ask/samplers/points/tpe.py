@@ -1,8 +1,8 @@
 """Optuna's tree-structured Parzen estimator, after a Sobol start."""
 
-from envknee.ask.samplers.points._optuna import Proposer
+from functools import partial
 
-PROPOSER = Proposer(
-    "tpe", "TPESampler", attempts=50, options={"multivariate": True, "constant_liar": True}
-)  # 3 ms each
-new_point = PROPOSER.new_point
+from envknee.ask.samplers.points import _optuna
+
+propose = partial(_optuna.propose, "tpe", 50, {"multivariate": True, "constant_liar": True})  # 3 ms each
+new_point = partial(_optuna.new_point, propose)

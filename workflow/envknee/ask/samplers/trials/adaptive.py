@@ -1,8 +1,7 @@
 """Only the trials that decide the verdict, the most informative first.
 
 Series (horizon, batch_size) are searched for their thresholds one after the other (`envknee.ask.search`). A later series starts
-where the one before ended. Fresh repeats of both ends of the doubling found then give its gain. Points beyond the threshold are
-never run, and the verdict says nothing about them.
+where the one before ended. Points beyond the threshold are never run, and the verdict says nothing about them.
 """
 
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from envknee.ask.question import Choice, Question
-from envknee.ask.search import Tried, fresh, next_step, rule_of
+from envknee.ask.search import Rule, Tried, looked, next_step
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.study.space import Point
@@ -24,7 +23,7 @@ CLOSE = 1.05
 def choose(question: Question) -> Choice:
     """Return the next trial, or why no further one is needed."""
     sweep, records = question.sweep, question.records
-    rule = rule_of(question.slot.kind, sweep.adaptive, sweep.repeats)
+    rule = Rule(question.slot.kind, sweep.adaptive, looked(sweep.repeats))
     asked = [request for request in question.requests if request.skip is None]
     ends: list[str] = []
     waiting: Choice | None = None
@@ -38,13 +37,11 @@ def choose(question: Question) -> Choice:
                 _note(tried[request.num_envs], request, records.get(request.number))
         step = next_step(sizes, tried, rule, focus)
         focus = step.focus or focus
-        confirm = fresh(step, tried, sweep.adaptive.confirm) if question.slot.kind == "throughput" else None
-        size = step.num_envs if confirm is None else confirm
-        if size is None:
+        if (size := step.num_envs) is None:
             ends.append(f"horizon {horizon}, {shown_batch(batch_size)}: {step.why}")
             continue
         repeat = tried[size].asked + tried[size].confirming
-        choice = Choice(Point(size, horizon, batch_size), repeat, None, confirms=confirm is not None)
+        choice = Choice(Point(size, horizon, batch_size), repeat, None, confirms=step.confirms)
         if not step.waits:
             return choice
         waiting = waiting or choice
