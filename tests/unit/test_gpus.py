@@ -21,7 +21,7 @@ UUIDS = ["GPU-a", "GPU-b", "GPU-c"]
 
 HOLDER = """
 import sys, time
-from envknee import gpus
+from envknee.machine import gpus
 with gpus.reserved(int(sys.argv[1]), ["GPU-a", "GPU-b", "GPU-c"]) as taken:
     print(*taken, flush=True)
     time.sleep(float(sys.argv[2]))
