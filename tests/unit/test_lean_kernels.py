@@ -1,4 +1,4 @@
-"""Frames that stay uint8, without Isaac Lab: kernels of words give what PyTorch gives, and what does not fit is named."""
+"""The kernels of lean frames, without Isaac Lab: they give what PyTorch gives, and what does not fit is named."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 import torch
 from envknee.lean import LeanFrameStack, gather, gather_normalized, normalized, operations
+from envknee.lean.first_layer import SHARED_BYTES, Shape, why_not
+from envknee.lean.policy_loss import Rollout, Weights, losses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.distributions import Normal, kl_divergence
 
 DEVICES = ["cpu", *(["cuda:0"] if torch.cuda.is_available() else [])]
 FRAME = torch.zeros(4, 6, 5, 3, dtype=torch.uint8)
@@ -208,3 +211,99 @@ def test_compiled_code_gives_the_same():
         assert torch.equal(stacked, plain(frame))
         assert torch.equal(network(stacked), 2.0 * normalized(stacked))
     assert torch.equal(learner(**rollout), gather_normalized(**rollout).relu())
+
+
+TRANSITIONS, SIZE, ACTIONS = 600, 400, 3
+
+
+def drawn() -> tuple[list[torch.Tensor], torch.Tensor, Rollout]:
+    """Return predictions [SIZE, ...], places and a rollout whose ratios and values lie within and beyond the clips."""
+    torch.manual_seed(0)
+    means, values = torch.randn(TRANSITIONS, ACTIONS), torch.randn(TRANSITIONS, 1)
+    deviations = torch.rand(TRANSITIONS, ACTIONS) + 0.5
+    actions = Normal(means, deviations).sample()
+    log_probs = Normal(means, deviations).log_prob(actions).sum(-1, keepdim=True)
+    advantages = torch.randn(TRANSITIONS, 1)
+    advantages[::7] = 0.0
+    rollout = Rollout(actions, means, deviations, log_probs, values, torch.randn(TRANSITIONS, 1), advantages)
+    places = torch.randperm(TRANSITIONS)[:SIZE]
+    near = [means[places] + 0.1 * torch.randn(SIZE, ACTIONS), deviations[places] * 1.05]
+    near.append(values[places] + 0.3 * torch.randn(SIZE, 1))
+    # What has not changed at all has a ratio of 1 and a KL divergence of exactly 0.
+    for predicted, kept in zip(near, (means, deviations, values), strict=True):
+        predicted[:20] = kept[places[:20]]
+    return [tensor.requires_grad_() for tensor in near], places, rollout
+
+
+def in_pytorch(
+    predicted: list[torch.Tensor], places: torch.Tensor, rollout: Rollout, weights: Weights
+) -> list[torch.Tensor]:
+    """Return the same terms, each [SIZE], by PyTorch's own operations."""
+    mean, deviation, value = predicted
+    kept = Rollout(*(tensor[places] for tensor in rollout))
+    policy, clip = Normal(mean, deviation), weights.clip_param
+    ratio = torch.exp(policy.log_prob(kept.actions).sum(-1) - kept.log_probs.squeeze(1))
+    advantage = kept.advantages.squeeze(1)
+    surrogate = torch.max(-advantage * ratio, -advantage * ratio.clamp(1.0 - clip, 1.0 + clip))
+    value_loss = (value - kept.returns).square()
+    if weights.use_clipped_value_loss:
+        near = kept.values + (value - kept.values).clamp(-clip, clip)
+        value_loss = torch.max(value_loss, (near - kept.returns).square())
+    divergence = kl_divergence(Normal(kept.means, kept.deviations), policy).sum(-1)
+    return [value_loss.squeeze(1), surrogate, policy.entropy().sum(-1), divergence]
+
+
+@pytest.mark.parametrize("is_clipped", [True, False])
+def test_terms_and_gradients_are_pytorchs(is_clipped: bool):
+    weights = Weights(0.2, 1.5, 0.03, is_clipped)
+    predicted, places, rollout = drawn()
+    terms, gradients = losses(predicted[0], predicted[1], predicted[2], places, rollout, weights, SIZE)
+    expected = in_pytorch(predicted, places, rollout, weights)
+    torch.testing.assert_close(terms, torch.stack(expected), rtol=1e-5, atol=2e-6)
+    assert (terms[3, :20] == 0.0).all() and (terms[3, 20:] > 0.0).all()
+    value_loss, surrogate, entropy, _ = (term.mean() for term in expected)
+    slopes = torch.autograd.grad(surrogate + 1.5 * value_loss - 0.03 * entropy, predicted)
+    for ours, slope in zip(gradients, slopes, strict=True):
+        torch.testing.assert_close(ours, slope, rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_what_is_not_a_number_stays_none(number: int):
+    predicted, places, rollout = drawn()
+    with torch.no_grad():
+        predicted[number][7] = torch.nan
+    weights = Weights(0.2, 1.0, 0.01, True)
+    terms, gradients = losses(predicted[0], predicted[1], predicted[2], places, rollout, weights, SIZE)
+    assert gradients[number][7].isnan().all() and gradients[number][8:].isfinite().all()
+    assert terms[0 if number == 2 else 1, 7].isnan() and terms[:, 8:].isfinite().all()
+
+
+CARTPOLE = Shape(planes=6, height=96, width=96, outputs=8, kernel_height=5, kernel_width=5)
+HOPPER = (9, 0)
+
+
+def test_the_cart_poles_layer_fits_a_hopper():
+    assert why_not(CARTPOLE, 2, HOPPER) is None
+    assert (CARTPOLE.rows, CARTPOLE.columns, CARTPOLE.taps, CARTPOLE.tiles, CARTPOLE.depth) == (46, 46, (3, 3), 3, 80)
+    # 14 folded rows of 6 planes as bytes, and of 49 x 24 numbers: four such blocks share a multiprocessor, or three with gradients.
+    forward, weights = CARTPOLE.shared_bytes
+    assert forward >= 6 * 2 * 14 * 96 + 14 * 49 * 24 * 2 and weights == forward + 2 * 12 * 46 * 8 * 2
+    assert CARTPOLE.blocks == (4, 3) and 4 * forward < SHARED_BYTES and 3 * weights < SHARED_BYTES
+
+
+@pytest.mark.parametrize(
+    ("change", "stride", "capability", "reason"),
+    [
+        ({}, 2, (8, 9), "compute capability 8.9"),
+        ({}, 4, HOPPER, "stride 4"),
+        ({"planes": 3}, 2, HOPPER, "planes must be even"),
+        ({"outputs": 12}, 2, HOPPER, "a multiple of 8"),
+        ({"width": 84}, 2, HOPPER, "the width of 16"),
+        ({"height": 95}, 2, HOPPER, "the height even"),
+        ({"width": 320}, 2, HOPPER, "more than 128 output columns"),
+        ({"height": 4}, 2, HOPPER, "or none"),
+        ({"planes": 64}, 2, HOPPER, "KB of shared memory"),
+    ],
+)
+def test_what_the_kernels_do_not_take_has_a_reason(change, stride, capability, reason):
+    assert reason in (why_not(CARTPOLE._replace(**change), stride, capability) or "")
