@@ -14,7 +14,7 @@ def be(words: list[str], log: str, variables: dict[str, str]) -> None:
     """Be a process of these words and variables, in a session of its own and with all output in `log`; end with its status."""
     threads = psutil.Process(os.getppid()).num_threads()
     assert threads == 1, (
-        f"the server has {threads} threads, which forks have not and may wait for: find what starts them"
+        f"a fork lacks {threads - 1} threads of its server, and may wait for them: find what starts them"
     )
     os.setsid()
     output = os.open(log, os.O_WRONLY | os.O_APPEND)
