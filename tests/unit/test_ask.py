@@ -5,7 +5,6 @@ import hashlib
 import os
 import random
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -575,13 +574,6 @@ def test_the_command_writes_what_ask_answers_or_says_why_it_cannot(tmp_path: Pat
     assert [path.name for path in folder.trial(0).root.iterdir()] == ["request.json"], "no temporary file is left"
     wrong = python(*command, 40, env=ENVIRONMENT)
     assert wrong.returncode == 2 and "which has trials 0 to 39" in wrong.stderr and "Traceback" not in wrong.stderr
-
-
-def test_a_grid_is_asked_without_the_heavy_imports() -> None:
-    code = "import sys, envknee.ask.ask; print([m for m in ('optuna', 'torch', 'scipy', 'numpy', 'isaaclab') if m in sys.modules])"
-    started = time.perf_counter()
-    assert python("-c", code, env=ENVIRONMENT).stdout.strip() == "[]"
-    assert time.perf_counter() - started < 5  # 0.2 s on an idle core; the machine may be busy
 
 
 @pytest.fixture(scope="module")

@@ -49,6 +49,18 @@ def test_a_usage_line_can_be_typed(module, monkeypatch):
     assert python("-m", module, "--help").stdout.startswith(f"usage: python -m {module} [-h]")
 
 
+@pytest.mark.parametrize(
+    ("module", "not_needed"),
+    [
+        ("envknee.ask.ask", {"optuna", "torch", "scipy", "numpy", "isaaclab"}),
+        ("envknee.show.figures.registry", {"matplotlib"}),
+        ("envknee.tracking.__main__", {"mlflow"}),
+    ],
+)
+def test_what_would_take_seconds_is_imported_only_where_it_is_needed(module: str, not_needed: set[str]):
+    assert python("-c", f"import sys, {module}; print({not_needed} & sys.modules.keys())").stdout == "set()\n"
+
+
 @pytest.mark.parametrize("words", [["presets"], ["presets", "mjlab"], ["--help"], ["gpus"], ["check", "--schema"]])
 def test_a_command_whose_output_nobody_reads_ends_quietly(words):
     read, write = os.pipe()

@@ -254,11 +254,6 @@ def test_every_figure_has_a_caption_and_a_section():
     assert len({entry.name for entry in registry.FIGURES}) == len(registry.FIGURES)
 
 
-def test_which_figures_there_are_is_known_without_matplotlib():
-    code = "import sys; from envknee.show.figures import registry; sys.exit('matplotlib' in sys.modules)"
-    assert python("-c", code).returncode == 0
-
-
 def test_figures_follow_from_the_study():
     def names(**sections: Any) -> set[str]:
         return {entry.name for entry in registry.figures_of(a_study(**sections))}

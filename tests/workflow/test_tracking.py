@@ -660,11 +660,6 @@ def test_port_is_the_users_else_the_first_free_one(
     assert port < started[0][0].port < port + ui.PORTS_TRIED and started[1][0].port == port
 
 
-def test_help_does_not_import_mlflow() -> None:
-    code = "import sys; import envknee.tracking.__main__; sys.exit('mlflow' in sys.modules)"
-    assert python("-c", code).returncode == 0
-
-
 # The publisher as a process
 
 
