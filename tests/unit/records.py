@@ -39,6 +39,16 @@ CURVE = 24
 PLATEAU = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
 """FPS whose threshold is reached at 32 environments."""
 
+LEARNING = {
+    "num_envs": [16, 32],
+    "horizon": 8,
+    "batch_size": 128,
+    "target_reward": 4.0,
+    "target_episodes": 10,
+    "budget_s": 60.0,
+}
+"""A study's section of learning trials as `a_trial` makes them."""
+
 Value = TypeVar("Value")
 
 
@@ -186,10 +196,10 @@ def fps_trials(fps: Mapping[int, Sequence[float]], *, first: int = 0, **fields: 
 def phase_trials(
     phases_s: Mapping[int, Sequence[Mapping[Phase, float]]], *, first: int = 0, horizon: int = 8, **fields: Any
 ) -> list[Trial]:
-    """Return throughput trials of one rank: num_envs -> seconds by phase of each repeat, which add up to an iteration."""
+    """Return throughput trials of one rank, or of `gpus`: num_envs -> seconds by phase of each repeat, which add up to an iteration."""
 
     def measured(num_envs: int, value: Mapping[Phase, float]) -> dict[str, Any]:
-        return {"fps": num_envs * horizon / sum(value.values()), "phases_s": value}
+        return {"fps": fields.get("gpus", 1) * num_envs * horizon / sum(value.values()), "phases_s": value}
 
     return _each(phases_s, measured, first, fields | {"horizon": horizon})
 
@@ -228,7 +238,6 @@ def write_study(root: Path, study: Study, trials: Sequence[Trial]) -> StudyFolde
 
 
 def write_trial(files: TrialFolder, trial: Trial) -> None:
-    """Write the four files of a finished trial."""
     files.root.mkdir(parents=True, exist_ok=True)
     files.request.write_text(canonical_json(trial.request), encoding="utf-8")
     if trial.rows:

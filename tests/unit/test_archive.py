@@ -1,4 +1,4 @@
-"""A study in one file: whole, the same each time, and refused when somebody has changed it."""
+"""A study in one file: whole, the same each time, and refused when somebody has changed it, or where it reaches outside."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ import tracemalloc
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envknee.after import archive, received
@@ -16,7 +17,9 @@ from envknee.after.optuna_export import export
 from envknee.record.read import load_records
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
+from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
+from envknee.study.reach import reach_of
 from programs import run_main
 from records import GPU, a_study, a_trial, write_study
 
@@ -253,3 +256,51 @@ def test_unpacking_never_takes_away_what_was_measured(folder: StudyFolder, packe
     with pytest.raises(UserError, match=r"its trials/0000/record\.json is not this archive.s\. Move it away"):
         received.unpack(packed, tmp_path / "elsewhere")
     assert there.trial(0).record.read_text() == "{}"
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "config").glob("**/*.yaml")), ids=lambda path: path.stem)
+def test_the_projects_own_studies_reach_nowhere(file: Path):
+    if file.name != "server.yaml":
+        assert list(reach_of(read_study(file))) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "does"),
+    [
+        ("adaptive", None),
+        ("newton_mjwarp,rgb-24", None),
+        (1e-3, None),
+        ([1, 2.0, "elu"], None),
+        ("package:newton/examples/assets/ant.usda", None),
+        ("package:newton/../../../../etc/passwd", "reads"),
+        ("robots/ant.usd", "reads"),
+        ("~", "reads"),
+        ("$HOME", "reads"),
+        ("https://theirs/ant.usd", "contacts"),
+        ("extras:X", "runs"),
+        ("os.getcwd", "runs"),
+        ("lambda: 0", "runs"),
+        ("dict(a=exit())", "runs"),  # skrl and Stable-Baselines3 evaluate such texts
+        ("\uff4fs", "runs"),
+        (["elu", "extras:X"], "runs"),
+    ],
+)
+def test_each_override_that_is_more_than_a_number_or_a_word_is_told(value: Any, does: str | None):
+    study = a_study(arms={"a": {"overrides": {"agent.algorithm.class_name": value}}})
+    assert [reached.does for reached in reach_of(study)] == ([] if does is None else [does])
+
+
+def test_what_a_person_reads_holds_no_control_character():
+    (reached,) = reach_of(a_study(task={"overrides": {"env.\x1b[2J": "\x1b]0;x:y"}}))
+    assert "\x1b" not in str(reached)
+
+
+def test_a_tracking_store_and_a_server_of_assets_are_contacted():
+    study = a_study(task={"asset": "nucleus"}, tracking={"uri": "http://there"})
+    assert [(reached.does, reached.field) for reached in reach_of(study)] == [
+        ("contacts", "task.asset"),
+        ("contacts", "tracking.uri"),
+    ]

@@ -5,7 +5,6 @@ import hashlib
 import os
 import random
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -295,14 +294,12 @@ def test_what_did_not_fit_is_infeasible_and_as_bad_as_the_worst_seen() -> None:
     assert [o.memory_excess > 0 for o in shown] == [False, True, False, True, False]
 
 
-def test_a_trial_that_broke_before_it_was_timed_is_bad_but_not_infeasible() -> None:
+def test_a_trial_without_a_value_is_as_bad_as_the_worst_but_not_infeasible() -> None:
     broken = a_trial(32, number=1, status="nan")
     shown = told(a_study(), [a_trial(16, number=0, fps=900), replace(broken, rows=[])])
     assert shown[1].value == pytest.approx(900)
     assert shown[1].memory_excess == 0
-
-
-def test_without_any_value_the_worst_is_zero_fps_or_twice_the_budget() -> None:
+    # Without any value: no FPS, or twice the budget.
     assert told(a_study(), [a_trial(16, status="oom")])[0].value == 0.0
     study = a_study(throughput=None, learning=learning_section(budget_s=60))
     assert told(study, [a_trial(16, kind="learning", status="oom")], "learning")[0].value == 120.0
@@ -577,13 +574,6 @@ def test_the_command_writes_what_ask_answers_or_says_why_it_cannot(tmp_path: Pat
     assert [path.name for path in folder.trial(0).root.iterdir()] == ["request.json"], "no temporary file is left"
     wrong = python(*command, 40, env=ENVIRONMENT)
     assert wrong.returncode == 2 and "which has trials 0 to 39" in wrong.stderr and "Traceback" not in wrong.stderr
-
-
-def test_a_grid_is_asked_without_the_heavy_imports() -> None:
-    code = "import sys, envknee.ask.ask; print([m for m in ('optuna', 'torch', 'scipy', 'numpy', 'isaaclab') if m in sys.modules])"
-    started = time.perf_counter()
-    assert python("-c", code, env=ENVIRONMENT).stdout.strip() == "[]"
-    assert time.perf_counter() - started < 5  # 0.2 s on an idle core; the machine may be busy
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ def test_smaller_blocks_hold_neighbours_of_a_series():
     assert len(requests) == 3 * (4 + 4 + 3)
 
 
-def test_a_request_in_a_block_knows_no_record_of_its_own_block():
+def test_a_request_knows_no_record_of_its_own_block_and_without_blocks_a_window_counts_trials():
     blocked = study(arms={"a": {}, "b": {}})
     requests, records = play(blocked)
     for number, request in enumerate(requests):
@@ -86,9 +86,6 @@ def test_a_request_in_a_block_knows_no_record_of_its_own_block():
     wider = blocked.model_copy(update={"window": 2})
     assert [slot.first_unknown for slot in space.plan(wider)[9:19]] == [0] * 9 + [9]
     assert ask_again(blocked, requests, records) == requests
-
-
-def test_without_blocks_a_window_counts_trials():
     plain = study(window=3, block=1)
     assert [slot.first_unknown for slot in space.plan(plain)] == [max(0, number - 2) for number in range(24)]
 

@@ -1,10 +1,16 @@
 """One command with all others, and the names that earlier versions had for them."""
 
 import importlib.util
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from envknee import commands
+from envknee.study.errors import UserError, run_command
 from programs import python
 
 OLD_NAMES = (
@@ -38,3 +44,44 @@ def test_a_benchmark_runs_anywhere_and_beside_another_folder_of_that_name(name: 
     (tmp_path / "benchmarks").mkdir()
     done = python("-m", *name, "--help", cwd=tmp_path)
     assert done.returncode == 0 and "--rounds" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("module", ["envknee.replay", "envknee.limits", "envknee.limits.verdict", "envknee.record"])
+def test_a_usage_line_can_be_typed(module, monkeypatch):
+    monkeypatch.setenv("PATH", "")  # also where what the command calls is not installed
+    assert python("-m", module, "--help").stdout.startswith(f"usage: python -m {module} [-h]")
+
+
+@pytest.mark.parametrize(
+    ("module", "not_needed"),
+    [
+        ("envknee.ask.ask", {"optuna", "torch", "scipy", "numpy", "isaaclab"}),
+        ("envknee.show.figures.registry", {"matplotlib"}),
+        ("envknee.tracking.__main__", {"mlflow"}),
+    ],
+)
+def test_what_would_take_seconds_is_imported_only_where_it_is_needed(module: str, not_needed: set[str]):
+    assert python("-c", f"import sys, {module}; print({not_needed} & sys.modules.keys())").stdout == "set()\n"
+
+
+@pytest.mark.parametrize("words", [["presets"], ["presets", "mjlab"], ["--help"], ["gpus"], ["check", "--schema"]])
+def test_a_command_whose_output_nobody_reads_ends_quietly(words):
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "envknee", *words]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BrokenPipeError(32, "Broken pipe", "/dev/modem"), "/dev/modem: Broken pipe"),  # nobody's output
+        (UserError("it holds \x1b]0;owned\x07\u202e\x9b2J\nand ends"), "it holds ]0;owned2J\nand ends"),
+    ],
+)
+def test_an_error_is_told_and_what_it_quotes_cannot_steer_the_terminal(capsys, error, said):
+    with pytest.raises(SystemExit):
+        run_command(mock.Mock(side_effect=error), "envknee x")
+    assert capsys.readouterr().err.startswith(f"envknee: {said}")

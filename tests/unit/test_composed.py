@@ -10,7 +10,6 @@ from envknee.ask.ask import ask_again
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.study.errors import UserError
-from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.parts import Parts, parts_of
 from envknee.study.space import Point
@@ -19,7 +18,7 @@ from envknee.verdict.composed import compose
 from envknee.verdict.rule.contrasts import Contrast
 from envknee.verdict.rule.union import decide
 from envknee.verdict.schema.throughput import ThroughputLimit
-from records import CPU, GPU, Device, Trial, known
+from records import CPU, GPU, Device, Trial, a_study, known
 from test_ask import dice, measured, play
 
 SIZES, HORIZONS = [64, 128, 256, 512, 1024], [8, 16, 32]
@@ -32,15 +31,8 @@ def study(arms: Any = None, **changes: Any) -> Study:
     section = {
         "num_envs": SIZES, "horizon": HORIZONS, "batch_size": "library", "repeats": 3, "block": "all", "compose_horizons": True,
     }  # fmt: skip
-    return parse_study(
-        {
-            "study": "s",
-            "window": 1,
-            "arms": arms or {"stock": {}},
-            "throughput": section | changes,
-            "decide": {"delta": changes.get("until_decided", {}).get("delta", 0.13)},
-        }
-    )
+    decide = {"delta": changes.get("until_decided", {}).get("delta", 0.13)}
+    return a_study(window=1, arms=arms or {"stock": {}}, throughput=section | changes, decide=decide)
 
 
 def law(noise: float = 0.0, bend: float = 0.0, most_transitions: float = math.inf, device: Device = CPU):

@@ -76,12 +76,14 @@ def with_cost(cost: Cost | None, number: int = 0) -> Record:
     return build_record(trial.request, trial.rows, trial.outcome, cost)
 
 
-def test_a_record_tells_gpu_hours_energy_and_waiting():
+def test_a_record_tells_gpu_hours_energy_and_waiting_and_an_older_one_its_processs_own_time():
     slurm = SlurmJob(job_id="7", submitted_unix_s=1000.0, started_unix_s=1090.0)
     record = with_cost(Cost(gpus=2, held_s=1800.0, energy_j=7.2e5, slurm=slurm))
     assert (record.gpu_hours, record.energy_j, record.queue_wait_s) == (1.0, 7.2e5, 90.0)
     alone = with_cost(Cost(gpus=1, held_s=3600.0, energy_j=None, slurm=SlurmJob(job_id="8")))
     assert (alone.gpu_hours, alone.energy_j, alone.queue_wait_s) == (1.0, None, None)
+    older = with_cost(None)
+    assert (older.gpu_hours, older.energy_j, older.queue_wait_s) == (older.outcome.total_s / 3600, None, None)
 
 
 def test_attempts_that_left_no_result_are_counted_at_the_one_that_did(tmp_path: Path):
@@ -141,12 +143,6 @@ def test_lost_attempts_are_told_beside_the_price():
         "2.00 GPU-hours in 2 trials; 3 attempts were lost with 0.50 GPU-hours more"
     )
     assert "lost" not in spending.analyse(records[:1], ["stock"])[-1].statement
-
-
-def test_an_older_trial_is_counted_by_its_processs_own_time():
-    record = with_cost(None)
-    assert record.gpu_hours == record.outcome.total_s / 3600 > 0
-    assert record.energy_j is None and record.queue_wait_s is None
 
 
 def test_arms_and_verdict_are_summed():

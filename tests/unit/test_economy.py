@@ -229,21 +229,18 @@ def test_repeats_that_were_not_measured_are_drawn_from_the_noise_of_those_that_w
     assert economy_replay.replay(study, "throughput", five, "grid").trials == 5 * len(measured)
 
 
-def test_a_grid_with_one_repeat_cannot_be_asked_again():
+def test_a_grid_with_too_few_repeats_cannot_be_asked_again_or_is_told_to_be_drawn():
     study, records = a_grid(60, repeats=1)
     with pytest.raises(UserError, match="has 1 record.*Finish the study first"):
         answers(study, records)
     with pytest.raises(UserError, match="has no learning trials"):
         economy_replay.answers_of(study, "learning", records)
+    words = "has 2 repeats of a point, and sampler: adaptive decides nothing before 3.*--repeats 5"
+    with pytest.raises(UserError, match=words):
+        run_main(economy_replay.main, PUBLISHED["cartpole-one-gpu-full"].root)
 
 
 def test_a_column_names_its_arm_where_there_are_several(capsys):
     run_main(economy_replay.main, PUBLISHED["cartpole-stock-lean"].root)
     (heading,) = (line for line in capsys.readouterr().out.splitlines() if "stock" in line and "cartpole" not in line)
     assert "lean" in heading
-
-
-def test_a_grid_with_too_few_repeats_is_told_to_be_drawn():
-    words = "has 2 repeats of a point, and sampler: adaptive decides nothing before 3.*--repeats 5"
-    with pytest.raises(UserError, match=words):
-        run_main(economy_replay.main, PUBLISHED["cartpole-one-gpu-full"].root)

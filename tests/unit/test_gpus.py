@@ -1,4 +1,4 @@
-"""A GPU is measured by one trial at a time: locks by UUID."""
+"""A GPU is measured by one trial at a time, by locks of its UUID; what would make CUDA fail later is told before anything starts."""
 
 import os
 import re
@@ -7,12 +7,15 @@ import subprocess
 import sys
 import time
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
+import pynvml
 import pytest
 import torch
-from envknee.machine import environment, gpus
+from envknee.machine import environment, gpus, nvml
+from envknee.machine.nvml import Gpu
 from envknee.study.errors import UserError
 from programs import a_program
 from records import known
@@ -45,7 +48,6 @@ def held_by(process: "subprocess.Popen[str]") -> list[str]:
 
 
 def refusal(count: int, uuids: list[str]) -> str:
-    """Return why GPUs cannot be reserved."""
     with pytest.raises(UserError) as refused, gpus.reserved(count, uuids):
         pass
     return str(refused.value)
@@ -195,3 +197,34 @@ def test_without_a_tool_the_loaded_driver_tells_of_a_gpu(tmp_path: Path, monkeyp
     driver.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module")
     with pytest.raises(UserError, match=f"it has {driver}. Repair the driver"):
         gpus.check_enough("auto", 0)
+
+
+def has_nvml() -> bool:
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(has_nvml(), reason="this machine has NVIDIA's driver")
+def test_a_missing_library_is_told_with_what_to_install():
+    with pytest.raises(UserError, match=r"NVML does not start .*libnvidia-ml.so.1 .*--nv"):
+        nvml.driver_version()
+
+
+@pytest.mark.parametrize(
+    ("mode", "others", "words"),
+    [
+        (pynvml.NVML_COMPUTEMODE_DEFAULT, [12], None),
+        (pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, [], None),
+        (pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, [12, 13], "exclusive use by process 12 .*choose another GPU"),
+        (pynvml.NVML_COMPUTEMODE_PROHIBITED, [], "takes no process .*administrator"),
+    ],
+)
+def test_a_gpu_that_takes_no_other_process_is_told(monkeypatch, mode, others, words):
+    processes = [SimpleNamespace(pid=pid) for pid in others]
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeMode", lambda _: mode)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", lambda _: processes)
+    with nullcontext() if words is None else pytest.raises(UserError, match=words):
+        Gpu("GPU-1", None).check_usable()

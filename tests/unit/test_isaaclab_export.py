@@ -14,10 +14,10 @@ from isaaclab.benchmark import schema
 from isaaclab.benchmark.schema import TrainingBundle
 from isaaclab.benchmark.serialize import write_bundle_file
 from programs import run_main
+from published import PUBLISHED
 from pydantic import TypeAdapter
 from records import CPU, GPU, Trial, a_trial
 
-PUBLISHED = Path(__file__).parents[2] / "results-published/cartpole-one-gpu"
 GIB = 2**30
 Part = TypeVar("Part", Row, RankRow)
 
@@ -50,7 +50,7 @@ def used_in(part: Part, used_gb: float) -> Part:
 
 def test_a_published_study_which_an_older_version_measured(tmp_path: Path, capsys):
     study = StudyFolder(tmp_path / "study")
-    shutil.copytree(PUBLISHED, study.root)
+    shutil.copytree(PUBLISHED["cartpole-one-gpu"].root, study.root)
     run_main(main, study.root)
     assert capsys.readouterr().out == f"{study.trials}: bundles of 32 trials written; 3 measured no iteration\n"
     bundles = {path.parent.name: read(path) for path in sorted(study.trials.glob("*/training.json"))}

@@ -15,16 +15,20 @@ from records import GPU, PLATEAU, a_study, a_trial, fps_trials, write_study
 
 @pytest.fixture
 def folder(tmp_path: Path) -> StudyFolder:
-    return with_verdict(write_study(tmp_path / "results/demo", a_study(), fps_trials(PLATEAU)))
+    study = a_study(tracking={"uri": "postgresql://me:hunter2@db/runs"})
+    return with_verdict(write_study(tmp_path / "results/demo", study, fps_trials(PLATEAU)))
 
 
-def test_the_kept_files_say_the_same_and_leave_the_rest_behind(folder: StudyFolder, tmp_path: Path):
+def test_the_kept_files_say_the_same_and_leave_the_rest_and_the_tracking_store_behind(
+    folder: StudyFolder, tmp_path: Path
+):
     (folder.trial(0).root / "trial.log").write_text("long\n")
     kept = keep(folder, tmp_path / "published")
     study = read_study(kept.study)
     assert decide(load_records(kept), study) == decide(load_records(folder), study)
-    names = {path.name for path in kept.root.rglob("*") if path.is_file()}
-    assert names == {
+    files = {path.name: path.read_bytes() for path in kept.root.rglob("*") if path.is_file()}
+    assert "hunter2" in folder.study.read_text() and not any(b"hunter2" in content for content in files.values())
+    assert files.keys() == {
         "README.md", "throughput.svg", "study.json", "records.csv", "request.json", "metrics.jsonl", "outcome.json", "record.json"
     }  # fmt: skip
     page = (kept.root / "README.md").read_text()
@@ -45,14 +49,6 @@ def test_keeping_again_brings_what_was_measured_since_and_no_other_study_in_betw
     other = with_verdict(write_study(tmp_path / "results/other", a_study(seed=2), [a_trial(16)]))
     with pytest.raises(UserError, match="keeps another study of that name"):
         keep(other, tmp_path / "published")
-
-
-def test_the_tracking_store_stays_behind(tmp_path: Path) -> None:
-    study = a_study(tracking={"uri": "postgresql://me:hunter2@db/runs"})
-    folder = with_verdict(write_study(tmp_path / "results/demo", study, [a_trial(16)]))
-    kept = keep(folder, tmp_path / "published")
-    assert "hunter2" in folder.study.read_text()
-    assert not [path for path in kept.root.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
 
 
 def test_a_figure_of_scaling_is_kept_only_where_there_is_one_gpu_to_scale_from(tmp_path: Path):

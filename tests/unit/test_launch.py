@@ -29,7 +29,6 @@ def a_measured_trial(folder: TrialFolder, **changes) -> TrialFolder:
 
 
 def an_asked_trial(folder: TrialFolder, text: str) -> TrialFolder:
-    """Write a request alone."""
     folder.root.mkdir()
     write_atomically(folder.request, text)
     return folder

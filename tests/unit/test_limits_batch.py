@@ -59,10 +59,6 @@ def test_the_law_recovers_what_made_the_data():
         assert (steps / law.s_min - 1.0) * (frames / law.e_min_frames - 1.0) == pytest.approx(1.0, rel=0.01)
 
 
-def test_batches_from_a_replay_buffer_have_no_law():
-    assert batch.analyse(records_of(trials_of(three(), trainer="skrl_sac")), Decide()) == []
-
-
 def test_seeds_give_an_interval_and_one_seed_gives_none():
     law = analyse(trials_of(three()))
     assert law.b_noise_lower < B_NOISE < law.b_noise_upper
@@ -176,11 +172,12 @@ def test_batches_of_several_gpus_are_those_of_all():
     assert "256 environments per GPU" in law.statement
 
 
-def test_throughput_and_infeasible_trials_take_no_part():
+def test_throughput_and_infeasible_trials_and_batches_from_a_replay_buffer_take_no_part():
     failed = a_trial(256, number=91, kind="learning", batch_size=64, status="oom")
     more = [a_trial(256, number=90, batch_size=64), failed]
     assert analyse([*trials_of(three()), *more]) == analyse(trials_of(three()))
-    assert batch.analyse(records_of(more), Decide()) == []
+    for others in (more, trials_of(three(), trainer="skrl_sac")):
+        assert batch.analyse(records_of(others), Decide()) == []
 
 
 @pytest.mark.parametrize(("seeds", "noise"), [(3, 0.10), (5, 0.15)])

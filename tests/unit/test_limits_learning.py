@@ -23,12 +23,9 @@ def analyse(trials: list[Trial], **settings: Any) -> LearningLimit:
     return limit
 
 
-def test_interquartile_mean_is_the_published_one_for_multiples_of_four():
+def test_interquartile_mean_is_the_published_one_for_multiples_of_four_and_others_by_hand():
     values = np.random.default_rng(1).lognormal(size=(5, 8))
     assert interquartile_mean(values) == pytest.approx(trim_mean(values, 0.25, axis=1))
-
-
-def test_interquartile_mean_of_three_by_hand():
     # Each seed is a third; of the outer two the twelfth inside the quartiles counts: (1/12, 1/3, 1/12) / (1/2).
     assert interquartile_mean(np.array([9.0, 1.0, 3.0])) == pytest.approx(1 / 6 + 2 * 3 / 3 + 9 / 6)
     assert interquartile_mean(np.array([7.0])) == 7.0

@@ -5,11 +5,12 @@ from typing import Any
 
 from envknee.record.schema import Record
 from envknee.study.model import Decide
-from envknee.verdict import learning, machines
+from envknee.verdict import learning, machines, throughput
 from envknee.verdict.blocks import blocks_of
+from envknee.verdict.disturbed import disturbed
 from envknee.verdict.rule.contrasts import Process
 from envknee.verdict.series import by_series
-from records import CPU, GPU, Trial, fps_trials, learning_trials, records_of
+from records import CPU, GPU, Trial, a_trial, fps_trials, learning_trials, records_of
 
 OTHER = GPU.model_copy(update={"uuid": "GPU-2"})
 SMALL, LARGE = {16: [100.0, 101.0, 102.0]}, {32: [103.0, 104.0, 105.0]}
@@ -25,7 +26,6 @@ def found(trials: Sequence[Trial]) -> list[str]:
 
 
 def elsewhere(trials: Sequence[Trial], **environment: Any) -> list[Trial]:
-    """Return trials of another environment."""
     return [trial.on(**environment) for trial in trials]
 
 
@@ -124,3 +124,30 @@ def test_several_hosts_commits_and_gpus_of_learning_trials_are_told():
 def test_where_the_cpu_is_the_device_its_kinds_are_told_as_hardware():
     moved = elsewhere(fps_trials(LARGE, first=9, device=CPU), cpu_cores=64)
     assert found([*fps_trials(SMALL, device=CPU), *moved]) == []
+
+
+def beside(cores: Sequence[float], num_envs: int = 64, first: int = 0, fps: float = 1000.0) -> list[Record]:
+    return [
+        a_trial(num_envs, number=first + place, fps=fps * (1 + 0.001 * place)).with_rows(others_cpu_percent=100 * busy).record
+        for place, busy in enumerate(cores)
+    ]  # fmt: skip
+
+
+def test_a_trial_beside_a_busy_neighbour_is_not_counted():
+    small = beside([0.0, 0.1, 0.0, 0.9])
+    large = beside([0.1, 0.0, 0.1], num_envs=128, first=10, fps=1900.0)
+    assert disturbed([*small, *large])[0] == {3}
+    limit = throughput.analyse([*small, *large], Decide())[0]
+    assert [len(point.fps_repeats) for point in limit.points] == [3, 3]
+    assert limit.notes[-1] == "Not counted: 1 of 7 trials, of which others took half a core more than of the rest."
+
+
+def test_a_neighbour_who_is_always_there_is_said():
+    limit = throughput.analyse([*beside([1.0] * 3), *beside([0.9] * 3, 128, 10)], Decide())[0]
+    assert limit.notes[-1] == "Other processes kept 0.9 cores busy meanwhile: this holds for a machine that busy."
+    assert [len(point.fps_repeats) for point in limit.points] == [3, 3]
+
+
+def test_where_it_was_not_measured_nothing_is_said():
+    plain = [a_trial(64, number=number).record for number in range(3)]
+    assert disturbed(plain) == (set(), [])

@@ -54,12 +54,14 @@ def fits(horizon: int, batch: float = 0.0, batch_per_env: float = 0.0, share: fl
     return (share * 85.0 - BASE_GB - batch * PER_BATCH_GB) / per_env
 
 
-def test_model_recovers_what_made_the_data():
+def test_model_recovers_what_made_the_data_and_says_how_far_it_reaches():
     limit = analyse(grid())
     assert limit.terms_gb == TRUTH
     assert (limit.quantity, limit.trials) == ("device memory used", 24)
     assert limit.largest_error_gb == pytest.approx(0, abs=1e-9)
     assert limit.peak_gb(512, 16, 256.0) == pytest.approx(peak_gb(512, 16, 256.0))
+    assert limit.statement.startswith("far from binding: 95% of the GPU's 85.0 GB would take about 56 times")
+    assert "an extrapolation, not a measurement" in limit.notes[-1]
 
 
 def test_largest_num_envs_by_hand():
@@ -226,11 +228,6 @@ def test_a_cpu_is_labelled_as_what_it_is():
     limit = analyse([a_trial(n, number=n, memory_gb=1.0 + 0.01 * n, device=CPU) for n in (16, 32, 64)])
     assert limit.quantity == "resident set of the process"
     assert "of the host's 25.3 GB" in limit.statement
-
-
-def test_a_far_extrapolation_says_so():
-    limit = analyse(grid())
-    assert limit.statement.startswith("far from binding: 95% of the GPU's 85.0 GB would take about 56 times")
 
 
 def test_every_kind_of_trial_counts():

@@ -66,13 +66,10 @@ def test_an_interval_by_hand():
     assert (estimate.lower, estimate.upper) == (pytest.approx(20 / (10 + error)), pytest.approx(20 / (10 - error)))
 
 
-def test_noise_without_a_gradient_has_no_end():
+def test_noise_without_a_gradient_has_no_end_and_ranks_that_agree_have_no_noise():
     pure_noise = [GradientSquares(rank_batch=10, batch=20, rank_mean=2.0, shared=0.9)] * 3
     estimate = noise_scale(pure_noise, 0.95)
     assert (estimate.transitions, estimate.upper) == (None, None)
-
-
-def test_ranks_that_agree_have_no_noise():
     estimate = noise_scale([GradientSquares(rank_batch=10, batch=20, rank_mean=1.5, shared=1.5)], 0.95)
     assert (estimate.transitions, estimate.lower, estimate.upper) == (0.0, None, None)
 

@@ -40,7 +40,6 @@ def at(num_envs: int, laws: Laws = LAWS) -> dict[Phase, float]:
 
 
 def of_laws(laws: Laws = LAWS, repeats: int = 1, **fields: Any) -> list[Trial]:
-    """Return trials at `SIZES` that follow the laws."""
     return phase_trials({n: [at(n, laws)] * repeats for n in SIZES}, **fields)
 
 
@@ -153,10 +152,7 @@ def test_nothing_grows_with_num_envs():
 
 
 def test_several_gpus_count_fps_of_all_and_seconds_of_one():
-    trials = [
-        a_trial(n, number=i, gpus=2, device=GPU, horizon=8, fps=2 * n * 8 / sum(at(n).values()), phases_s=at(n))
-        for i, n in enumerate(SIZES)
-    ]
+    trials = of_laws(gpus=2, device=GPU)
     laws = analyse(trials)
     assert laws.world_size == 2
     assert laws.law("learning").s_per_env == pytest.approx(6e-5)

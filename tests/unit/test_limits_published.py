@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from envknee.after.csv.command import read_table
-from envknee.after.csv.verdict import Options, SeriesVerdict, TableVerdict, decide
+from envknee.after.csv.verdict import Options, TableVerdict, decide
 from envknee.verdict.series import Series
 from records import known
 
@@ -16,11 +16,6 @@ FILES = sorted(PUBLISHED.glob("*.csv"))
 def verdict(name: str, device_gb: float | None = None) -> TableVerdict:
     path = PUBLISHED / f"{name}.csv"
     return decide(read_table(path), path.name, Options(device_gb=device_gb))
-
-
-def only_series(name: str) -> SeriesVerdict:
-    (series,) = verdict(name).series
-    return series
 
 
 def test_there_are_eight_and_each_names_its_source():
@@ -56,7 +51,7 @@ def test_one_figure_per_point_is_never_reached(path: Path):
     ],
 )
 def test_a_table_without_repeats_gets_its_best_estimate(name: str, said: str):
-    assert known(only_series(name).estimate).statement == said
+    assert known(verdict(name).series[0].estimate).statement == said
 
 
 def test_a_jump_that_should_not_be_and_memory_that_is_no_line_are_named():
@@ -79,7 +74,7 @@ def test_a_jump_that_should_not_be_and_memory_that_is_no_line_are_named():
     ],
 )
 def test_gains_are_those_of_the_figures_and_the_law_is_close(name: str, gains: list[float], law_error: float):
-    limit = only_series(name).throughput
+    (limit,) = (series.throughput for series in verdict(name).series)
     assert [round(100 * gain.gain, 1) for gain in limit.gains] == gains
     assert known(limit.law).largest_relative_error < law_error
 

@@ -185,13 +185,10 @@ def test_other_memory_is_not_compared():
     assert lean.fits is None and lean.room == "not measured" and lean.fps is not None
 
 
-def test_a_baseline_that_never_fits_gives_no_remedies():
+def test_without_a_baseline_or_where_it_never_fits_there_is_nothing_to_compare():
     measured = [trial for trial in trials() if trial.request.arm != "baseline"]
     failed = [a_trial(8, number=99, arm="baseline", horizon=16, batch_size=None, gpus=1, device=CARD, status="oom")]
     assert decide(records_of([*measured, *failed]), study()).remedies is None
-
-
-def test_without_a_baseline_there_is_nothing_to_compare():
     assert decide(records_of(trials()), study(baseline=None)).remedies is None
 
 
@@ -210,12 +207,6 @@ def test_the_terminal_lists_them():
     advice, first, *_ = sentences(decide(records_of(trials()), study()))[-1][1]
     assert advice[0] == "advice" and advice[1].startswith("On 8 GB baseline fits 33")
     assert first[1].startswith("128-pixels (env.scene.tiled_camera.width: 128")
-
-
-def test_differences_of_arms():
-    arms = a_study(arms=ARMS).arms
-    assert remedies.differences(arms["baseline"], arms["128-pixels"]) == dict.fromkeys(PX)
-    assert remedies.differences(arms["lean"], arms["lean"]) == {}
 
 
 def test_intervals_hold_the_truth_and_nothing_is_shown_where_nothing_differs():

@@ -15,7 +15,6 @@ LIMIT = math.log1p(0.10)
 
 
 def t_of(contrast: Contrast) -> float:
-    """Return Student's t of a gain."""
     return contrast.log_gain / math.sqrt(known(contrast.variance))
 
 
@@ -177,14 +176,11 @@ def test_holm_by_hand():
     assert holm([None]) == [None]
 
 
-def test_a_gap_in_the_ladder_keeps_the_interval_open_there():
+def test_the_interval_begins_where_a_gap_is_open_or_at_the_largest_that_gains():
     # 16 -> 32 gains, 64 was not measured: the threshold may be 32 as well as 256.
     levels = {16: Level(0.0, 1e-6, 3), 32: Level(0.6, 1e-6, 3), 256: Level(2.0, 1e-6, 3), 512: Level(2.0, 1e-6, 3)}
     decision = decided(levels)
     assert (decision.threshold, decision.lowest, decision.highest) == (256, 32, 256)
-
-
-def test_everything_shown_to_gain_leaves_the_largest_as_the_smallest_possible_threshold():
     assert decided(ladder(0.6, 0.6)).lowest == 64
 
 

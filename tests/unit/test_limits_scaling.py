@@ -174,7 +174,7 @@ def test_auto_that_ran_elsewhere_is_not_compared():
     assert scaling.statement == "no efficiency: this arm ran on NVIDIA H100 80GB HBM3, and arm stock on AMD EPYC"
 
 
-def test_without_a_partner_the_verdict_says_what_to_add():
+def test_without_a_partner_the_verdict_says_what_to_add_and_one_rank_has_no_scaling():
     verdict = judged(fps_trials({64: [190.0]}, **TWO), {"two": {"gpus": 2}})
     (scaling,), (arm,) = verdict.scaling, verdict.arms
     assert (scaling.partner, scaling.points) == (None, [])
@@ -183,9 +183,6 @@ def test_without_a_partner_the_verdict_says_what_to_add():
     assert add in scaling.notes and add not in arm.notes
     (on_cpu,) = judged([], {"ranks": {"gpus": 0, "cpu_ranks": 2}}).scaling
     assert on_cpu.notes[0].endswith("like ranks but with `cpu_ranks: 1`")
-
-
-def test_a_study_of_one_rank_has_no_scaling():
     assert decide(records_of(fps_trials({64: [190.0]})), a_study()).scaling == []
 
 

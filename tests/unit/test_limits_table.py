@@ -33,7 +33,6 @@ def table(*lines: str) -> Table:
 
 
 def as_lines(fps: Mapping[int, Sequence[float]]) -> list[str]:
-    """Return a table of every repeat."""
     rows = (f"{n},{repeat},{value}" for n, values in fps.items() for repeat, value in enumerate(values))
     return ["num_envs,repeat,fps", *rows]
 
@@ -45,13 +44,10 @@ def verdict(lines: Sequence[str], **options: Any) -> TableVerdict:
 # --- What is read
 
 
-def test_columns_in_any_order_and_case_with_comments_blank_lines_and_spaces():
+def test_columns_in_any_order_and_numbers_as_spreadsheets_write_them():
     read = table('# mine, "unfinished', "", "FPS , Num_Envs", "# half way", "200.5, 32", "", "1e2,16")
     assert [(row.num_envs, row.fps, row.line) for row in read.rows] == [(16, 100.0, 7), (32, 200.5, 5)]
     assert read.columns == {"num_envs", "fps"}
-
-
-def test_whole_numbers_as_spreadsheets_write_them():
     (row,) = table("num_envs,fps,batch_size", "64.0,5,1.28e2").rows
     assert (row.num_envs, row.batch_size) == (64, 128)
 

@@ -168,12 +168,9 @@ def test_law_of_absurd_numbers_is_finite_and_not_used():
     canonical_json(law)
 
 
-def test_law_without_saturation_has_no_asymptote():
+def test_law_without_saturation_has_no_asymptote_and_without_a_fixed_cost_starts_at_zero():
     law = known(fit_law({n: [n * 1.0] * 2 for n in SIZES}, 8, 0.95))
     assert (law.s_per_env, law.asymptote_fps, law.half_saturation_num_envs) == (pytest.approx(0, abs=1e-12), None, None)
-
-
-def test_law_of_pure_cost_per_environment_starts_at_zero():
     # FPS falls with N: the unconstrained line would start below zero.
     law = fit_law({16: [100.0] * 2, 32: [90.0] * 2, 64: [80.0] * 2}, 8, 0.95)
     assert law is not None and law.t0_s == 0.0 and law.half_saturation_num_envs == 0.0

@@ -61,11 +61,22 @@ def test_reached_recommends_the_threshold_of_the_fastest_series():
     assert headline.statement == said
 
 
-def test_what_still_pays_recommends_the_largest_and_asks_for_more():
-    headline = the_headline(fps_trials(CLIMB))
-    assert (headline.state, headline.num_envs) == ("still pays", 64)
-    assert headline.binds == "none yet: measure more environments"
-    assert headline.what_would_move_it.startswith("Measure 128 environments: doubling 32 still gained")
+@pytest.mark.parametrize(
+    ("fps", "state", "num_envs", "more", "words"),
+    [
+        (CLIMB, "still pays", 64, "environments", "Measure 128 environments: doubling 32 still gained"),
+        ({16: [100.0], 32: [180.0], 64: [150.0]}, "undecided", 32, "repeats", "unknown with one repeat"),
+        ({16: [100, 101, 99], 32: [190, 191, 192], 64: [180, 240, 170]}, "undecided", 64, "repeats",
+         "Measure more repeats (about 43 more): doubling 32 gains"),
+    ],
+    ids=["still pays", "falling FPS do not recommend the slowest", "noise"],
+)  # fmt: skip
+def test_what_is_not_decided_asks_for_more(
+    fps: dict[int, list[float]], state: str, num_envs: int, more: str, words: str
+):
+    headline = the_headline(fps_trials(fps))
+    assert (headline.state, headline.num_envs, headline.binds) == (state, num_envs, f"none yet: measure more {more}")
+    assert words in headline.what_would_move_it
 
 
 @pytest.mark.parametrize(
@@ -86,13 +97,6 @@ def test_what_was_tried_in_vain_is_not_simply_asked_for(status: Status, words: s
     assert "environments again" not in one_of_two.what_would_move_it
 
 
-def test_falling_fps_without_a_decision_does_not_recommend_the_slowest():
-    headline = the_headline(fps_trials({16: [100.0], 32: [180.0], 64: [150.0]}))
-    assert (headline.num_envs, headline.fps_share_of_best) == (32, 1.0)
-    assert headline.binds == "none yet: measure more repeats"
-    assert "unknown with one repeat" in headline.what_would_move_it
-
-
 def test_a_point_whose_simulation_was_wrong_carries_no_verdict_and_is_named():
     fast = fps_trials({128: [9000.0, 9001.0, 9002.0]}, first=9, status="invalid")
     failure = Failure(iteration=None, tensor="simulation", env_indices=[], dump=None)
@@ -105,25 +109,16 @@ def test_a_point_whose_simulation_was_wrong_carries_no_verdict_and_is_named():
     assert limit.state == "reached" and [broken.reason for broken in verdict.broken] == [reason]
 
 
-def test_noise_asks_for_more_repeats():
-    headline = the_headline(fps_trials({16: [100, 101, 99], 32: [190, 191, 192], 64: [180, 240, 170]}))
-    assert headline.binds == "none yet: measure more repeats"
-    assert headline.what_would_move_it.startswith("Measure more repeats (about 43 more): doubling 32 gains")
-
-
 LEAN = a_study(arms={"stock": {"gpus": 0, "observations": "lean"}})
 
 
-def test_memory_binds_when_the_next_doubling_failed():
+def test_memory_binds_when_the_next_doubling_failed_or_cannot_fit():
     failed = [*fps_trials(CLIMB), a_trial(128, number=20, status="oom")]
     headline = the_headline(failed)
     assert (headline.num_envs, headline.binds) == (64, "memory")
     assert "make room" in headline.what_would_move_it and "observations: lean" in headline.what_would_move_it
     advice = the_headline(failed, LEAN).what_would_move_it
     assert "make room" in advice and "lean" not in advice, "an arm with lean frames is not told to have them"
-
-
-def test_memory_binds_when_the_next_doubling_cannot_fit():
     each = [fps_trials({n: fps}, first=n, memory_gb=0.2 * n + 2.0, device=CPU) for n, fps in CLIMB.items()]
     # 64 environments take 14.8 of 25.3 GB; 128 would take 27.6.
     assert the_headline([trial for trials in each for trial in trials]).binds == "memory"
@@ -253,14 +248,11 @@ def test_what_would_move_several_gpus():
     assert " FPS on 2 GPUs: make each one cheaper" in headline.what_would_move_it
 
 
-def test_gpus_of_several_kinds_are_all_named_and_one_rank_that_broke_stands_for_all():
+def test_gpus_are_told_apart_where_they_differ():
     mixed = a_trial(16, gpus=2, device=GPU).on_gpus(GPU, GPU.model_copy(update={"name": "NVIDIA H200"})).record
     assert hardware.hardware([mixed]) == ["NVIDIA H100 80GB HBM3 (85.0 GB) + NVIDIA H200 (85.0 GB)"]
     broke = a_trial(16, gpus=2, device=GPU, status="oom").record
-    assert hardware.hardware([broke]) == ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"]
-
-
-def test_the_gpus_of_a_pipeline_are_told_apart_where_they_differ():
+    assert hardware.hardware([broke]) == ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"], "one rank stands for all"
     simulating = a_trial(16, gpus=1, device=GPU)
     for name, words in {
         GPU.name: ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"],
@@ -293,7 +285,7 @@ def test_csv_tells_ranks_apart():
 # --- The command
 
 
-def test_command_writes_both_files(tmp_path: Path):
+def test_command_writes_both_files_and_decides_by_another_files_section(tmp_path: Path):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
     run_main(verdict.main, folder.root)
     assert json.loads(folder.verdict.read_text())["arms"][0]["headline"]["threshold_num_envs"] == 32
@@ -301,10 +293,6 @@ def test_command_writes_both_files(tmp_path: Path):
     before = folder.verdict.read_bytes(), folder.records_csv.read_bytes()
     run_main(verdict.main, folder.root)
     assert (folder.verdict.read_bytes(), folder.records_csv.read_bytes()) == before
-
-
-def test_command_decides_by_another_files_section(tmp_path: Path):
-    folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
     strict = tmp_path / "strict.yaml"
     strict.write_text(canonical_json(a_study(decide={"delta": 0.01})))
     run_main(verdict.main, folder.root, "--config", strict)
@@ -312,15 +300,12 @@ def test_command_decides_by_another_files_section(tmp_path: Path):
     assert (written["delta"], written["arms"][0]["headline"]["state"]) == (0.01, "undecided")
 
 
-def test_a_file_of_another_study_is_refused(tmp_path: Path):
+def test_a_file_of_another_study_and_a_folder_without_one_are_refused(tmp_path: Path):
     folder = write_study(tmp_path / "demo", a_study(), [])
     other = tmp_path / "other.yaml"
     other.write_text(canonical_json(a_study(study="other")))
     with pytest.raises(UserError, match=r"describes study 'other', and .* holds 'demo'"):
         load_study(folder, other)
-
-
-def test_a_folder_without_a_study_is_named(tmp_path: Path):
     with pytest.raises(UserError, match=r"holds no study\.json"):
         load_study(StudyFolder(tmp_path / "nothing"), None)
 

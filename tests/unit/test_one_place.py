@@ -25,7 +25,6 @@ def choose(question):
 
 
 def example(heading: str) -> str:
-    """Return what docs/extending.md shows under a heading."""
     section = (ROOT / "docs/extending.md").read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2]
     return section.partition("```python\n")[2].partition("```")[0]
 
@@ -63,7 +62,6 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_in(copy: Path, program: str) -> None:
-    """Run a program against the copy; what it asserts must hold."""
     succeeded(python("-c", program, ROOT, cwd=copy, env={"PYTHONPATH": str(copy / "workflow")}))
 
 

@@ -6,11 +6,7 @@ import optuna
 import pytest
 from envknee.after.optuna_export import export
 from optuna.storages.journal import JournalFileBackend, JournalStorage
-from records import GPU, a_study, a_trial, write_study
-
-LEARNING = {
-    "num_envs": [16, 32], "horizon": [8], "batch_size": 128, "repeats": 1, "target_reward": 4.0, "budget_s": 60.0,
-}  # fmt: skip
+from records import GPU, LEARNING, a_study, a_trial, write_study
 
 
 def loaded(path: Path) -> dict[str, optuna.Study]:

@@ -1,4 +1,4 @@
-"""Lack of memory is recognized by the errors that libraries really raise. Kills by the kernel: test_launch, test_control_group."""
+"""Lack of memory is recognized by the errors that libraries really raise. Kills by the kernel: test_launch, test_machine."""
 
 import numpy
 import pytest

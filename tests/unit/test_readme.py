@@ -142,8 +142,7 @@ def until_fps_flatten() -> dict[str, list[str]]:
         )
     (of_stock, gain, row), (of_warp, warp_gain, warp_row) = said["stock"], said["lean-warp"]
     half = stock.throughput[0].gains[-2]
-    assert half.num_envs == 4096 and half.gain_lower is not None and half.gain_upper is not None
-    assert half.gain_lower < 0.1 < half.gain_upper
+    assert half.num_envs == 4096 and known(half.gain_lower) < 0.1 < known(half.gain_upper)
     before = f"{half.gain:.1%} ({half.gain_lower:.1%} to {half.gain_upper:.1%})"
     times = float(gain_in_fps(HEADLINE, "lean-warp", 8192, pairs=3).split()[0])
     assert f"{times:.1f}" == f"{of_warp.fps / of_stock.fps:.1f}"
@@ -182,7 +181,6 @@ def until_fps_flatten() -> dict[str, list[str]]:
 
 
 def one_gpu() -> str:
-    """Return what the README says of the study whose pairs ran on one GPU each."""
     study = "cartpole-stock-lean-warp"
     few, many = (gain_in_fps(study, "lean-warp", num_envs, pairs=5).split(" ", 1) for num_envs in (1024, 4096))
     gpus = [{uuid_of(record) for record in records_of(study) if record.request.repeat == repeat} for repeat in range(5)]
@@ -195,7 +193,6 @@ def one_gpu() -> str:
 
 
 def on_two_gpus() -> list[str]:
-    """Return what the README says of two GPUs that learn together."""
     study = "cartpole-two-gpu-learning"
     one_s, two_s = (
         median(record.seconds_to_target or 0.0 for record in records_of(study) if record.request.arm == arm)
@@ -215,7 +212,6 @@ def on_two_gpus() -> list[str]:
 
 
 def learned_on_warps_frontend() -> list[str]:
-    """Return what the README says of learning with lean frames on Warp's frontend."""
     both = both_sides("cartpole-stock-lean-warp-learning", "stock", "lean-warp")
     frames, seconds = ratio_of(both, "frames to target"), ratio_of(both, "seconds to target")
     assert (frames.pairs, seconds.pairs) == (15, 15)
@@ -230,7 +226,6 @@ def learned_on_warps_frontend() -> list[str]:
 
 
 def on_an_h100() -> list[str]:
-    """Return what the README says of the study on an 80 GB H100 that measured until it was decided."""
     stock, warp = (arm_of("cartpole-stock-lean-decided", name) for name in ("stock", "lean-warp"))
     (of_stock,) = stock.throughput
     assert warp.hardware == stock.hardware == ["NVIDIA H100 80GB HBM3 (85.0 GB)"]
@@ -238,7 +233,7 @@ def on_an_h100() -> list[str]:
     assert (of_stock.state, of_stock.largest_num_envs, known(stock.headline).binds) == ("undecided", 8192, "memory")
     assert [point.num_envs for point in of_stock.infeasible] == [16384]
     last = of_stock.gains[-1]
-    assert last.gain_lower is not None and last.gain_upper is not None and last.gain_lower < 0.1 < last.gain_upper
+    assert known(last.gain_lower) < 0.1 < known(last.gain_upper)
     return [
         "And on an 80 GB H100? | It does not fit 16,384. "
         f"[Doubling {last.num_envs:,}](results-published/cartpole-stock-lean-decided) gains {last.gain:.1%} "
@@ -247,7 +242,6 @@ def on_an_h100() -> list[str]:
 
 
 def lean_table() -> list[str]:
-    """Return the rows of the README's table of lean frames."""
     points = [
         {point.num_envs: point for point in arm_of(HEADLINE, name).throughput[0].points}
         for name in ("stock", "lean-warp")
@@ -349,11 +343,7 @@ RUN_BY = {
     "make prove": "tests/unit/test_limits_prove.py: prove",
     "make docs": "tests/workflow/test_docs.py: mkdocs",
     "make": "tests/workflow/test_setup.py: project.does(\"make\")",
-    "envknee plan": "here",
-    "envknee knee": "here",
-    "envknee limits": "here",
-    "envknee presets": "here",
-    "envknee --help": "here",
+    **dict.fromkeys(("envknee plan", "envknee knee", "envknee limits", "envknee presets", "envknee --help"), "here"),
     "envknee summary": "tests/unit/test_summary.py: --all",
     "envknee repeats": "tests/unit/test_repeats.py: repeats",
 }  # fmt: skip

@@ -42,7 +42,6 @@ def of(arm: str, num_envs: int) -> RulePoint:
 
 
 def cost_rows() -> Iterator[str]:
-    """Return the rows of the table of costs."""
     for rule in rules().rules:
         for point in rule.points:
             values = f"{point.horizon} | {point.batch_size:,} | {point.learning_rate * 1e4:.2g}"
@@ -51,7 +50,6 @@ def cost_rows() -> Iterator[str]:
 
 
 def limit_rows() -> Iterator[str]:
-    """Return the rows of the table of limits."""
     by_arm = {arm.arm: arm.learning[0] for arm in verdict_of(STUDY).arms}
     for rule in rules().rules:
         own = by_arm[rule.arm]
@@ -87,7 +85,6 @@ def losses() -> dict[tuple[str, int], tuple[float, float, str]]:
 
 
 def loss_rows() -> Iterator[str]:
-    """Return the rows of the table of what limits each doubling."""
     own, names = losses(), [rule.arm for rule in rules().rules]
     yield f"| from, to | {' | '.join(f'`{name}`' for name in names)} |"
     for first in [point.num_envs for point in rules().rules[0].points][:-1]:
@@ -100,7 +97,6 @@ def loss_rows() -> Iterator[str]:
 
 
 def apart(one: Cost | None, other: Cost | None) -> bool:
-    """Return whether two intervals do not meet."""
     assert one is not None and other is not None
     (lowest, first_end), (lower, last_end) = (
         (cost.value, math.inf) if cost.lower_bound else (cost.interval_lower, cost.interval_upper)

@@ -11,7 +11,6 @@ from envknee.ask import ask
 from envknee.machine import processes
 from envknee.study import space
 from envknee.study.errors import UserError
-from envknee.study.load import parse_study
 from envknee.trainers.common import determinism
 from programs import run_main
 from records import a_study, a_trial, learning_trials, write_study
@@ -79,13 +78,8 @@ def test_nothing_in_common_is_an_error(tmp_path: Path):
 
 
 def test_an_arm_says_whether_it_is_deterministic_and_its_processes_know():
-    study = parse_study(
-        {
-            "study": "s",
-            "arms": {"d": {"gpus": 0, "deterministic": True}},
-            "throughput": {"num_envs": 4, "horizon": 4, "batch_size": 16},
-        }
-    )
+    sizes = {"num_envs": 4, "horizon": 4, "batch_size": 16}
+    study = a_study(arms={"d": {"gpus": 0, "deterministic": True}}, throughput=sizes)
     request = ask.request_for(study, space.plan(study)[0], space.Point(4, 4, 16), None)
     assert request.deterministic and '"deterministic":true' in request.model_dump_json()
     variables = processes.environment_of(request)

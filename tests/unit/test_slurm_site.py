@@ -133,10 +133,13 @@ def test_each_attempt_gets_more_time_up_to_the_partitions_limit():
     assert [jobs.job_of(jobs.Shape(1), 600, mine, attempt, 30).minutes for attempt in (1, 2, 3)] == [16, 24, 30]
 
 
-def test_an_arm_larger_than_the_cap_is_named():
+def test_an_arm_larger_than_the_cap_or_than_any_node_is_named():
     with pytest.raises(UserError, match=r"arms\.four: a trial asks for 4 GPUs, and max_gpus of the site is 2"):
         jobs.check_cap(a_study(), Site(partition="gpu", max_gpus=2))
     jobs.check_cap(a_study(), Site(partition="gpu", max_gpus=4))
+    study = a_study(arms={"many": {"gpus": 16}})
+    (line,) = checks.problems(study, Site(partition="gpu", max_gpus=16), a_cluster())
+    assert "arms.many: 16 GPUs asked for" in line and "more than 8" in line
 
 
 def test_an_arm_of_several_nodes_is_one_job_that_starts_a_task_on_each():
@@ -173,10 +176,12 @@ def test_slurms_own_words_are_read():
     )
 
 
-def test_what_fits_is_left_alone():
+def test_what_fits_is_left_alone_but_for_a_partition_that_ends_preempted_jobs():
     assert checks.problems(a_study(), Site(partition="gpu", account="robots", qos="long"), a_cluster()) == []
     assert checks.problems(a_study(), Site(partition="gpu", account="any"), a_cluster(accounts=None, qos=None)) == []
     assert checks.warnings(a_study(), Site(partition="gpu"), a_cluster()) == []
+    (line,) = checks.warnings(a_study(), Site(partition="debug"), a_cluster())
+    assert "partition debug ends preempted jobs (PreemptMode CANCEL)" in line
 
 
 @pytest.mark.parametrize(
@@ -203,17 +208,6 @@ def test_what_does_not_fit_is_said_before_anything_is_submitted(lines: dict[str,
     text = "\n".join(checks.problems(a_study(), Site(**described), a_cluster()))
     for word in words:
         assert word in text, text
-
-
-def test_more_gpus_than_any_node_has_are_found():
-    study = a_study(arms={"many": {"gpus": 16}})
-    (line,) = checks.problems(study, Site(partition="gpu", max_gpus=16), a_cluster())
-    assert "arms.many: 16 GPUs asked for" in line and "more than 8" in line
-
-
-def test_a_partition_that_ends_preempted_jobs_for_good_is_noted():
-    (line,) = checks.warnings(a_study(), Site(partition="debug"), a_cluster())
-    assert "partition debug ends preempted jobs (PreemptMode CANCEL)" in line
 
 
 def test_a_block_asks_for_the_time_of_all_its_trials_and_may_be_cut_off():

@@ -6,7 +6,7 @@ import pytest
 from envknee.tracking.arms import best_trial, describe_study
 from envknee.tracking.system import system_metrics
 from envknee.tracking.view import view_of
-from records import CPU, GPU, a_study, a_trial, known, records_of, write_study
+from records import CPU, GPU, LEARNING, a_study, a_trial, known, records_of, write_study
 
 
 def test_the_best_trial_is_the_soonest_at_the_target_then_the_best_then_the_fastest():
@@ -20,12 +20,7 @@ def test_the_best_trial_is_the_soonest_at_the_target_then_the_best_then_the_fast
 
 
 def test_an_arm_has_the_policy_of_its_best_trial_and_what_that_saw(tmp_path):
-    study = a_study(
-        learning={
-            "num_envs": [16], "horizon": 8, "batch_size": 128, "repeats": 2, "target_reward": 4.0, "target_episodes": 10,
-            "budget_s": 60.0,
-        },
-    )  # fmt: skip
+    study = a_study(learning=LEARNING | {"num_envs": 16, "repeats": 2})
     trials = [
         a_trial(16, number=0),
         a_trial(16, number=1, kind="learning", seconds=50.0),
@@ -89,8 +84,7 @@ def test_a_trial_has_the_figures_of_its_own_gpus_only():
 
 @pytest.mark.parametrize("learning", [True, False])
 def test_the_first_view_has_the_charts_that_a_study_can_fill(learning):
-    sizes = {"num_envs": [16], "horizon": 8, "batch_size": 128}
-    study = a_study(**({"learning": {**sizes, "target_reward": 4.0, "budget_s": 60.0}} if learning else {}))
+    study = a_study(**({"learning": LEARNING} if learning else {}))
     text = view_of(study)
     assert len(text) < 5000  # MLflow's limit for a tag of an experiment
     view = json.loads(text)

@@ -27,14 +27,11 @@ class TrainerTests:
         """Return what asks for three iterations, the same in each trial."""
         raise NotImplementedError
 
-    def launched(self, trial: TrialFolder) -> Record:
-        return quick.launch(trial)
-
     @pytest.fixture(scope="class")
     def trained(self, tmp_path_factory: pytest.TempPathFactory) -> tuple[TrialFolder, Record]:
         """Return a finished trial."""
         trial = a_trial(tmp_path_factory.mktemp(self.trainer) / "trial", trainer=self.trainer, **self.asked())
-        return trial, self.launched(trial)
+        return trial, quick.launch(trial)
 
     def test_the_same_request_trains_the_same_with_as_many_optimizer_steps_as_it_says(
         self, trained: tuple[TrialFolder, Record], tmp_path: Path

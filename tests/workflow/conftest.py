@@ -53,7 +53,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(side_by_side)
-    gc.disable()  # what collecting imports stays; forked trials would look through it for garbage, too
+    gc.disable()  # what collecting imports stays, and no test need look through it for garbage
 
 
 def pytest_collection_finish() -> None:
@@ -98,7 +98,6 @@ class Workspace:
         return str(self.results(study.stem).verdict.relative_to(self.folder))
 
     def measure(self, study: Path, timeout_s: float = 900) -> subprocess.CompletedProcess[str]:
-        """Run a sweep as far as its verdict."""
         return self.sweep(study, self.verdict_of(study), timeout_s=timeout_s)
 
     def sweep(self, study: Path, *arguments: str, timeout_s: float = 900) -> subprocess.CompletedProcess[str]:
@@ -106,7 +105,6 @@ class Workspace:
         return self.run(self.command(study, *arguments), timeout_s)
 
     def start(self, study: Path, *arguments: str) -> "subprocess.Popen[str]":
-        """Start a sweep."""
         return self.begin(self.command(study, *arguments))
 
     def begin(self, command: list[str]) -> "subprocess.Popen[str]":
@@ -160,7 +158,6 @@ def trial_processes(folder: Path) -> list[int]:
 
 
 def listening(processes: Iterable[psutil.Process]) -> set[str]:
-    """Return the addresses on which these processes listen."""
     connections = (connection for process in processes for connection in process.net_connections("inet"))
     return {connection.laddr.ip for connection in connections if connection.status == psutil.CONN_LISTEN}
 
@@ -242,7 +239,6 @@ def a_trial(folder: Path, **changes: Any) -> TrialFolder:
 
 
 def by_hand(**sections: Any) -> Study:
-    """Return a study of such trials."""
     sizes = {"num_envs": [4, 8], "horizon": 4, "batch_size": 16}
     return parse_study({"study": "by-hand", "throughput": sizes} | sections)
 

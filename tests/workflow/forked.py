@@ -1,5 +1,6 @@
 """Processes of their own for what publishes, which die where a test wants them to."""
 
+import itertools
 import multiprocessing
 import os
 import signal
@@ -15,8 +16,7 @@ def in_child(run: Callable[..., object], *arguments: object, killed_after: str |
 
     def begin() -> None:
         if killed_after is not None:
-            method, _, count = killed_after.partition(":")
-            _kill_after_call(method, int(count))
+            _die_after(*killed_after.split(":"))
         run(*arguments)
 
     child = FORK.Process(target=begin, daemon=True)
@@ -24,18 +24,15 @@ def in_child(run: Callable[..., object], *arguments: object, killed_after: str |
     return child
 
 
-def _kill_after_call(method: str, count: int) -> None:
+def _die_after(method: str, count: str) -> None:
     """Make this process die in the moment that MLflow's client has done something for the n-th time."""
     import mlflow
 
-    original = getattr(mlflow.MlflowClient, method)
-    calls = 0
+    original, calls = getattr(mlflow.MlflowClient, method), itertools.count(1)
 
     def counted(*arguments: Any, **keywords: Any) -> Any:
-        nonlocal calls
         result = original(*arguments, **keywords)
-        calls += 1
-        if calls == count:
+        if next(calls) == int(count):
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 

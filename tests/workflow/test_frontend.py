@@ -38,7 +38,6 @@ def states(seed: int) -> list[dict[str, torch.Tensor]]:
 
 
 def put(simulated: Any, state: dict[str, torch.Tensor], chosen: torch.Tensor) -> None:
-    """Let the joints of some environments be those of a state."""
     robot = simulated.scene["cartpole"]
     ids = chosen.to(torch.int32).to(simulated.device)
     for kind in ("position", "velocity"):

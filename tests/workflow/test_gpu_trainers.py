@@ -6,7 +6,7 @@ from conftest import a_trial, camera
 from envknee.record.read import read_rows
 from envknee.run import launch
 from records import known
-from trained import need
+from trained import a_learning_trial, need
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
@@ -19,22 +19,11 @@ with (512, 2048): with a quarter of both it learns four times as often from as m
 def test_the_pole_stands_for_whole_episodes(tmp_path, trainer):
     need(trainer)
     num_envs, batch_size = SIZES.get(trainer, (512, 2048))
-    trial = a_trial(
-        tmp_path / trainer,
-        trainer=trainer,
-        kind="learning",
-        gpus=1,
-        num_envs=num_envs,
-        horizon=32,
-        batch_size=batch_size,
-        iterations=None,
-        # As config/studies/one-gpu-learning.yaml: the pole is solved near 4.95, and 4.5 stands for the whole episode upright.
-        target_reward=4.5,
-        target_episodes=100,
-        budget_s=900.0,
-        limit_s=1100.0,
-        overrides=camera(64),
-    )
+    sizes = {"gpus": 1, "num_envs": num_envs, "horizon": 32, "batch_size": batch_size, "overrides": camera(64)}
+    # As config/studies/one-gpu-learning.yaml: the pole is solved near 4.95, and 4.5 stands for the whole episode upright.
+    target = {"target_reward": 4.5, "target_episodes": 100, "budget_s": 900.0, "limit_s": 1100.0}
+    plain = {"deterministic": False, "staggered": None}
+    trial = a_trial(tmp_path / trainer, trainer=trainer, **a_learning_trial(64, **sizes, **target, **plain))
     record = launch.launch(trial)
     assert record.outcome.status == "target_reached", record.outcome
     for row in read_rows(trial)[2:]:

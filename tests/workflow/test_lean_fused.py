@@ -50,7 +50,6 @@ def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, ch
     assert len(first) == fused and isinstance(others[-1], nn.Flatten)
 
     def followed(activations: torch.Tensor) -> torch.Tensor:
-        """Return what the other layers make of activations."""
         with torch.autocast("cuda", torch.bfloat16):
             return nn.Sequential(*others)(activations)
 

@@ -124,7 +124,6 @@ def test_with_the_usual_steps_it_is_stock_to_the_bit():
 
 
 def rollout(algorithm: Any) -> list[torch.Tensor]:
-    """Return all that a rollout keeps."""
     kept = algorithm.storage
     tensors = [value for value in vars(kept).values() if isinstance(value, torch.Tensor)]
     groups = (kept.frames, kept.sums, kept.observations)

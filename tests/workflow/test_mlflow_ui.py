@@ -124,37 +124,27 @@ def test_page_of_the_study_compares_its_trials_at_once(server: str, tmp_path: Pa
     assert in_order(["reward_average", "Step", "reward_average", "Relative Time", "fps_total"], curves)
 
 
-def test_system_metrics_are_those_of_the_trials_own_gpu(server: str, folder: StudyFolder, tmp_path: Path) -> None:
-    names = [
-        "gpu_0_memory_usage_megabytes",
-        "gpu_0_power_usage_watts",
-        "gpu_0_utilization_percentage",
-        "process_cpu_percentage",
-    ]
-    page = words_of(run_page(server, folder, "trials/0002") + "/system-metrics", tmp_path, *names)
-    assert in_order(names, page)
-    assert "gpu_1" not in page
+METRICS = [f"gpu_0_{name}" for name in ("memory_usage_megabytes", "power_usage_watts", "utilization_percentage")]
 
 
-def test_page_of_an_arm_shows_verdict_and_trials(server: str, folder: StudyFolder, tmp_path: Path) -> None:
-    page = words_of(run_page(server, folder, "arms/stock"), tmp_path, HEADLINE)
-    assert HEADLINE in page
-    assert "H100 · 1024 envs · T32 · B4096 · repeat 1" in page
-    assert "H100 · 2048 envs · T32 · B4096 · repeat 1" in page
-    assert "3 of 3 trials have finished: 2 ok, 1 target_reached." in page
-    assert "Best single trial: 0002" in page
-
-
-def test_page_of_a_trial_shows_parameters_and_metrics(server: str, folder: StudyFolder, tmp_path: Path) -> None:
-    page = words_of(run_page(server, folder, "trials/0001"), tmp_path, "num_mini_batches")
-    for shown in (
-        "H100 · 2048 envs",
-        "num_mini_batches",
-        "summary/fps_total_median",
-        "NVIDIA H100 80GB HBM3",
-        "Finished",
-    ):
-        assert shown in page
+@pytest.mark.parametrize(
+    ("key", "below", "awaited", "shown"),
+    [
+        ("trials/0002", "/system-metrics", [*METRICS, "process_cpu_percentage"], []),
+        ("trials/0001", "", ["num_mini_batches"],
+         ["H100 · 2048 envs", "summary/fps_total_median", "NVIDIA H100 80GB HBM3", "Finished"]),
+        ("arms/stock", "", [HEADLINE],
+         [*(f"H100 · {num_envs} envs · T32 · B4096 · repeat 1" for num_envs in (1024, 2048)),
+          "3 of 3 trials have finished: 2 ok, 1 target_reached.", "Best single trial: 0002"]),
+    ],
+    ids=["the load of a trial's own GPU", "a trial", "an arm"],
+)  # fmt: skip
+def test_pages_of_runs_show_what_was_logged(
+    server: str, folder: StudyFolder, tmp_path: Path, key: str, below: str, awaited: list[str], shown: list[str]
+) -> None:
+    page = words_of(run_page(server, folder, key) + below, tmp_path, *awaited)
+    assert in_order(awaited, page) and "gpu_1" not in page
+    assert [words for words in shown if words not in page] == []
 
 
 def test_figure_is_shown(server: str, folder: StudyFolder, tmp_path: Path) -> None:
@@ -200,12 +190,10 @@ def words_of(address: str, where: Path, *awaited: str) -> str:
 
 
 def in_order(words: Sequence[str], page: str) -> bool:
-    """Tell whether a page says these one after the other."""
     return re.search(".*?".join(map(re.escape, words)), page) is not None
 
 
 def red_share(screenshot: Path) -> float:
-    """Return which share of a picture's pixels is plain red."""
     from matplotlib.image import imread
 
     pixels = imread(str(screenshot))[..., :3]
@@ -213,10 +201,8 @@ def red_share(screenshot: Path) -> float:
 
 
 def run_page(server: str, folder: StudyFolder, key: str) -> str:
-    """Return the address of a run's page."""
     return f"{server.partition('/runs')[0]}/runs/{run_ids(folder)[key]}"
 
 
 def run_ids(folder: StudyFolder) -> dict[str, str]:
-    """Return key → run ID in the folder's own SQLite store."""
     return {run.data.tags["envknee.key"]: run.info.run_id for run in stored_runs(folder, name="page")}

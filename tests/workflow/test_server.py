@@ -190,7 +190,6 @@ def backend_at(uri: str) -> Store:
 
 
 def sql(database: Postgres, statement: str, name: str = "mlflow") -> str:
-    """Run a statement with PostgreSQL's own client."""
     command = [database.programs / "psql", "-qtA", "-c", statement, database.uri(name)]
     done = subprocess.run(command, env={"PGPASSWORD": PASSWORD}, text=True, capture_output=True, check=True)
     return done.stdout.strip()

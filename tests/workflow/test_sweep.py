@@ -16,7 +16,7 @@ from records import known
 from test_command_trainer import an_arm
 
 
-def test_a_sweep_leaves_everything_it_promises(swept):
+def test_a_sweep_leaves_everything_it_promises_and_a_person_sees_progress_and_the_verdict(swept):
     folder = swept.results()
     records = load_records(folder)
     assert [record.request.number for record in records] == [0, 1, 2, 3]
@@ -37,9 +37,6 @@ def test_a_sweep_leaves_everything_it_promises(swept):
     assert {"throughput.svg", "memory.svg", "learning.svg", "pareto.svg", "png"} <= figures
     verdict = json.loads(folder.verdict.read_text(encoding="utf-8"))
     assert "stock" in json.dumps(verdict)
-
-
-def test_a_person_sees_progress_and_the_verdict(swept):
     for words in ("[1/4] ", "[4/4] ", "throughput stock", "learning stock", "FPS", "left", "report.html"):
         assert words in swept.output, swept.output
 

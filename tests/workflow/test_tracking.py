@@ -101,7 +101,6 @@ def six_trials(root: Path, study: Study) -> StudyFolder:
 
 
 def on_h100(**changes: Any) -> Environment:
-    """Return where trials run by default, but for `changes`."""
     return known(a_run(0, "stock", "ok").outcome.environment).model_copy(update=changes)
 
 
@@ -127,13 +126,15 @@ def test_hierarchy_is_experiment_arm_trial_and_names_tell_them_apart(published: 
     }
 
 
-def test_library_batch_has_a_name_and_a_parameter(tmp_path: Path) -> None:
+def test_library_batch_has_a_name_and_a_parameter_and_ranks_on_a_cpu_are_not_called_gpus(tmp_path: Path) -> None:
     run = describe_trial(a_run(0, "stock", "ok", batch_size=None).record, StudyFolder(tmp_path))
     assert run.name == "H100 · 2048 envs · T32 · B library · repeat 1"
     assert run.params["batch_size"] == "4096"  # 2048 x 32 in the 16 mini-batches that the library ran with
     assert run.tags["batch"] == "library"
     refused = a_run(0, "stock", "refused", batch_size=None)
     assert describe_trial(refused.record, StudyFolder(tmp_path)).params["batch_size"] == "library"
+    ranks = a_run(0, "stock", "ok", gpus=0, cpu_ranks=2, device=CPU)
+    assert describe_trial(ranks.record, StudyFolder(tmp_path)).name == "CPU, 2 ranks · 2048 envs per rank · T32 · B4096 · repeat 1"
 
 
 @pytest.mark.parametrize(
@@ -210,10 +211,7 @@ def test_summary_of_the_record(published: StudyFolder) -> None:
     assert learning["summary/frames_to_target"] == CURVE * 65536
     assert learning["reward_average"] == pytest.approx(4.0)
     assert "reward_average" not in metrics  # a throughput trial has no target
-
-
-def test_one_rank_has_no_stragglers_and_counts_are_parameters_alone(published: StudyFolder) -> None:
-    metrics = stored_trial(published, "0000").data.metrics
+    # One rank has no stragglers, and counts are parameters alone.
     assert not [name for name in metrics if "rank" in name or "world_size" in name or "num_envs" in name]
 
 
@@ -236,11 +234,6 @@ def test_several_gpus_have_their_slowest_and_fastest_in_every_iteration(study: S
     assert publish(study, folder).created == 0
     parent = stored_parent(folder, "stock")
     assert parent.info.run_name == "stock · 2 x H100, H100"
-
-
-def test_ranks_on_a_cpu_are_not_called_gpus(tmp_path: Path) -> None:
-    run = describe_trial(a_run(0, "stock", "ok", gpus=0, cpu_ranks=2, device=CPU).record, StudyFolder(tmp_path))
-    assert run.name == "CPU, 2 ranks · 2048 envs per rank · T32 · B4096 · repeat 1"
 
 
 def test_every_metric_arrives_where_they_fill_several_calls(published: StudyFolder) -> None:
@@ -603,15 +596,11 @@ def test_deleted_experiment_is_not_brought_back(study: Study, folder: StudyFolde
         publish(study, folder)
 
 
-def test_nothing_finished_is_an_error(tmp_path: Path, study: Study) -> None:
-    folder = a_folder(tmp_path / "results" / "demo", study)
-    with pytest.raises(UserError, match=r"no finished trial.*Run the sweep"):
-        publish(study, folder)
-
-
-def test_another_studys_results_are_refused(folder: StudyFolder) -> None:
+def test_another_studys_results_and_those_of_none_are_refused(folder: StudyFolder, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="another study"):
         publish(a_study(seed=99), folder)
+    with pytest.raises(UserError, match=r"no finished trial.*Run the sweep"):
+        publish(a_study(), a_folder(tmp_path / "nothing" / "demo", a_study()))
 
 
 # The UI's command line; tests/workflow/test_mlflow_ui.py looks at the pages
@@ -669,11 +658,6 @@ def test_port_is_the_users_else_the_first_free_one(
         ui.open_ui(a_study(), published, None)
         ui.open_ui(a_study(), published, port)  # which the server refuses
     assert port < started[0][0].port < port + ui.PORTS_TRIED and started[1][0].port == port
-
-
-def test_help_does_not_import_mlflow() -> None:
-    code = "import sys; import envknee.tracking.__main__; sys.exit('mlflow' in sys.modules)"
-    assert python("-c", code).returncode == 0
 
 
 # The publisher as a process

@@ -2,18 +2,20 @@
 
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from alike import AlikeTests, TrainerTests
+from conftest import a_trial
 from envknee.record.read import read_rows
 from envknee.record.schema import Record
 from envknee.study.paths import TrialFolder
 from envknee.trainers import load
 from records import known
-from trained import a_learning_trial, a_request, refusal
+from trained import a_learning_trial, a_request, refusal, trained_here
 
 pytest.importorskip("skrl", reason="trainers skrl and skrl_sac are optional: make setup TRAINERS=all")
+
+from skrl.memories.torch import RandomMemory
 
 
 class TestSkrl(AlikeTests):
@@ -48,21 +50,6 @@ class TestSac(TrainerTests):
         overrides = {"env.episode_length_s": 0.2, "agent.replay_transitions": REPLAY, "agent.agent.gradient_steps": 2}
         return a_learning_trial(24, **STATE | {"batch_size": 40, "overrides": overrides})
 
-    def launched(self, trial: TrialFolder) -> Record:
-        """Note the size of each batch that is drawn from the buffer, in a file beside the trial's folder."""
-        from skrl.memories.torch import RandomMemory
-
-        sample = RandomMemory.sample
-
-        def noted(memory: Any, names: list[str], **sizes: Any) -> Any:
-            batches = sample(memory, names, **sizes)
-            with trial.root.with_name("drawn").open("a", encoding="utf-8") as lines:
-                lines.write(f"{len(batches[0][0])}\n")
-            return batches
-
-        with mock.patch.object(RandomMemory, "sample", noted):
-            return super().launched(trial)
-
     def test_rows_say_what_was_learned_from_the_second_iteration_on(self, trained: tuple[TrialFolder, Record]) -> None:
         trial, record = trained
         rows = read_rows(trial)
@@ -81,13 +68,23 @@ class TestSac(TrainerTests):
             assert row.fps_total < row.fps_env_step_inference < row.fps_env_step
 
     def test_the_replay_buffer_is_what_the_record_says(self, trained: tuple[TrialFolder, Record]) -> None:
-        trial, record = trained
+        _, record = trained
         assert record.rollout_gb == pytest.approx(REPLAY * TRANSITION_BYTES / 1e9)
         assert record.outcome.memory_map is not None and record.outcome.memory_map.model_gb > 0
         assert record.outcome.memory_map.rollout_gb == record.rollout_gb
         assert record.num_mini_batches is None  # there are no epochs
-        drawn = trial.root.with_name("drawn").read_text(encoding="utf-8").split()
-        assert drawn == ["40"] * 2 * 16  # two for each environment step after the first iteration
+
+    def test_each_batch_has_as_many_transitions_as_was_asked_for(self, tmp_path: Path, monkeypatch) -> None:
+        drawn, sample = list[int](), RandomMemory.sample
+
+        def noted(memory: Any, names: list[str], **sizes: Any) -> Any:
+            batches = sample(memory, names, **sizes)
+            drawn.append(len(batches[0][0]))
+            return batches
+
+        monkeypatch.setattr(RandomMemory, "sample", noted)
+        trained_here(a_trial(tmp_path / "trial", trainer=self.trainer, **self.asked()))
+        assert drawn == [40] * 2 * 16  # two for each environment step after the first iteration
 
 
 def test_its_sizes_are_the_requests_and_the_librarys(tmp_path: Path) -> None:

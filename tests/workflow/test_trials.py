@@ -64,11 +64,12 @@ def test_a_cap_makes_the_device_as_small_as_that(tmp_path):
     assert wide.outcome.status == "ok"
 
 
-def test_memory_that_runs_out_while_learning_is_answered_with_smaller_parts(tmp_path):
-    # bfloat16 as well: both options reach the learner. On this host nothing runs out, so nothing is split.
-    trial = a_trial(tmp_path / "retry", memory={"on_oom": "retry_accumulate", "mixed_precision": True}, iterations=2)
-    record = quick.launch(trial)
+def test_smaller_parts_mixed_precision_and_no_phases_can_be_asked_for(tmp_path):
+    # bfloat16 as well: all options reach the learner. On this host nothing runs out, so nothing is split.
+    options = {"memory": {"on_oom": "retry_accumulate", "mixed_precision": True}, "phases": "off"}
+    record = quick.launch(a_trial(tmp_path / "retry", iterations=2, **options))
     assert (record.outcome.status, record.outcome.micro_batches) == ("ok", None)
+    assert record.phases_s is None and record.fps_env_step is not None
 
 
 def test_a_network_that_breaks_is_a_result_with_its_place(tmp_path):
@@ -135,11 +136,6 @@ def test_the_phases_of_a_real_iteration_add_up(tmp_path, lazy):
     # The first iteration's first step belongs to the start.
     later_s = sum(row.iteration_s or 0.0 for row in read_rows(trial)[1:])
     assert setup_s + later_s < record.outcome.total_s
-
-
-def test_phases_can_be_left_out(tmp_path):
-    record = quick.launch(a_trial(tmp_path / "off", phases="off"))
-    assert record.phases_s is None and record.fps_env_step is not None
 
 
 def test_learning_ends_at_the_target(tmp_path):

@@ -22,9 +22,11 @@ from records import known
 
 TWO = {"cpu_ranks": 2, "batch_size": 8, "warmup_iterations": 1}
 
+Block = dict[str, tuple[TrialFolder, Record]]
+
 
 @pytest.fixture(scope="module")
-def of_a_block(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[TrialFolder, Record]]:
+def of_a_block(tmp_path_factory: pytest.TempPathFactory) -> Block:
     """Return the trials of a block of two ranks, which needs fresh ranks after memory ran out, and for its last trial."""
     folder = tmp_path_factory.mktemp("ranks")
     drifting = {"agent.algorithm.class_name": "drifting:DriftingPPO"}  # its ranks share no gradients
@@ -46,15 +48,17 @@ def of_a_block(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Tria
     return measured
 
 
-def test_two_ranks_are_one_trial(of_a_block: dict[str, tuple[TrialFolder, Record]]):
+def test_two_ranks_are_one_trial_of_different_episodes_and_the_same_network(of_a_block: Block):
     trial, record = of_a_block["plain"]
     assert (record.outcome.status, record.world_size, record.num_envs_total) == ("ok", 2, 8)
     assert record.num_mini_batches == 2 * 4 * 4 // 8
     assert [row.frames for row in read_rows(trial)] == [32, 64, 96, 128]
     assert record == load_record(trial) and record.frames == 128
+    assert seeds_of(trial) == {"7", "8"}
+    assert "Synchronizing parameters for rank 1" in trial.log.read_text(encoding="utf-8")
 
 
-def test_each_ranks_figures_are_there_and_the_slowest_sets_the_pace(of_a_block: dict[str, tuple[TrialFolder, Record]]):
+def test_each_ranks_figures_are_there_and_the_slowest_sets_the_pace(of_a_block: Block):
     trial, record = of_a_block["plain"]
     for row in read_rows(trial):
         assert row.ranks is not None and [rank.rank for rank in row.ranks] == [0, 1]
@@ -77,28 +81,17 @@ def test_each_ranks_figures_are_there_and_the_slowest_sets_the_pace(of_a_block: 
 
 
 def seeds_of(trial: TrialFolder) -> set[str]:
-    """Return the seeds that the ranks of a trial printed."""
     lines = trial.log.read_text(encoding="utf-8").splitlines()
     return {line.split()[-1] for line in lines if "Environment seed" in line}
 
 
-def test_ranks_simulate_different_episodes_and_learn_the_same_network(
-    of_a_block: dict[str, tuple[TrialFolder, Record]],
-):
-    trial, _ = of_a_block["plain"]
-    assert seeds_of(trial) == {"7", "8"}
-    assert "Synchronizing parameters for rank 1" in trial.log.read_text(encoding="utf-8")
-
-
-def test_ranks_that_do_not_share_their_gradients_make_no_result(of_a_block: dict[str, tuple[TrialFolder, Record]]):
+def test_ranks_that_do_not_share_their_gradients_make_no_result(of_a_block: Block):
     _, record = of_a_block["drifting"]
     assert record.outcome.status == "invalid"
     assert "rank 1 of 2 learned other weights than rank 0" in known(record.outcome.reason)
 
 
-def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory_or_is_to_be_fresh(
-    of_a_block: dict[str, tuple[TrialFolder, Record]],
-):
+def test_ranks_of_a_block_stay_together_until_one_runs_out_of_memory_or_is_to_be_fresh(of_a_block: Block):
     records = {name: record for name, (_, record) in of_a_block.items()}
     assert [record.outcome.status for record in records.values()] == ["ok", "ok", "oom", "ok", "ok", "invalid", "ok"]
     sizes = [(records[name].world_size, records[name].num_envs_total) for name in ("lean", "after", "smaller", "fresh")]

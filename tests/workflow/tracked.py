@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import records
 from envknee.record.schema import Device, Status
 from envknee.study.files import canonical_json
-from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.tracking.arms import describe_study
@@ -17,20 +17,17 @@ from records import CURVE, GPU, Trial, a_trial, write_study, write_trial
 def a_study(name: str = "demo", uri: str | None = None, seed: int = 1) -> Study:
     """Return a study of two arms with three planned trials of each kind in each arm."""
     sizes = {"num_envs": [64, 2048], "horizon": 32, "batch_size": [2048]}
-    return parse_study(
-        {
-            "study": name,
-            "seed": seed,
-            "arms": {"stock": {}, "lean": {"overrides": {"env.write_image_to_file": False}}},
-            "throughput": {**sizes, "repeats": 2},
-            "learning": {**sizes, "repeats": 1, "target_reward": 4.0, "budget_s": 600},
-            "tracking": {"uri": uri},
-        }
+    return records.a_study(
+        study=name,
+        seed=seed,
+        arms={"stock": {}, "lean": {"overrides": {"env.write_image_to_file": False}}},
+        throughput={**sizes, "repeats": 2},
+        learning={**sizes, "repeats": 1, "target_reward": 4.0, "budget_s": 600},
+        tracking={"uri": uri},
     )
 
 
 def a_folder(root: Path, study: Study, *trials: Trial) -> StudyFolder:
-    """Return the results folder of `study` with these finished trials."""
     return write_study(root, study, [trial.asked(study=study.study) for trial in trials])
 
 
@@ -54,26 +51,22 @@ def a_run(
 
 
 def finish(folder: StudyFolder, number: int, arm: str, status: Status, **fields: Any) -> None:
-    """Write the four files of a finished trial."""
     write_trial(folder.trial(number), a_run(number, arm, status, **fields).asked(study=folder.root.name))
 
 
 def write_config(where: Path, study: Study) -> Path:
-    """Write a study file."""
     path = where / f"{study.study}.yaml"
     path.write_text(canonical_json(study))  # JSON is YAML
     return path
 
 
 def a_running_study(root: Path, study: Study | None = None) -> StudyFolder:
-    """Return the folder of a study whose first trial has started."""
     folder = a_folder(root, study or a_study())
     start(folder, 0)
     return folder
 
 
 def a_live_run(number: int = 0) -> Trial:
-    """Return a learning trial as it will have ended."""
     return a_run(number, "stock", "target_reached", kind="learning")
 
 
@@ -97,14 +90,12 @@ def write(folder: StudyFolder, text: str, number: int = 0) -> None:
 
 
 def client_of(folder: StudyFolder, uri: str | None = None) -> Any:
-    """Return a client of a folder's store."""
     from mlflow import MlflowClient
 
     return MlflowClient(uri or f"sqlite:///{folder.root.parent}/mlflow.db")
 
 
 def stored_runs(folder: StudyFolder, uri: str | None = None, name: str = "demo") -> list[Any]:
-    """Return all active runs of a study."""
     client = client_of(folder, uri)
     return list(client.search_runs([client.get_experiment_by_name(name).experiment_id]))
 
@@ -122,13 +113,11 @@ def stored_parent(folder: StudyFolder, arm: str) -> Any:
 
 
 def run_of(study: Study, folder: StudyFolder, key: str) -> Run:
-    """Return a run as the files have it."""
     (run,) = [run for parent, trials in describe_study(study, folder) for run in (parent, *trials) if run.key == key]
     return run
 
 
 def history(client: Any, run: Any, key: str) -> list[Any]:
-    """Return all points of a curve."""
     return list(client.get_metric_history(run.info.run_id, key))
 
 

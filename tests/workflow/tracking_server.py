@@ -95,7 +95,6 @@ class Daemon:
         self.folder, self.environment, self.log = folder, environment, folder / "server.log"
 
     def answers(self) -> bool:
-        """Tell whether it has started."""
         raise NotImplementedError
 
     def start(self) -> None:
@@ -142,12 +141,10 @@ class Server(Daemon):
         return "admin", (self.folder / "tracking/private/admin-password").read_text().strip()
 
     def sign_in(self, patch: pytest.MonkeyPatch) -> None:
-        """Let MLflow's clients in this process sign in."""
         for name, value in zip(("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"), self.user, strict=True):
             patch.setenv(name, value)
 
     def refused(self) -> str:
-        """Return what is said by a server that must not start."""
         return refused(ran(self.command, cwd=self.folder, env=self.environment, timeout=60), status=2)
 
     def answers(self) -> bool:

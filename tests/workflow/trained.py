@@ -46,7 +46,6 @@ def a_learning_trial(px: int, **changes: Any) -> dict[str, Any]:
 
 
 def need(trainer: str) -> None:
-    """Skip a test where a trainer's library is not installed."""
     library = {"sb3": "stable_baselines3"}.get(trainer, trainer)
     pytest.importorskip(library, reason=f"trainer: {trainer} is optional: make setup TRAINERS=all")
 
@@ -78,7 +77,6 @@ def assert_whole(record: Record, rows: list[Row], observation_bytes: int) -> Non
 
 
 def assert_same_training(rows: list[Row], other: list[Row]) -> None:
-    """Check that two trials of one request learned the same."""
     for row, again in zip(rows, other, strict=True):
         assert (row.losses, row.action_std, row.reward_mean, row.episodes) == (
             again.losses, again.action_std, again.reward_mean, again.episodes,
@@ -95,18 +93,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def a_request(folder: Path, trainer: str, **changes: Any) -> Request:
-    """Return the request of a trial that nobody starts."""
     return read_model(a_trial(folder, trainer=trainer, **changes).request, Request, "")
 
 
 def refusal(folder: Path, trainer: str, **changes: Any) -> str:
-    """Return what is said to a request before anything starts."""
     request = a_request(folder, trainer, **changes)
     return told(lambda: load(trainer).resolve(request, "cpu"))
 
 
 def assert_refused(folder: Path, trainer: str, words: str) -> None:
-    """Check that one of `REFUSED` is refused."""
     changes, instead = REFUSED[words]
     text = refusal(folder, trainer, **changes)
     assert text.startswith(f"trainer: {trainer} cannot do {words}") and f"Use {instead}, or trainer: rsl_rl" in text

@@ -1,9 +1,13 @@
-"""The control group that a process really is in, where /sys/fs/cgroup is the host's."""
+"""What a process finds on its machine: the limits of its control group, and a folder for temporary files."""
 
+import os
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from envknee.machine import control_group
+from envknee.machine import control_group, scratch
+from envknee.study.errors import UserError
 
 
 def a_root(folder: Path, files: dict[str, str]) -> Path:
@@ -55,3 +59,37 @@ def test_without_a_group_the_machine_counts_and_nothing_limits(tmp_path: Path):
 def test_here_it_can_be_asked():
     limit = control_group.memory_limit_bytes()
     assert (limit is None or limit > 0) and control_group.oom_kills() >= 0
+
+
+@pytest.fixture(autouse=True)
+def temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test replace the folder for temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", "/tmp")  # noqa: S108  # what use_told replaces
+
+
+def test_what_is_told_is_made_where_it_runs_and_becomes_the_temporary_folder(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("SLURM_TMPDIR", str(tmp_path))
+    for told, folder in (("", "/tmp"), ("$SLURM_TMPDIR/envknee", f"{tmp_path}/envknee")):  # noqa: S108
+        monkeypatch.setenv(scratch.TOLD, told)
+        scratch.use_told()
+        assert tempfile.gettempdir() == os.environ["TMPDIR"] == folder
+    assert (tmp_path / "envknee").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ("$SLURM_TMPDIR/x", r"scratch '\$SLURM_TMPDIR/x': a variable in it is not set"),
+        ("file", r"scratch .*/file on this node: File exists.*`scratch:` of the site"),
+        (".", r"scratch .* on this node: 1 MB are free, and at least 100 were expected"),
+    ],
+)
+def test_what_is_wrong_names_the_folder_and_what_to_do(tmp_path: Path, monkeypatch, told: str, words: str):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SLURM_TMPDIR", raising=False)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1_000_000))
+    monkeypatch.setenv(scratch.TOLD, told)
+    Path("file").touch()
+    with pytest.raises(UserError, match=words):
+        scratch.use_told()

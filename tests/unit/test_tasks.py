@@ -1,12 +1,16 @@
-"""The cart-pole that ships with envknee is NVIDIA's robot: Newton's copy of it is the witness."""
+"""The cart-pole that ships with envknee is NVIDIA's robot, as Newton's copy says; a space of many environments is Gymnasium's."""
 
 import importlib
 import importlib.util
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from envknee.tasks import CARTPOLE_USD, checked_asset
+from envknee.tasks.spaces import repeat_without_copies, repeated
+from gymnasium.spaces import Box
+from gymnasium.vector.utils import batch_space
 from programs import told
 from records import known
 
@@ -53,15 +57,12 @@ def boxes_m(path: Path) -> dict[str, list[float]]:
     return by_name
 
 
-def test_bodies_and_joints_are_those_of_newtons_copy():
-    ours = physics_of(CARTPOLE_USD)
+def test_bodies_joints_and_boxes_are_those_of_newtons_copy():
+    ours = physics_of(checked_asset("local"))
     assert ours == physics_of(newton_copy())
     assert set(ours) == {"slider", "cart", "pole", "root_joint", "slider_to_cart", "cart_to_pole"}
     said = ours["slider_to_cart"][2]
     assert (said["physics:lowerLimit"], said["physics:upperLimit"]) == ("-4.0", "4.0")
-
-
-def test_boxes_have_the_sizes_of_newtons_copy():
     assert set(boxes_m(CARTPOLE_USD)) == {"slider", "cart", "pole"}
     assert boxes_m(CARTPOLE_USD) == boxes_m(newton_copy())
 
@@ -73,12 +74,7 @@ def test_every_box_can_be_seen_and_told_apart():
         for prim in stage.Traverse()
         if prim.IsA(UsdGeom.Gprim)
     ]
-    assert len(colours) == 3
-    assert len(set(colours)) == 3
-
-
-def test_the_shipped_asset_passes_its_own_check():
-    assert checked_asset("local") == CARTPOLE_USD
+    assert len(colours) == len(set(colours)) == 3
 
 
 @pytest.mark.parametrize(
@@ -99,3 +95,34 @@ def test_a_missing_or_broken_asset_is_named(tmp_path, content, complaint):
     if content is not None:
         asset.write_text(content, encoding="utf-8")
     told(lambda: checked_asset(str(asset)), str(asset), complaint, "asset: local")
+
+
+UPSTREAM = batch_space.dispatch(Box)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Box(-1.0, 1.0, (2, 3)),
+        Box(-numpy.inf, numpy.inf, (4,)),
+        Box(0, 255, (3, 4, 4), numpy.uint8),
+        Box(numpy.array([-numpy.inf, 0.0], numpy.float32), numpy.array([1.0, numpy.inf], numpy.float32)),
+    ],
+)
+def test_it_is_the_space_that_gymnasium_makes(space: Box):
+    ours: Any = repeated(space, 5)
+    theirs: Any = UPSTREAM(space, 5)
+    assert ours == theirs and ours.shape == theirs.shape and repr(ours) == repr(theirs)
+    for manner in ("below", "above", "both"):
+        assert ours.is_bounded(manner) == theirs.is_bounded(manner)
+    assert numpy.array_equal(ours.sample(), theirs.sample())
+    assert ours.contains(theirs.sample())
+
+
+def test_a_billion_environments_with_cameras_take_no_memory():
+    frames: Any = Box(-numpy.inf, numpy.inf, (6, 96, 96))
+    repeat_without_copies()
+    try:
+        assert batch_space(frames, 10**9).shape == (10**9, 6, 96, 96)
+    finally:
+        batch_space.register(Box, UPSTREAM)
