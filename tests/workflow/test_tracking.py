@@ -134,7 +134,10 @@ def test_library_batch_has_a_name_and_a_parameter_and_ranks_on_a_cpu_are_not_cal
     refused = a_run(0, "stock", "refused", batch_size=None)
     assert describe_trial(refused.record, StudyFolder(tmp_path)).params["batch_size"] == "library"
     ranks = a_run(0, "stock", "ok", gpus=0, cpu_ranks=2, device=CPU)
-    assert describe_trial(ranks.record, StudyFolder(tmp_path)).name == "CPU, 2 ranks · 2048 envs per rank · T32 · B4096 · repeat 1"
+    assert (
+        describe_trial(ranks.record, StudyFolder(tmp_path)).name
+        == "CPU, 2 ranks · 2048 envs per rank · T32 · B4096 · repeat 1"
+    )
 
 
 @pytest.mark.parametrize(
