@@ -13,10 +13,17 @@ iterations; those that two trials share are equal.
 """
 
 import hashlib
+import importlib
+import sys
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 import warp
+
+SENSORS = "mujoco_warp._src.sensor"
+"""MuJoCo's own sensors, whose values no step of Isaac Lab reads. Warp refuses to make them deterministic, and with them every simulation:
+their kernels add to an array and take its maximum (google-deepmind/mujoco_warp issue 1590; MuJoCo-Warp 3.12.0, Warp 1.17)."""
 
 
 def require(device: str) -> None:
@@ -31,6 +38,16 @@ def require(device: str) -> None:
     torch.backends.cudnn.deterministic = True
     if device != "cpu":  # on a CPU it would change nothing and recompile every kernel
         warp.config.deterministic = warp.DeterministicMode.RUN_TO_RUN
+        from newton._src.solvers.mujoco import solver_mujoco
+
+        solver_mujoco._mujoco_warp_deterministic_modules = _without_sensors
+        sensors = importlib.import_module(SENSORS)
+        warp.set_module_options({"deterministic": warp.DeterministicMode.NOT_GUARANTEED}, module=sensors)
+
+
+def _without_sensors() -> list[Any]:
+    """Return the loaded modules of MuJoCo-Warp that Newton makes deterministic, in place of Newton's own function (1.6.1)."""
+    return [module for name, module in sys.modules.items() if name.startswith("mujoco_warp._src.") and name != SENSORS]
 
 
 def digest(tensors: Mapping[str, torch.Tensor]) -> str:
