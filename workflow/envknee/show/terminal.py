@@ -116,13 +116,13 @@ def print_lines(lines: Iterable[tuple[str, str]], console: Console) -> None:
 
 
 def where(folder: StudyFolder) -> str:
-    """Return one line: the number of measured trials, and the path of the results."""
+    """Return one line: the number of trials with a record, skipped ones too, and the path of the results."""
     if not folder.study.exists():  # after a dry-run
         return f"nothing is measured yet; results will be in {folder.root}"
     study = load_study(folder)
     measured, planned = len(folder.trial_files("record.json")), len(space.plan(study))
     report = f"report {folder.report}" if folder.report.exists() else f"no report yet in {folder.root}"
-    return f"study {study.study}: {measured} of {planned} trials measured; {report}, `make ui` shows every run"
+    return f"study {study.study}: {measured} of {planned} trials done; {report}, `make ui` shows every run"
 
 
 def _table(content: words.Table, wrap: bool = True) -> Table:
