@@ -189,11 +189,13 @@ def test_the_same_num_envs_at_another_horizon_batch_or_repeat_is_no_duplicate():
     assert len(table("num_envs,fps,repeat", "16,5,0", "16,6,1").rows) == 2
 
 
-@pytest.mark.parametrize("data", [b"num_envs,fps\n16,\xff\n", "num_envs,fps\n16,1\n".encode("utf-16")])
+@pytest.mark.parametrize("data", [b"num_envs,fps\n16,\xff\n", "num_envs,fps\n16,1\n".encode("utf-16"), b"a\0b"])
 def test_not_utf_8(data: bytes, tmp_path: Path):
     path = tmp_path / "fps.csv"
     path.write_bytes(data)
-    with pytest.raises(UserError, match=r"fps\.csv cannot be read: 'utf-8' codec .* position .*UTF-8 text"):
+    with pytest.raises(
+        UserError, match=r"fps\.csv cannot be read: ('utf-8' codec .* position|it holds NUL bytes).*UTF-8 text"
+    ):
         read_table(path)
 
 

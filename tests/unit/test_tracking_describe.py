@@ -6,6 +6,7 @@ import pytest
 from envknee.tracking.arms import best_trial, describe_study
 from envknee.tracking.system import system_metrics
 from envknee.tracking.view import view_of
+from envknee.tracking.writing import results_id
 from records import CPU, GPU, LEARNING, a_study, a_trial, known, records_of, write_study
 
 
@@ -94,3 +95,12 @@ def test_the_first_view_has_the_charts_that_a_study_can_fill(learning):
     assert ("LINE", "fps_total", "step") in charts
     sections = {section["uuid"] for section in view["compareRunSections"]}
     assert {chart["metricSectionId"] for chart in view["compareRunCharts"]} == sections
+
+
+@pytest.mark.parametrize("left", ["", "0123", "another study's\n"])
+def test_what_is_no_id_of_a_results_folder_is_replaced_by_one(tmp_path, left):
+    path = tmp_path / ".mlflow"
+    path.write_text(left)
+    with path.open("a+", encoding="utf-8") as identity:
+        known_as = results_id(identity)
+        assert results_id(identity) == known_as == path.read_text() and len(bytes.fromhex(known_as)) == 16

@@ -81,11 +81,18 @@ def writer_of(store: Store, study: Study, identity: IO[str]) -> Writer:
 
 
 def _experiment(client: "MlflowClient", name: str, store: Store) -> "Experiment":
+    from mlflow.exceptions import MlflowException
+
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         location = None if store.artifacts is None else str(store.artifacts / name)
-        made = client.create_experiment(name, artifact_location=location, tags=EXPERIMENT_TAGS)
-        experiment = client.get_experiment(made)
+        try:
+            client.create_experiment(name, artifact_location=location, tags=EXPERIMENT_TAGS)
+        except MlflowException as error:  # another machine was faster
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        experiment = client.get_experiment_by_name(name)
+        assert experiment is not None, name
     if experiment.lifecycle_stage == "deleted":
         raise UserError(
             f"The experiment {name!r} was deleted in {store.shown}, and its name is taken until it is purged."

@@ -6,6 +6,7 @@ A run with the right content is kept. An unfinished run of the same attempt (a l
 sending again what the server has. Any other run is replaced.
 """
 
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,9 +35,10 @@ ITERATION = "iteration"
 def results_id(identity: IO[str]) -> str:
     """Return the ID of a results folder, which is made at its first publication and kept in a file."""
     identity.seek(0)
-    known = identity.read()
-    if not known:
+    known = identity.read().strip()
+    if not re.fullmatch(r"[0-9a-f]{32}", known):
         known = uuid.uuid4().hex
+        identity.truncate(0)
         identity.write(known)
         identity.flush()
     return known

@@ -49,7 +49,9 @@ def read_table(path: Path) -> Table:
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
         text = data.decode("utf-8-sig")  # without the byte order mark that spreadsheets write
-    except (OSError, UnicodeDecodeError) as error:
+        if "\0" in text:
+            raise ValueError("it holds NUL bytes")
+    except (OSError, ValueError) as error:
         raise UserError(
             f"{source} cannot be read: {getattr(error, 'strerror', None) or error}. Expected a table with the columns num_envs and"
             " fps, as UTF-8 text; `envknee limits --help` shows one."
