@@ -83,7 +83,8 @@ def test_a_record_tells_gpu_hours_energy_and_waiting_and_an_older_one_its_proces
     alone = with_cost(Cost(gpus=1, held_s=3600.0, energy_j=None, slurm=SlurmJob(job_id="8")))
     assert (alone.gpu_hours, alone.energy_j, alone.queue_wait_s) == (1.0, None, None)
     older = with_cost(None)
-    assert (older.gpu_hours, older.energy_j, older.queue_wait_s) == (older.outcome.total_s / 3600, None, None)
+    assert older.gpu_hours == older.outcome.total_s / 3600 > 0
+    assert older.energy_j is None and older.queue_wait_s is None
 
 
 def test_attempts_that_left_no_result_are_counted_at_the_one_that_did(tmp_path: Path):

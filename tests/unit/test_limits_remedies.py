@@ -209,6 +209,12 @@ def test_the_terminal_lists_them():
     assert first[1].startswith("128-pixels (env.scene.tiled_camera.width: 128")
 
 
+def test_differences_of_arms():
+    arms = a_study(arms=ARMS).arms
+    assert remedies.differences(arms["baseline"], arms["128-pixels"]) == dict.fromkeys(PX)
+    assert remedies.differences(arms["lean"], arms["lean"]) == {}
+
+
 def test_intervals_hold_the_truth_and_nothing_is_shown_where_nothing_differs():
     random = numpy.random.default_rng(1)
 

@@ -103,6 +103,10 @@ def test_the_plan_is_throughput_first_arms_in_turns_and_blocks_one_after_the_oth
     assert [slot.arm for slot in plan] == ["a", "b"] * 5
 
 
+def test_the_plan_does_not_depend_on_the_order_in_which_arms_are_listed() -> None:
+    assert space.plan(study(arms={"stock": {}, "lean": {}})) == space.plan(study(arms={"lean": {}, "stock": {}}))
+
+
 def test_points_that_are_not_legal_are_told() -> None:
     must = "points are not measured, because batch_size must divide num_envs x horizon"
     assert space.left_out(study()) == [f"throughput: 1 of 8 {must} and does not: 256 of 16 x 8"]

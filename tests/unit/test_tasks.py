@@ -58,7 +58,8 @@ def boxes_m(path: Path) -> dict[str, list[float]]:
 
 
 def test_bodies_joints_and_boxes_are_those_of_newtons_copy():
-    ours = physics_of(checked_asset("local"))
+    assert checked_asset("local") == CARTPOLE_USD
+    ours = physics_of(CARTPOLE_USD)
     assert ours == physics_of(newton_copy())
     assert set(ours) == {"slider", "cart", "pole", "root_joint", "slider_to_cart", "cart_to_pole"}
     said = ours["slider_to_cart"][2]
