@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from envknee.ask import ask
+from envknee.base.point import Point
 from envknee.record.read import load_record
 from envknee.record.schema import Cost
 from envknee.run import launch
@@ -28,7 +29,7 @@ from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import TrialFolder
-from envknee.study.space import Point, Slot, is_legal
+from envknee.study.space import Slot, is_legal
 from rich.console import Console
 from rich.table import Table
 from scipy.stats import t

@@ -21,16 +21,16 @@ from typing import Any
 import numpy
 from envknee.ask import ask
 from envknee.ask.enough import LOOKS
+from envknee.base.fields import Kind
+from envknee.base.point import Point
+from envknee.decide.read import load_study
 from envknee.record.read import load_records, without_skipped
 from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.errors import UserError, run_command
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.study.rules import Kind
-from envknee.study.space import Point
 from envknee.verdict import learning, throughput
-from envknee.verdict.read import load_study
 from envknee.verdict.series import Series
 from rich.console import Console
 from rich.table import Table

@@ -24,6 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from envknee.ask import ask
+from envknee.base.point import Point
 from envknee.machine import environment, processes
 from envknee.record.build import spread
 from envknee.record.read import read_rows
@@ -34,7 +35,7 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import TrialFolder
-from envknee.study.space import Point, Slot, legal_points
+from envknee.study.space import Slot, legal_points
 from envknee.verdict.series import Series
 from rich.console import Console
 from rich.table import Table

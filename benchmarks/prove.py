@@ -26,13 +26,13 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from envknee.ask import search
+from envknee.base.parts import parts_of
+from envknee.base.point import Point
 from envknee.record.schema import Frozen
 from envknee.study.designs import williams
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.model import Decide
-from envknee.study.parts import parts_of
-from envknee.study.space import Point
 from envknee.study.sweep import Adaptive
 from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.composed import Composition

@@ -1,12 +1,12 @@
 """What tests of figures have in common: a verdict over trials, and what a figure says and marks."""
 
+from envknee.decide.read import load_study
+from envknee.decide.study import decide
 from envknee.record.read import load_records
 from envknee.show.evidence import Evidence
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.verdict.decide import decide
-from envknee.verdict.read import load_study
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from records import Trial, a_study, records_of

@@ -8,12 +8,12 @@ from pathlib import Path
 from envknee.after.compare import print as compare
 from envknee.after.compare.ratios import Ratio
 from envknee.after.compare.sides import Side
+from envknee.decide.study import decide
 from envknee.record.read import load_records
 from envknee.record.schema import Record
 from envknee.show.words import fitting
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
-from envknee.verdict.decide import decide
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.study import Verdict
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from envknee.base.fields import Kind
 from envknee.record.build import build_record
 from envknee.record.schema import (
     Device,
@@ -28,7 +29,6 @@ from envknee.study.files import canonical_json, sha256_of
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.study.rules import Kind
 
 GPU = Device(type="cuda", name="NVIDIA H100 80GB HBM3", uuid="GPU-1", memory_gb=85.0)
 CPU = Device(type="cpu", name="AMD EPYC", uuid=None, memory_gb=25.3)

@@ -17,6 +17,8 @@ from envknee.ask.ask import ask
 from envknee.ask.question import Observation, censored_seconds, observe
 from envknee.ask.refusals import KnownMemory
 from envknee.ask.samplers.points import _optuna, gp, sobol, tpe
+from envknee.base.fields import Kind
+from envknee.base.point import Point
 from envknee.record.schema import Device, Record, Request
 from envknee.study import space
 from envknee.study.errors import UserError
@@ -24,8 +26,6 @@ from envknee.study.files import canonical_json
 from envknee.study.load import parse_study, read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.study.rules import Kind
-from envknee.study.space import Point
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from programs import python, run_main

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from envknee.ask import enough
 from envknee.ask.ask import ask, ask_again
+from envknee.base.point import Point
 from envknee.record.schema import Request, Shared
 from envknee.run import turns
 from envknee.study import designs, space
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.study.model import Study
-from envknee.study.space import Point
 from records import Trial, a_trial
 from test_ask import dice, measured, play
 

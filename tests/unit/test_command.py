@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 from envknee.ask import ask
+from envknee.base.point import Point
 from envknee.run import knee
 from envknee.study import presets
 from envknee.study.command import OF_A_RULE, PLACEHOLDERS, Command, placeholders
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.study.reach import reach_of
-from envknee.study.space import Point, Slot
+from envknee.study.space import Slot
 from envknee.trainers.command import ends, program
 from envknee.trainers.command.rows import Builder, unlike_clock
 from envknee.trainers.command.sources import Event

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from envknee.ask import enough
 from envknee.ask.ask import ask_again
+from envknee.base.parts import Parts, parts_of
+from envknee.base.point import Point
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.model import Study
-from envknee.study.parts import Parts, parts_of
-from envknee.study.space import Point
 from envknee.verdict import throughput
 from envknee.verdict.composed import compose
 from envknee.verdict.rule.contrasts import Contrast

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from envknee.decide.study import decide
 from envknee.machine import processes
 from envknee.record.build import build_record
 from envknee.record.schema import Cost, Lost, Record, SlurmJob
@@ -14,7 +15,6 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.verdict import spending
-from envknee.verdict.decide import decide
 from records import GPU, a_study, a_trial, records_of
 
 JOB = (

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from envknee.ask import search
 from envknee.ask.ask import ask_again
+from envknee.decide.study import decide
 from envknee.record.schema import Record, Request
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.sweep import Adaptive
-from envknee.verdict.decide import decide
 from envknee.verdict.learning_cost import Seeds
 from programs import run_main
 from published import PUBLISHED

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from drawn import with_verdict
 from envknee.after.keep import keep
+from envknee.decide.study import decide
 from envknee.record.read import load_records
 from envknee.study.errors import UserError
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
-from envknee.verdict.decide import decide
 from records import GPU, PLATEAU, a_study, a_trial, fps_trials, write_study
 
 

@@ -10,7 +10,7 @@ from envknee.verdict import learning
 from envknee.verdict.learning import best_of
 from envknee.verdict.learning_cost import Seeds, cost, interquartile_mean
 from envknee.verdict.schema.learning import LearningLimit
-from envknee.verdict.words.learning import seconds_told
+from envknee.words.learning import seconds_told
 from records import GPU, Trial, a_trial, known, learning_trials, records_of
 from scipy.stats import trim_mean
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from envknee.ask.refusals import KnownMemory
+from envknee.base.point import Point, batch_transitions
 from envknee.study.model import Decide
-from envknee.study.space import Point, batch_transitions
 from envknee.verdict import memory_limit, memory_model, memory_sample
 from envknee.verdict.memory_sample import Sample
 from envknee.verdict.schema.memory import TERMS, MemoryLimit, MemoryWall

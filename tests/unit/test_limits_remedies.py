@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import numpy
 import pytest
+from envknee.decide.settings import arm_settings
+from envknee.decide.study import decide
 from envknee.record.schema import Status
 from envknee.show.sentences import sentences
 from envknee.study.model import Decide
 from envknee.verdict import memory_limit, remedies
-from envknee.verdict.decide import decide
 from envknee.verdict.memory_sample import Sample
 from envknee.verdict.schema.levers import Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
@@ -210,7 +211,7 @@ def test_the_terminal_lists_them():
 
 
 def test_differences_of_arms():
-    arms = a_study(arms=ARMS).arms
+    arms = {name: arm_settings(arm) for name, arm in a_study(arms=ARMS).arms.items()}
     assert remedies.differences(arms["baseline"], arms["128-pixels"]) == dict.fromkeys(PX)
     assert remedies.differences(arms["lean"], arms["lean"]) == {}
 

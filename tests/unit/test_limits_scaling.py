@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from envknee.decide.study import decide
 from envknee.study.files import canonical_json
 from envknee.study.model import Arm
-from envknee.verdict.decide import decide
+from envknee.decide.settings import arm_settings
 from envknee.verdict.scaling import efficiency, partner_of
+from envknee.verdict.settings import ArmSettings
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import Verdict
 from records import CPU, GPU, Trial, a_study, a_trial, fps_trials, known, records_of
@@ -144,8 +146,8 @@ def test_slowest_rank_is_the_median_over_trials():
     assert "the slowest GPU collects at 80% of the fastest one's FPS" in scaling.notes
 
 
-def arms(**sections: dict[str, object]) -> dict[str, Arm]:
-    return dict(a_study(arms=sections).arms)
+def arms(**sections: dict[str, object]) -> dict[str, ArmSettings]:
+    return {name: arm_settings(arm) for name, arm in a_study(arms=sections).arms.items()}
 
 
 def test_partner_differs_in_its_ranks_alone():

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from envknee.decide.read import load_study
+from envknee.decide.study import decide
 from envknee.record.schema import Failure, Phase, Status
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.verdict import decide as verdict
+from envknee.decide import study as verdict
 from envknee.verdict import hardware
 from envknee.verdict.csv import records_csv
-from envknee.verdict.decide import decide
-from envknee.verdict.read import load_study
 from envknee.verdict.schema.study import ArmVerdict, Headline
 from programs import run_main
 from records import (

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import combinations, pairwise, product
 
 from envknee.verdict.schema.learning import Cost, RuleLimit, RulePoint, Rules
-from envknee.verdict.words.states import gain_evidence
+from envknee.words.states import gain_evidence
 from published import ROOT, records_of, uuid_of, verdict_of, words_of
 from records import known
 

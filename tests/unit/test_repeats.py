@@ -8,6 +8,7 @@ import pytest
 import torch
 from envknee.after import repeats
 from envknee.ask import ask
+from envknee.base.point import Point
 from envknee.machine import processes
 from envknee.study import space
 from envknee.study.errors import UserError
@@ -80,7 +81,7 @@ def test_nothing_in_common_is_an_error(tmp_path: Path):
 def test_an_arm_says_whether_it_is_deterministic_and_its_processes_know():
     sizes = {"num_envs": 4, "horizon": 4, "batch_size": 16}
     study = a_study(arms={"d": {"gpus": 0, "deterministic": True}}, throughput=sizes)
-    request = ask.request_for(study, space.plan(study)[0], space.Point(4, 4, 16), None)
+    request = ask.request_for(study, space.plan(study)[0], Point(4, 4, 16), None)
     assert request.deterministic and '"deterministic":true' in request.model_dump_json()
     variables = processes.environment_of(request)
     assert (variables["OMP_NUM_THREADS"], variables["PYTHONHASHSEED"]) == ("1", "0")

@@ -8,6 +8,7 @@ import pytest
 from drawn import with_verdict
 from envknee.after import archive, keep, replay
 from envknee.ask import ask
+from envknee.base.point import Point
 from envknee.record.read import load_records
 from envknee.record.schema import Request
 from envknee.study import claim, space
@@ -69,7 +70,7 @@ def test_a_sweep_that_was_killed_while_it_measured_is_kept_with_all_that_it_aske
 def test_what_another_device_refused_is_tried_here_and_what_was_decided_there_is_not(tmp_path: Path):
     sweep = {"num_envs": [16, 32, 64], "horizon": 8, "batch_size": 128, "repeats": 1}
     study = parse_study({"study": "demo", "throughput": sweep, "window": 4})
-    points = [space.Point(num_envs, 8, 128) for num_envs in (16, 32, 64)]
+    points = [Point(num_envs, 8, 128) for num_envs in (16, 32, 64)]
     why = [(None, None), ("it cannot fit", None), (None, "decided")]
     requests = [
         ask.request_for(study, *asked_at)

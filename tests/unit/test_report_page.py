@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from drawn import with_verdict
+from envknee.decide.study import decide
 from envknee.show import report
 from envknee.show.figures import draw
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
-from envknee.verdict.decide import decide
 from envknee.verdict.schema.study import Broken
 from published import verdict_of
 from records import GPU, a_study, a_trial, fps_trials, learning_trials, records_of, write_study

@@ -13,6 +13,8 @@ from envknee.after.replay import verify
 from envknee.ask import economy
 from envknee.ask import plan as planning
 from envknee.ask.refusals import KnownMemory
+from envknee.base.point import Point
+from envknee.decide.study import decide
 from envknee.record.schema import Request
 from envknee.show import report
 from envknee.show.figures import draw, registry
@@ -25,8 +27,6 @@ from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.scaling_rule import Scaled, Scaling, scaled
-from envknee.study.space import Point
-from envknee.verdict.decide import decide
 from envknee.verdict.learning_cost import Seeds, cost
 from records import GPU, Trial, a_trial, known, write_study
 

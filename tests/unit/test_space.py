@@ -3,11 +3,11 @@
 import itertools
 
 import pytest
+from envknee.base.point import Point, rollout_size
 from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.study.model import Study
-from envknee.study.space import Point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import told
@@ -25,7 +25,7 @@ def study(**sections: object) -> Study:
 
 def test_mini_batches_are_the_rollout_over_the_batch_without_a_remainder() -> None:
     # 512 environments x 64 steps = 32768 transitions; 32768 / 2048 = 16
-    assert space.rollout_size(512, 64) == 32768
+    assert rollout_size(512, 64) == 32768
     assert space.num_mini_batches(512, 64, 2048) == 16
     assert space.num_mini_batches(3, 5, 15) == 1
     for batch_size in (256, 100):  # larger than the rollout; 128 / 100 is no whole number

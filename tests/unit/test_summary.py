@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from drawn import with_verdict
+from envknee.decide.study import decide
 from envknee.show import terminal
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.verdict.decide import decide
 from envknee.verdict.schema.study import Broken, Verdict
 from programs import run_main
 from published import PUBLISHED, verdict_of

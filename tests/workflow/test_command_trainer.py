@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from envknee.ask import ask
+from envknee.base.point import Point
 from envknee.record.read import read_rows
 from envknee.record.schema import Record, Request
 from envknee.run import launch as launcher
@@ -15,7 +16,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import parse_study
 from envknee.study.paths import TrialFolder
-from envknee.study.space import Point, Slot
+from envknee.study.space import Slot
 from records import known
 
 FAKE = Path(__file__).with_name("fake_trainer.py")

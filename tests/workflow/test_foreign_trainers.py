@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 from conftest import ENVIRONMENT, NO_GRADIENTS, ROOT, Workspace
 from envknee.ask import ask
+from envknee.base.point import Point
 from envknee.record.read import load_records, read_rows
 from envknee.record.schema import Record
 from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.study.space import Point, Slot
+from envknee.study.space import Slot
 from envknee.trainers.command import program
 from programs import ran, refused, succeeded
 from test_command_trainer import measured

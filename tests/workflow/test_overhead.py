@@ -6,9 +6,9 @@ import re
 
 import pytest
 from conftest import NO_GRADIENTS, Workspace
+from envknee.base.point import Point
 from envknee.study.errors import run_command
 from envknee.study.load import read_study
-from envknee.study.space import Point
 from programs import run_main, succeeded
 
 from benchmarks import overhead

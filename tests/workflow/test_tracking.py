@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from conftest import serving
+from envknee.decide.study import decide
 from envknee.record.read import load_records
 from envknee.record.schema import Device, Environment, Failure, Image
 from envknee.study.errors import UserError
@@ -31,7 +32,6 @@ from envknee.tracking.mlflow_server import Server
 from envknee.tracking.publish import publish
 from envknee.tracking.store import check_credentials, locate_store, trust_address, without_credentials
 from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS
-from envknee.verdict.decide import decide
 from forked import FORK, in_child
 from programs import python, refused, told
 from records import CPU, CURVE, known, write_trial

@@ -38,7 +38,7 @@ COMMANDS = {
     "launch": Command("envknee.run.launch", "run one trial and write its record"),
     "trial": Command("envknee.run.process", "run one trial without launcher, time limit and record"),
     "record": Command("envknee.record.read", "write a trial's record again from its measurements"),
-    "verdict": Command("envknee.verdict.decide", "decide: verdict.json and records.csv", "envknee.limits.verdict"),
+    "verdict": Command("envknee.decide.study", "decide: verdict.json and records.csv", "envknee.limits.verdict"),
     "figures": Command("envknee.show.figures.draw", "draw every figure"),
     "report": Command("envknee.show.report", "write report.html"),
     "summary": Command("envknee.show.terminal", "print what a study found"),

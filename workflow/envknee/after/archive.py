@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from envknee.after.received import METADATA, NAMES, check, hand_over_requests, study_in, unpack
+from envknee.decide.read import load_measured
 from envknee.record.schema import Record
 from envknee.show import report
 from envknee.study.errors import UserError
@@ -24,7 +25,6 @@ from envknee.study.files import canonical_json
 from envknee.study.paths import PROJECT, StudyFolder
 from envknee.study.reach import reach_of
 from envknee.verdict.hardware import hardware
-from envknee.verdict.read import load_measured
 
 LOCKS = PROJECT / "containers"
 EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -20,12 +20,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from envknee.decide.read import load_measured
 from envknee.record.read import read_rows
 from envknee.record.schema import Device, Environment, Record, Row
 from envknee.record.status import CRASHED
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.verdict.read import load_measured
 
 if TYPE_CHECKING:
     from isaaclab.benchmark import schema

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from envknee.decide.read import load_measured
 from envknee.record.schema import Record
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
@@ -24,7 +25,6 @@ from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.verdict.csv import records_csv
-from envknee.verdict.read import load_measured
 from envknee.verdict.schema.study import Verdict
 
 

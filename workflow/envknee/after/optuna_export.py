@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from envknee.ask.question import AXES, observe
+from envknee.base.fields import Kind
+from envknee.decide.read import load_measured
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.study.rules import Kind
-from envknee.verdict.read import load_measured
 
 OBJECTIVE: Mapping[Kind, tuple[Literal["maximize", "minimize"], str]] = {
     "throughput": ("maximize", "FPS, total"),

@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Container
 from pathlib import Path
 
+from envknee.decide.read import load_study
 from envknee.record.read import load_records
 from envknee.study import claim
 from envknee.study.command import ELSEWHERE
@@ -28,7 +29,6 @@ from envknee.study.lock import locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.reach import reach_of
-from envknee.verdict.read import load_study
 
 METADATA = "ro-crate-metadata.json"
 UNFINISHED = ".unpacking"

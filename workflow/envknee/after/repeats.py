@@ -15,11 +15,11 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
+from envknee.decide.read import load_measured
 from envknee.record.read import read_rows, without_skipped
 from envknee.record.schema import Record, Row
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
-from envknee.verdict.read import load_measured
 
 LEARNED = ("frames", "reward_mean", "episode_length_mean", "episodes", "learning_rate", "action_std")
 """Fields of a row that follow from request and seed alone, besides `losses` and `gradients`."""

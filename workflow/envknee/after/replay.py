@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 
 from envknee.ask import ask
+from envknee.decide.read import load_measured, load_study
+from envknee.decide.study import decide
 from envknee.record.read import load_record, load_records
 from envknee.record.schema import Record, Request
 from envknee.study import claim, space
@@ -22,8 +24,6 @@ from envknee.study.files import canonical_json, read_model, sha256_of, write_ato
 from envknee.study.load import parse_study
 from envknee.study.model import Replay, Study
 from envknee.study.paths import StudyFolder
-from envknee.verdict.decide import decide
-from envknee.verdict.read import load_measured, load_study
 
 
 def prepare(original: StudyFolder, name: str | None, image: str | None = None) -> tuple[Study, StudyFolder]:

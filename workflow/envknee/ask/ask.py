@@ -18,6 +18,7 @@ from typing import Any
 from envknee.ask import enough, samplers
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
+from envknee.base.point import Point
 from envknee.record.read import load_record
 from envknee.record.schema import Record, Request, ScaledFrom
 from envknee.study import designs, space
@@ -28,7 +29,7 @@ from envknee.study.load import read_study
 from envknee.study.model import Study, Sweep, Throughput
 from envknee.study.paths import StudyFolder
 from envknee.study.rules import FIXED_DESIGNS, POINT_SAMPLERS, TRIAL_SAMPLERS
-from envknee.study.space import Point, Slot
+from envknee.study.space import Slot
 
 OF_A_SECTION = (
     "warmup_iterations", "iterations", "precision", "target_reward", "target_episodes", "budget_s", "limit_s", "sampler",

@@ -9,8 +9,8 @@ interval. It gets no more seeds if all missed the target, and each took longer t
 
 from collections.abc import Iterable
 
+from envknee.base.point import Point
 from envknee.record.schema import Record
-from envknee.study.space import Point
 from envknee.verdict.learning_cost import Seeds, cost, seconds_of
 from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.series import Series, by_series

@@ -11,10 +11,10 @@ import statistics
 from collections.abc import Sequence, Set
 
 from envknee.ask.question import Question
+from envknee.base.parts import FURTHEST, Parts, parts_of
+from envknee.base.point import Point
 from envknee.record.schema import Record
 from envknee.study.model import Decide
-from envknee.study.parts import FURTHEST, Parts, parts_of
-from envknee.study.space import Point
 from envknee.study.sweep import UntilDecided
 from envknee.verdict.composed import compose
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from envknee.ask.power import of_study
 from envknee.machine.gpus import visible_uuids
 from envknee.record.read import load_records
 from envknee.record.schema import Record
@@ -19,10 +20,9 @@ from envknee.study.load import read_study
 from envknee.study.model import Arm, Study, Sweep
 from envknee.study.paths import StudyFolder
 from envknee.verdict import noise
-from envknee.verdict.power import of_study
 from envknee.verdict.series import by_series
 from envknee.verdict.throughput import measured_fps
-from envknee.verdict.words.numbers import counted, listed
+from envknee.words.numbers import counted, listed
 
 
 def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False) -> list[str]:

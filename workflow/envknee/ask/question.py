@@ -6,11 +6,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from envknee.ask.refusals import MEMORY_MARGIN, KnownMemory
+from envknee.base.point import Point
 from envknee.record.schema import Record, Request
 from envknee.record.status import DID_NOT_FIT
 from envknee.study import space
 from envknee.study.model import Learning, Study, Sweep, Throughput
-from envknee.study.space import Point, Slot
+from envknee.study.space import Slot
 
 OOM_EXCESS = 0.5
 """Memory excess of a trial that did not fit: as if it had needed 1.5 times the memory."""

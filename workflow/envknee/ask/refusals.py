@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from envknee.base.point import Point, rollout_size
 from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.model import Arm
-from envknee.study.space import Point
 from envknee.verdict import memory_sample
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class KnownMemory:
 
     def _by_model(self, point: Point) -> str | None:
         """Refuse by the memory model, which only applies to rollouts larger than any that fitted."""
-        largest = max((space.rollout_size(r.request.num_envs, r.request.horizon) for r in self.whole), default=0)
+        largest = max((rollout_size(r.request.num_envs, r.request.horizon) for r in self.whole), default=0)
         if self.device_gb is None or not 0 < largest < point.rollout:
             return None
         predicted = self.prediction(point)
@@ -133,7 +133,7 @@ class KnownMemory:
 def _transition_gb(record: Record) -> tuple[float, int, int]:
     """Return the memory of a transition's observations, and the num_envs and horizon at which it was measured."""
     request = record.request
-    gb = (record.rollout_gb or 0.0) / space.rollout_size(request.num_envs, request.horizon)
+    gb = (record.rollout_gb or 0.0) / rollout_size(request.num_envs, request.horizon)
     return gb, request.num_envs, request.horizon
 
 

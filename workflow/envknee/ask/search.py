@@ -21,14 +21,14 @@ import numpy as np
 from scipy.special import stdtrit
 
 from envknee.ask.enough import LOOKS
-from envknee.study.rules import Kind
+from envknee.base.fields import Kind
 from envknee.study.sweep import Adaptive
 from envknee.verdict import learning, throughput
 from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.noise import measured_cv
 from envknee.verdict.rule import affine
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision, Tested
-from envknee.verdict.words.numbers import listed
+from envknee.words.numbers import listed
 
 
 def looked(repeats: int) -> int:

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from envknee.base.point import rollout_size
 from envknee.record.build import reward_average
 from envknee.record.metric import Metric, metrics_of
 from envknee.record.schema import (
@@ -20,7 +21,6 @@ from envknee.record.schema import (
     Row,
 )
 from envknee.record.status import Status
-from envknee.study.space import rollout_size
 
 
 class TrialDone(Exception):

@@ -4,12 +4,13 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from envknee.base.fields import Kind, newer
+from envknee.base.point import Point
 from envknee.record.metric import Metric
 from envknee.record.status import Status
 from envknee.study.arm import Memory, Setup
-from envknee.study.rules import Kind, Overrides, PhaseSwitch, Positive, Runtime, newer
+from envknee.study.rules import Overrides, PhaseSwitch, Positive, Runtime
 from envknee.study.scaling_rule import RuleName
-from envknee.study.space import Point
 from envknee.study.strategies import STRATEGIES
 from envknee.study.task import Inject
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from envknee.study.rules import Kind
+from envknee.base.fields import Kind
 
 Status = Literal["ok", "target_reached", "oom", "nan", "diverged", "timeout", "refused", "skipped", "invalid"]
 """Every status is a result:

@@ -8,8 +8,8 @@ from envknee.verdict.learning import best_of
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import Series
-from envknee.verdict.words.learning import seconds_told, soonest_at
-from envknee.verdict.words.states import gain_evidence, what_decides
+from envknee.words.learning import seconds_told, soonest_at
+from envknee.words.states import gain_evidence, what_decides
 
 
 class Answer(NamedTuple):

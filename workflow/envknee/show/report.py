@@ -20,6 +20,7 @@ from docutils.core import publish_parts
 from markupsafe import Markup
 from pydantic import BaseModel
 
+from envknee.decide.read import load_study
 from envknee.record.schema import Record
 from envknee.record.status import SUCCEEDED
 from envknee.show import answer, words
@@ -30,7 +31,6 @@ from envknee.show.trials import COLUMNS, cells_of
 from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
 from envknee.study.paths import PROJECT, StudyFolder
-from envknee.verdict.read import load_study
 from envknee.verdict.schema.study import Verdict
 
 TEMPLATES = PROJECT / "workflow/report"

@@ -17,6 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from envknee.decide.read import load_study
 from envknee.show import words
 from envknee.show.answer import Answer, answer, answered_series, answers_table
 from envknee.show.evidence import read_verdict
@@ -24,7 +25,6 @@ from envknee.show.sentences import sentences
 from envknee.study import space
 from envknee.study.errors import printable
 from envknee.study.paths import StudyFolder
-from envknee.verdict.read import load_study
 from envknee.verdict.schema.study import Verdict
 
 MOST_LINES, MOST_WIDTH = 12, 100

@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, create_model
 
+from envknee.base.fields import newer
 from envknee.study import remedies
 from envknee.study.choices import NameIn
 from envknee.study.command import OF_A_RULE, Command
-from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict, newer
+from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict
 from envknee.study.scaling_rule import Scaling
 from envknee.study.strategies import STRATEGIES, StrategyName
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 
-from envknee.study.space import Point
+from envknee.base.point import Point
 
 
 def derived_seed(*key: int | str | None) -> int:

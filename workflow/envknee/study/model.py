@@ -6,23 +6,21 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from envknee.base.fields import KINDS, Kind, newer
 from envknee.study.arm import Arm
 from envknee.study.command import Command
 from envknee.study.errors import nearest
 from envknee.study.files import sha256_of
 from envknee.study.rules import (
-    KINDS,
     STUDY_NAME,
     Architecture,
     Confidence,
-    Kind,
     NotNegative,
     PhaseSwitch,
     Positive,
     Runtime,
     Share,
     Strict,
-    newer,
     number,
     phase_switch,
     study_name,

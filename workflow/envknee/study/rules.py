@@ -32,14 +32,6 @@ class Strict(BaseModel):
         return self
 
 
-def newer(default: Any, **field: Any) -> Any:
-    """Return the `Field` of a key that is newer than the first results.
-
-    It is left out of files where it has its default, so that those of earlier versions stay the same, byte for byte.
-    """
-    return Field(default=default, exclude_if=lambda value: value == default, **field)
-
-
 def number(value: Any) -> Any:
     """Read 3e-4 as a number: YAML 1.1 (PyYAML, also inside Snakemake) reads it as a string."""
     return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
@@ -62,9 +54,6 @@ def _override(value: Any) -> Any:
 OverrideValue = bool | int | float | str | None | list[bool | int | float | str]
 Overrides = dict[str, Annotated[OverrideValue, BeforeValidator(_override)]]
 """Hydra-style: `env.scene.tiled_camera.width: 64`. Checked against the real configuration before anything starts."""
-
-Kind = Literal["throughput", "learning"]
-KINDS: tuple[Kind, ...] = ("throughput", "learning")
 
 POINT_SAMPLERS, TRIAL_SAMPLERS = "ask/samplers/points", "ask/samplers/trials"
 """Folders of samplers: those that choose points, and those that choose points and repeats."""

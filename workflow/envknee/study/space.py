@@ -5,32 +5,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from envknee.base.fields import Kind
+from envknee.base.point import Point, rollout_size
 from envknee.study.errors import UserError
 from envknee.study.model import Arm, Raise, Study, Sweep
-from envknee.study.rules import Kind
 from envknee.study.scaling_rule import Scaled, divides, scaled
-
-
-@dataclass(frozen=True, order=True)
-class Point:
-    """One place in the space of a sweep: num_envs of each rank, batch_size of all ranks together.
-
-    `batch_size` None: the library's own number of mini-batches.
-    """
-
-    num_envs: int
-    horizon: int
-    batch_size: int | None
-
-    @property
-    def rollout(self) -> int:
-        """Transitions that a rank collects in one iteration."""
-        return rollout_size(self.num_envs, self.horizon)
-
-
-def rollout_size(num_envs: int, horizon: int) -> int:
-    """Return the transitions collected in one iteration by one rank: num_envs x horizon."""
-    return num_envs * horizon
 
 
 def num_mini_batches(num_envs: int, horizon: int, batch_size: int, world_size: int = 1) -> int:
@@ -49,19 +28,6 @@ def num_mini_batches(num_envs: int, horizon: int, batch_size: int, world_size: i
             f" = {rollout * world_size}" + (" into equal parts of each rank" if ranks else "")
         )
     return rollout * world_size // batch_size
-
-
-def batch_transitions(
-    num_envs: int, horizon: int, batch_size: int | None, mini_batches: int | None, world_size: int = 1
-) -> float:
-    """Return the transitions of one rank in an optimizer step, which its memory must hold.
-
-    `batch_size` is that of all ranks together, which have equal parts. If it is None, the library cuts a rollout into `mini_batches`;
-    0 if that is unknown, too: a trial that never ran.
-    """
-    if batch_size is not None:
-        return batch_size / world_size
-    return rollout_size(num_envs, horizon) / mini_batches if mini_batches else 0.0
 
 
 def is_legal(point: Point, world_sizes: Collection[int] = (1,)) -> bool:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from envknee.base.fields import newer
 from envknee.study.choices import NameIn, names_in
 from envknee.study.rules import (
     FIXED_DESIGNS,
@@ -19,7 +20,6 @@ from envknee.study.rules import (
     Share,
     Sizes,
     Strict,
-    newer,
     number,
 )
 

@@ -2,7 +2,8 @@
 
 from typing import Any, Literal
 
-from envknee.study.rules import NotNegative, Overrides, Positive, Strict, newer
+from envknee.base.fields import newer
+from envknee.study.rules import NotNegative, Overrides, Positive, Strict
 
 
 class Inject(Strict):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from envknee.decide.read import load_measured
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.study.claim import check
@@ -15,7 +16,6 @@ from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
 from envknee.tracking.describe import describe_trial, devices_of, ended_ms, milliseconds, present, run_name, where_tags
 from envknee.tracking.run import Run, metrics_of, texts_of
-from envknee.verdict.read import load_measured
 from envknee.verdict.schema.study import Headline, Verdict
 from envknee.verdict.series import by_point
 

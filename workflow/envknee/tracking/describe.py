@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from envknee.base.point import rollout_size
 from envknee.record.build import reward_average
 from envknee.record.read import read_rows
 from envknee.record.schema import Device, Environment, Record, Request, Row, Spread
 from envknee.record.status import BROKE
 from envknee.study.paths import StudyFolder
-from envknee.study.space import rollout_size
 from envknee.tracking.run import Metric, Run, metrics_of, texts_of
 from envknee.tracking.system import system_metrics
 from envknee.verdict.series import Ranks, batch_size_of

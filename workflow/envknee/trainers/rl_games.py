@@ -14,9 +14,10 @@ from rl_games.common.algo_observer import IsaacAlgoObserver
 from rl_games.torch_runner import Runner
 from tensordict import TensorDict
 
+from envknee.base.point import rollout_size
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
-from envknee.study import remedies, space
+from envknee.study import remedies
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides
 from envknee.study.rules import Overrides
@@ -94,7 +95,7 @@ def check_agent(params: dict[str, Any], request: Request) -> None:
             "agent.params.config.lr_schedule: 'linear' needs the number of epochs, which a trial does not know. Use"
             " 'adaptive', or 'fixed' for a constant learning rate"
         )
-    rollout, sequence = space.rollout_size(request.num_envs, request.horizon), config.get("seq_length", 4)
+    rollout, sequence = rollout_size(request.num_envs, request.horizon), config.get("seq_length", 4)
     if rollout % sequence:
         raise UserError(
             f"num_envs {request.num_envs} x horizon {request.horizon} = {rollout} is not a multiple of"

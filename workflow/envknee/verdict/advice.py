@@ -11,7 +11,7 @@ from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.study import ArmVerdict, Headline
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import listed
+from envknee.words.numbers import listed
 
 LEAN = "lean frames (observations: lean), "
 

@@ -24,17 +24,17 @@ from itertools import chain, groupby
 import numpy as np
 
 from envknee.record.schema import Record
-from envknee.study.model import Decide
 from envknee.verdict import learning_cost
 from envknee.verdict.rule import affine
 from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint
 from envknee.verdict.series import Ranks, batch_size_of
-from envknee.verdict.words.batch import batch_notes, batch_statement
-from envknee.verdict.words.numbers import listed
+from envknee.verdict.settings import Settings
+from envknee.words.batch import batch_notes, batch_statement
+from envknee.words.numbers import listed
 
 
-def analyse(records: Sequence[Record], settings: Decide) -> list[BatchLaw]:
+def analyse(records: Sequence[Record], settings: Settings) -> list[BatchLaw]:
     """Return the laws of one arm: one per (num_envs, horizon) with enough batch sizes, else one for the whole arm."""
     groups: dict[tuple[int, int], list[Record]] = {}
     for record in sorted(learning_cost.that_ran(records), key=lambda record: record.request.number):

@@ -3,7 +3,7 @@
 Input: the records of throughput trials. Output: a record for each composed repeat, and the law's errors where it was tested.
 
 An iteration's seconds are those of collecting plus those of learning. A step takes as long as at the smallest horizon with the same
-num_envs. Learning takes as long as there with the same rollout, or what a line through two rollouts says (`study.parts`):
+num_envs. Learning takes as long as there with the same rollout, or what a line through two rollouts says (`base.parts`):
 
     t(N, T) = N T / FPS with inference (N, smallest T) + sum of w_i [N_i T_i / FPS - N_i T_i / FPS with inference] (points that learn)
 
@@ -19,9 +19,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from envknee.base.parts import Parts, parts_of
+from envknee.base.point import Point
 from envknee.record.schema import Record, Spread
-from envknee.study.parts import Parts, parts_of
-from envknee.study.space import Point
 
 LEAST_MARGIN = 0.02
 """What any composed FPS may be off by at the least (as a logarithm).

@@ -1,23 +1,14 @@
-"""All limits of a study, with one recommendation per arm.
+"""All limits of a study, with one recommendation per arm. Pure.
 
-Input: the records of a study and its settings. Output: a `Verdict`, and records.csv with a line per trial.
-
-    envknee verdict results/<study>                       write verdict.json and records.csv
-    envknee verdict results/<study> --config my.yaml      decide by another file's `decide:` section
+Input: the records of a study and its settings. Output: a `Verdict`.
 """
 
-import argparse
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
-from envknee.record.read import load_records, without_skipped
+from envknee.record.read import without_skipped
 from envknee.record.schema import Failure, Record
 from envknee.record.status import BROKE
-from envknee.study import space
-from envknee.study.files import canonical_json, write_atomically
-from envknee.study.model import Study
-from envknee.study.paths import StudyFolder
 from envknee.verdict import (
     batch,
     learning,
@@ -31,16 +22,15 @@ from envknee.verdict import (
     spending,
     throughput,
 )
-from envknee.verdict.csv import records_csv
 from envknee.verdict.hardware import hardware
 from envknee.verdict.headline import headline
-from envknee.verdict.read import load_study
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict, Broken, Verdict
 from envknee.verdict.series import Ranks
+from envknee.verdict.settings import StudySettings
 
 
-def decide(records: Sequence[Record], study: Study) -> Verdict:
+def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
     """Return the verdict of a study. Pure: the same records give the same verdict."""
     statuses = Counter(record.outcome.status for record in records)
     records = without_skipped(records)
@@ -51,9 +41,9 @@ def decide(records: Sequence[Record], study: Study) -> Verdict:
     limits = {arm.arm: arm.memory for arm in arms if arm.memory is not None}
     return Verdict(
         study=study.study,
-        task_id=study.task.id,
+        task_id=study.task_id,
         trials_measured=len(records),
-        trials_planned=len(space.plan(study)) - statuses["skipped"],
+        trials_planned=study.trials_planned - statuses["skipped"],
         statuses=dict(sorted(statuses.items())),
         delta=study.decide.delta,
         delta_learning=study.decide.delta_learning,
@@ -64,12 +54,12 @@ def decide(records: Sequence[Record], study: Study) -> Verdict:
         spending=spending.analyse(records, study.arms),
         remedies=remedies.analyse(records, study.arms, limits, study.decide),
         rules=rules.analyse(records, [limit for arm in arms for limit in arm.learning]),
-        drill=study.task.inject.warning if study.task.inject else None,
+        drill=study.drill,
         broken=_broken(records),
     )
 
 
-def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study: Study) -> ArmVerdict:
+def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study: StudySettings) -> ArmVerdict:
     settings = study.decide
     ranks = Ranks.of(study.arms[arm])
     learned = learning.analyse(records, settings)
@@ -115,19 +105,3 @@ def _broken(records: Sequence[Record]) -> list[Broken]:
         )
         for (arm, tensor), (first, trials) in by_tensor.items()
     ]
-
-
-def main() -> None:
-    """Write verdict.json and records.csv of a study."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
-    parser.add_argument(
-        "--config", type=Path, help="a study file whose `decide:` section is used instead of the folder's own"
-    )
-    given = parser.parse_args()
-    folder = StudyFolder(given.folder)
-    study, records = load_study(folder, given.config), load_records(folder)
-    verdict = decide(records, study)
-    write_atomically(folder.verdict, canonical_json(verdict))
-    write_atomically(folder.records_csv, records_csv(records))
-    print(f"{folder.verdict}: {verdict.trials_measured} of {verdict.trials_planned} trials")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from envknee.record.schema import Frozen
 from envknee.verdict.noise import gain_interval
 from envknee.verdict.schema.throughput import Law
-from envknee.verdict.words.numbers import listed, percent
+from envknee.words.numbers import listed, percent
 
 
 class Step(Frozen):

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from envknee.record.schema import Record
-from envknee.study.model import Study
 from envknee.verdict import learning, levers
 from envknee.verdict.advice import what_would_move_it
 from envknee.verdict.memory_sample import largest_peak_gb
@@ -13,11 +12,14 @@ from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict, Binds, Headline
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks, by_series
-from envknee.verdict.words.learning import hours_saved, soonest_at
-from envknee.verdict.words.numbers import listed
+from envknee.verdict.settings import StudySettings
+from envknee.words.learning import hours_saved, soonest_at
+from envknee.words.numbers import listed
 
 
-def headline(arm: ArmVerdict, records: Sequence[Record], scalings: Sequence[Scaling], study: Study) -> Headline | None:
+def headline(
+    arm: ArmVerdict, records: Sequence[Record], scalings: Sequence[Scaling], study: StudySettings
+) -> Headline | None:
     """Return the recommendation for an arm, with reasons; None if no throughput trial was timed to its end."""
     timed = [(limit, point) for limit in arm.throughput for point in limit.points]
     if not timed or arm.memory is None:
@@ -61,7 +63,7 @@ def headline(arm: ArmVerdict, records: Sequence[Record], scalings: Sequence[Scal
             + (f"; soonest to the target: {soonest_at(*soonest, ranks)}" if soonest else "")
         ),
     )
-    is_lean = study.arms[arm.arm].observations == "lean"
+    is_lean = study.arms[arm.arm].values["observations"] == "lean"
     advice = what_would_move_it(told, best, arm, is_lean, doubled_ended)
     return told.model_copy(update={"what_would_move_it": advice})
 

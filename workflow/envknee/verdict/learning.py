@@ -12,17 +12,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from envknee.record.schema import Record, ScaledFrom
-from envknee.study.model import Decide
 from envknee.verdict.learning_cost import Seeds, cost, frames_of, gpu_seconds_of, seconds_of
 from envknee.verdict.rule import censored, doublings, union
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
-from envknee.verdict.words.learning import learning_notes, learning_statement
+from envknee.verdict.settings import Settings
+from envknee.words.learning import learning_notes, learning_statement
 
 NO_SEEDS = Seeds(())
 
 
-def analyse(records: Sequence[Record], settings: Decide) -> list[LearningLimit]:
+def analyse(records: Sequence[Record], settings: Settings) -> list[LearningLimit]:
     """Return the learning limit of every series among `records`."""
     return [_limit(series, by_size, settings) for series, by_size in by_series(records, "learning").items()]
 
@@ -33,7 +33,7 @@ def best_of(limits: Iterable[LearningLimit]) -> tuple[LearningLimit, LearningPoi
     return min(((limit, best) for limit, best in bests if best), key=lambda found: found[1].order, default=None)
 
 
-def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: Decide) -> LearningLimit:
+def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: Settings) -> LearningLimit:
     seconds, gpu_seconds, frames = (
         {size: of(group) for size, group in by_size.items()} for of in (seconds_of, gpu_seconds_of, frames_of)
     )
@@ -55,7 +55,7 @@ def limit_of(
     series: Series,
     seconds: Mapping[int, Seeds],
     statuses: Mapping[int, Counter[str]],
-    settings: Decide,
+    settings: Settings,
     *,
     gpu_seconds: Mapping[int, Seeds] = {},
     frames: Mapping[int, Seeds] = {},

@@ -12,22 +12,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from envknee.base.point import Point
 from envknee.record.schema import Record
-from envknee.study.model import Decide
-from envknee.study.space import Point
 from envknee.verdict import learning_cost
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.levers import Change, Finding, Lever
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.series import Series, by_point
+from envknee.verdict.settings import Settings
 from envknee.verdict.throughput import measured_fps
-from envknee.verdict.words.numbers import percent, span
+from envknee.words.numbers import percent, span
 
 _Setting = Literal["horizon", "batch_size"]
 
 
 def analyse(
-    records: Sequence[Record], series: Series, num_envs: int, scalings: Sequence[Scaling], settings: Decide
+    records: Sequence[Record], series: Series, num_envs: int, scalings: Sequence[Scaling], settings: Settings
 ) -> list[Lever]:
     """Return the findings on each lever at one point, from all records of its arm."""
     return [
@@ -58,7 +58,7 @@ def in_words(levers: Sequence[Lever]) -> str:
     return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
-def _lever(setting: _Setting, records: Sequence[Record], series: Series, num_envs: int, settings: Decide) -> Lever:
+def _lever(setting: _Setting, records: Sequence[Record], series: Series, num_envs: int, settings: Settings) -> Lever:
     fps = {
         point: doublings.Level.of(values)
         for point, group in by_point(records, "throughput").items()

@@ -6,7 +6,7 @@ from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.limit import Gain
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import ONE_GPU, Ranks
-from envknee.verdict.words.numbers import counted, percent
+from envknee.words.numbers import counted, percent
 
 AGAIN: dict[Status | None, str] = {
     "nan": " again, once they no longer become NaN or infinite (record.json names the tensor)",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from envknee.study.space import batch_transitions, rollout_size
+from envknee.base.point import batch_transitions, rollout_size
 from envknee.verdict.memory_sample import Sample
 
 DECISIVE = 2.0

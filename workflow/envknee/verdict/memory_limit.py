@@ -4,17 +4,17 @@ from collections.abc import Callable, Sequence
 
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
-from envknee.study.model import Decide
 from envknee.verdict.memory_fit import Fit, fit_peaks
 from envknee.verdict.memory_model import largest_fitting, on_cards
 from envknee.verdict.memory_sample import Sample, sample_of
 from envknee.verdict.schema.memory import TERMS, Largest, MemoryLimit, MemoryWall
 from envknee.verdict.series import ONE_GPU, Ranks, Series
-from envknee.verdict.words.memory import memory_notes, memory_statement
-from envknee.verdict.words.numbers import counted
+from envknee.verdict.settings import Settings
+from envknee.words.memory import memory_notes, memory_statement
+from envknee.words.numbers import counted
 
 
-def analyse(records: Sequence[Record], settings: Decide) -> MemoryLimit | None:
+def analyse(records: Sequence[Record], settings: Settings) -> MemoryLimit | None:
     """Return the memory limit of one arm, from its records; None without records."""
     if not records:
         return None
@@ -35,7 +35,7 @@ def analyse(records: Sequence[Record], settings: Decide) -> MemoryLimit | None:
 def limit_of(
     samples: Sequence[Sample],
     memory_gb: float | None,
-    settings: Decide,
+    settings: Settings,
     *,
     on_gpu: bool = True,
     ranks: Ranks = ONE_GPU,
@@ -75,13 +75,15 @@ def limit_of(
 
 
 def _wall(
-    series: Series, samples: Sequence[Sample], fit: Fit | None, memory_gb: float | None, settings: Decide
+    series: Series, samples: Sequence[Sample], fit: Fit | None, memory_gb: float | None, settings: Settings
 ) -> MemoryWall:
     own = [sample for sample in samples if sample.series == series]
     failed = min((sample.num_envs for sample in own if sample.status in DID_NOT_FIT), default=None)
     predicted = Largest(horizon=series.horizon, batch_size=series.batch_size)
     if fit is not None and memory_gb is not None:
-        predicted = largest_fitting(fit, series, memory_gb, settings)
+        predicted = largest_fitting(
+            fit, series, memory_gb, margin=settings.memory_margin, confidence=settings.confidence
+        )
     largest = predicted.largest_num_envs
     return MemoryWall(
         **dict(predicted),

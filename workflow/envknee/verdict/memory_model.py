@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from envknee.study.model import Decide
-from envknee.study.space import Point, batch_transitions
+from envknee.base.point import Point, batch_transitions
 from envknee.verdict.memory_fit import Fit, fit_peaks, units_of
 from envknee.verdict.memory_sample import Sample, usual_mini_batches
 from envknee.verdict.schema.memory import CardPrediction, Largest
 from envknee.verdict.series import Series
+from envknee.verdict.settings import Settings
 
 LARGEST_ENVS = 2.0**40
 """A limit above this number of environments counts as none."""
@@ -50,19 +50,19 @@ def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_siz
     if fit is None or len(measured) <= len(fit.columns):
         return None
     here = Sample(**asdict(point), mini_batches=usual_mini_batches(measured), status="ok", peak_gb=None)
-    largest = largest_fitting(fit, here.series, memory_gb, Decide(memory_margin=0.0)).largest_num_envs
+    largest = largest_fitting(fit, here.series, memory_gb, margin=0.0).largest_num_envs
     peak_gb = float(np.array(units_of(here, world_size)) @ fit.values)
     return Prediction(peak_gb, largest, fit)
 
 
-def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide) -> Largest:
-    """Return the largest num_envs whose peak fits `memory_gb` minus the margin, with its interval.
+def largest_fitting(fit: Fit, series: Series, memory_gb: float, *, margin: float, confidence: float = 0.95) -> Largest:
+    """Return the largest num_envs whose peak fits `memory_gb` minus the margin (a share of it), with its interval.
 
     It is a prediction interval for one more trial: at its ends, an end of the two-sided prediction interval of the peak equals the memory.
     It may extend below sizes that were measured to fit.
     """
     usual = usual_mini_batches([sample for sample in fit.samples if sample.series == series])
-    available_gb = memory_gb * (1.0 - settings.memory_margin)
+    available_gb = memory_gb * (1.0 - margin)
     # The library's batch grows with num_envs, a fixed one does not.
     of_one_env = batch_transitions(1, series.horizon, series.batch_size, usual, fit.world_size)
     batch_per_env, fixed_batch = (of_one_env, 0.0) if series.batch_size is None else (0.0, of_one_env)
@@ -80,7 +80,7 @@ def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide
         larger root the lower end does, if it exists.
         """
         free, b = free_and_slope(model)
-        t2 = float(stdtrit(model.points - len(model.columns), (1.0 - settings.confidence) / 2)) ** 2
+        t2 = float(stdtrit(model.points - len(model.columns), (1.0 - confidence) / 2)) ** 2
         q0, q1, q2 = (float(u @ covariance @ v) for u, v in ((fixed, fixed), (fixed, per_env), (per_env, per_env)))
         # At the end, the peak equals the memory, which scales the noise of one more trial.
         q0 += (model.noise * (available_gb if model.relative else 1.0)) ** 2
@@ -111,13 +111,17 @@ def largest_fitting(fit: Fit, series: Series, memory_gb: float, settings: Decide
     )
 
 
-def on_cards(fit: Fit, every: Sequence[Series], settings: Decide) -> list[CardPrediction]:
+def on_cards(fit: Fit, every: Sequence[Series], settings: Settings) -> list[CardPrediction]:
     """Return the model's predictions for cards of other sizes. Memory use does not depend on the card's size."""
+
+    def fitting(series: Series, memory_gb: float) -> Largest:
+        return largest_fitting(fit, series, memory_gb, margin=settings.memory_margin, confidence=settings.confidence)
+
     return [
         CardPrediction(card=card, memory_gb=memory_gb, **dict(largest))
         for card, memory_gb in ((card, mebibytes * (2**20 / 1e9)) for card, mebibytes in CARDS_MIB.items())
         for series in every
-        if (largest := largest_fitting(fit, series, memory_gb, settings)).largest_num_envs is not None
+        if (largest := fitting(series, memory_gb)).largest_num_envs is not None
     ]
 
 

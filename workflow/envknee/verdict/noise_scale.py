@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from envknee.base.point import Point
 from envknee.record.schema import GradientSquares, Record
-from envknee.study.model import Decide
-from envknee.study.space import Point
 from envknee.verdict.schema.batch import NoiseScale, PointNoise
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.batch import noise_statement
+from envknee.verdict.settings import Settings
+from envknee.words.batch import noise_statement
 
 LEAST_SAMPLES = 3
 """With two samples, t is 12.7 at 95%: hardly any pair bounds anything, so no interval is given."""
 
 
-def analyse(records: Sequence[Record], ranks: Ranks, settings: Decide) -> list[PointNoise]:
+def analyse(records: Sequence[Record], ranks: Ranks, settings: Settings) -> list[PointNoise]:
     """Return the noise scale at every point of an arm with several ranks."""
     by_point: dict[Point, list[GradientSquares]] = {}
     for record in records:

@@ -19,20 +19,20 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from envknee.base.point import rollout_size
 from envknee.record.schema import PHASES, Phase, Record
-from envknee.study.model import Decide
-from envknee.study.space import rollout_size
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.phases import PhaseLaw, PhaseLaws, PhasePoint
 from envknee.verdict.series import Ranks, Series, by_series, series_of
+from envknee.verdict.settings import Settings
 from envknee.verdict.throughput import measured_fps
-from envknee.verdict.words.phases import phase_notes, phase_statement
+from envknee.words.phases import phase_notes, phase_statement
 
 RESOLUTION_S = 1e-6
 """Shortest time of a phase: clocks resolve no less, and a relative error of 0 s would be infinite."""
 
 
-def analyse(records: Sequence[Record], settings: Decide) -> list[PhaseLaws]:
+def analyse(records: Sequence[Record], settings: Settings) -> list[PhaseLaws]:
     """Return the phase laws of every series with phases."""
     timed = [record for record in records if record.outcome.status == "ok"]
     trials = Counter(series_of(record) for record in timed if record.request.kind == "throughput")

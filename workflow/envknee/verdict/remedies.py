@@ -18,22 +18,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envknee.record.schema import Record
-from envknee.study.model import Arm, Decide
 from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.levers import Change, Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.series import Series, by_series
+from envknee.verdict.settings import ArmSettings, Settings
 from envknee.verdict.throughput import measured_fps
-from envknee.verdict.words.memory import FAR_BEYOND
-from envknee.verdict.words.remedies import plain, remedies_advice, remedy_statement
+from envknee.words.memory import FAR_BEYOND
+from envknee.words.remedies import plain, remedies_advice, remedy_statement
 
 LEAST_ENVS = 0.5
 """Stands for 0 environments in logarithms."""
 
 
 def analyse(
-    records: Sequence[Record], arms: Mapping[str, Arm], limits: Mapping[str, MemoryLimit], settings: Decide
+    records: Sequence[Record], arms: Mapping[str, ArmSettings], limits: Mapping[str, MemoryLimit], settings: Settings
 ) -> Remedies | None:
     """Return the comparison of each arm with the baseline; None without a baseline or its throughput trials.
 
@@ -76,12 +76,12 @@ def analyse(
 
 def _remedy(
     arm: str,
-    arms: Mapping[str, Arm],
+    arms: Mapping[str, ArmSettings],
     records: Sequence[Record],
     fps_of: Mapping[Series, Mapping[int, Sequence[float]]],
     limits: Mapping[str, MemoryLimit],
     series: Series,
-    settings: Decide,
+    settings: Settings,
 ) -> Remedy:
     """Return the comparison of an arm with the baseline, at the baseline's series."""
     own, other = limits[arm], limits[series.arm]
@@ -148,17 +148,10 @@ def shown_at(own: MemoryWall, other: MemoryWall) -> int | None:
     return min((size for size in other.out_of_memory if least <= size <= most), default=None)
 
 
-def differences(arm: Arm, baseline: Arm) -> dict[str, Any]:
+def differences(arm: ArmSettings, baseline: ArmSettings) -> dict[str, Any]:
     """Return the settings in which an arm differs from the baseline: name -> the arm's value; None for a missing override."""
-    own, other = _settings(arm), _settings(baseline)
-    return {name: own.get(name) for name in {**other, **own} if own.get(name) != other.get(name)}
-
-
-def _settings(arm: Arm) -> dict[str, Any]:
-    """Return all settings of an arm by dotted name."""
-    plain = dict(arm)
-    overrides, memory = plain.pop("overrides"), plain.pop("memory")
-    return {**plain, **{f"memory.{name}": value for name, value in dict(memory).items()}, **overrides}
+    names = {**baseline.values, **arm.values}
+    return {name: arm.values.get(name) for name in names if arm.values.get(name) != baseline.values.get(name)}
 
 
 def _one_setting(difference: str) -> str:

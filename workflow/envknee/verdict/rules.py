@@ -14,7 +14,7 @@ from envknee.record.schema import Record
 from envknee.verdict.learning_cost import that_ran
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Limit, RuleLimit, RulePoint, Rules
 from envknee.verdict.series import by_series
-from envknee.verdict.words.rules import rule_statement, rules_statement
+from envknee.words.rules import rule_statement, rules_statement
 
 
 def analyse(records: Sequence[Record], limits: Sequence[LearningLimit]) -> Rules | None:

@@ -19,20 +19,21 @@ import math
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
+from envknee.base.point import Point
 from envknee.record.schema import Record
-from envknee.study.model import Arm, Decide
-from envknee.study.space import Point
 from envknee.verdict.blocks import blocks_of_arms
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.contrasts import by_block, independent, within_blocks
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.verdict.series import Ranks, Series, by_point
+from envknee.verdict.settings import ArmSettings, Settings
 from envknee.verdict.throughput import measured_fps
-from envknee.verdict.words.numbers import percent, span
+from envknee.words.numbers import percent, span
 
 
-def analyse(records: Sequence[Record], arms: Mapping[str, Arm], settings: Decide) -> list[Scaling]:
+def analyse(records: Sequence[Record], arms: Mapping[str, ArmSettings], settings: Settings) -> list[Scaling]:
     """Return the scaling of every arm that trains on several ranks, in the order of `arms`."""
     return [_scaling(arm, records, arms, settings) for arm in arms if arms[arm].world_size > 1]
 
@@ -58,14 +59,14 @@ def efficiency(
     return math.exp(log_share), *doublings.interval(log_share, contrast.variance, contrast.degrees, confidence)
 
 
-def partner_of(arm: str, arms: Mapping[str, Arm]) -> str | None:
+def partner_of(arm: str, arms: Mapping[str, ArmSettings]) -> str | None:
     """Return the arm that differs from `arm` only in its ranks and has one, or None.
 
     GPUs are not compared with the CPU. `gpus: auto` may be either, and only its records tell; an arm with `gpus: 1` has priority.
     """
 
-    def without_ranks(name: str) -> Arm:
-        return arms[name].model_copy(update={"gpus": "auto", "cpu_ranks": 1, "nodes": 1})
+    def without_ranks(name: str) -> dict[str, Any]:
+        return {**arms[name].values, "gpus": None, "cpu_ranks": None, "nodes": None}
 
     one_rank = (0, "auto") if arms[arm].gpus == 0 else (1, "auto")
     partners = [
@@ -76,7 +77,7 @@ def partner_of(arm: str, arms: Mapping[str, Arm]) -> str | None:
     return min(partners, key=lambda other: (arms[other].gpus == "auto", other), default=None)
 
 
-def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, Arm], settings: Decide) -> Scaling:
+def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, ArmSettings], settings: Settings) -> Scaling:
     ranks, partner = Ranks.of(arms[arm]), partner_of(arm, arms)
     several, alone = _timed(arm, records), _timed(partner, records)
     devices = [_devices(side) for side in (several, alone)]

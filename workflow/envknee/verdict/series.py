@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from envknee.base.fields import Kind
+from envknee.base.point import Point, batch_transitions
 from envknee.record.schema import Frozen, Record, Request
-from envknee.study.model import Arm
-from envknee.study.rules import Kind
-from envknee.study.space import Point, batch_transitions
-from envknee.verdict.words.numbers import shown_batch
+from envknee.verdict.settings import ArmSettings
+from envknee.words.numbers import shown_batch
 
 
 class Ranks(NamedTuple):
@@ -17,7 +17,7 @@ class Ranks(NamedTuple):
     word: Literal["GPU", "rank"]
 
     @classmethod
-    def of(cls, source: Arm | Request) -> "Ranks":
+    def of(cls, source: ArmSettings | Request) -> "Ranks":
         """Return the ranks of an arm, or of a trial."""
         return cls(source.world_size, "rank" if source.gpus == 0 else "GPU")
 

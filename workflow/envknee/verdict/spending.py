@@ -7,40 +7,48 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from envknee.record.schema import Record
-from envknee.verdict.schema.study import Spending
-from envknee.verdict.words.numbers import counted
+from envknee.verdict.schema.study import Energy, LostAttempts, QueueWait, Spending
 
 JOULES_PER_KWH = 3.6e6
 
 
 def analyse(records: Sequence[Record], arms: Iterable[str]) -> list[Spending]:
     """Return the spending of each arm, then of all together."""
-    own = [_spending(arm, [record for record in records if record.request.arm == arm]) for arm in arms]
-    return [*own, _spending(None, records)]
+    by_arm = [_spending(arm, [record for record in records if record.request.arm == arm]) for arm in arms]
+    return [*by_arm, _spending(None, records)]
 
 
 def _spending(arm: str | None, records: Sequence[Record]) -> Spending:
-    gpu_hours = sum(record.gpu_hours or 0.0 for record in records)
-    energies = [record.energy_j for record in records if record.energy_j is not None]
-    of_jobs = [record.job_energy_j for record in records if record.job_energy_j is not None]
-    waits = [record.queue_wait_s for record in records if record.queue_wait_s is not None]
-    hours = sum(record.outcome.total_s for record in records) / 3600
-    statement = f"{gpu_hours:.2f} GPU-hours" if gpu_hours else f"{hours:.2f} hours without a GPU"
-    statement += f" in {counted(len(records), 'trial')}"
-    for joules, whose in ((energies, ""), (of_jobs, " by whole nodes")):
-        if joules:
-            some = f" in {len(joules)} of them" if len(joules) < len(records) else ""
-            statement += f", {sum(joules) / JOULES_PER_KWH:.2f} kWh{whose}{some}"
-    if waits:
-        statement += f"; a job waited {statistics.median(waits):,.0f} s (median), {max(waits):,.0f} s at most"
-    if lost := sum(record.lost_attempts for record in records):
-        lost_gpu_hours = sum(record.lost_gpu_hours for record in records)
-        took = f" with {lost_gpu_hours:.2f} GPU-hours more" if lost_gpu_hours else ""
-        statement += f"; {lost} {'attempt was' if lost == 1 else 'attempts were'} lost{took}"
+    energy = _energy(record.energy_j for record in records)
     return Spending(
         arm=arm,
         trials=len(records),
-        gpu_hours=gpu_hours,
-        energy_kwh=sum(energies) / JOULES_PER_KWH if energies else None,
-        statement=statement,
+        hours=sum(record.outcome.total_s for record in records) / 3600,
+        gpu_hours=sum(record.gpu_hours or 0.0 for record in records),
+        energy_kwh=None if energy is None else energy.kwh,
+        energy=energy,
+        node_energy=_energy(record.job_energy_j for record in records),
+        queue_wait=_queue_wait(records),
+        lost=_lost(records),
     )
+
+
+def _energy(joules: Iterable[float | None]) -> Energy | None:
+    known = [value for value in joules if value is not None]
+    if not known:
+        return None
+    return Energy(kwh=sum(known) / JOULES_PER_KWH, trials=len(known))
+
+
+def _queue_wait(records: Sequence[Record]) -> QueueWait | None:
+    waits = [record.queue_wait_s for record in records if record.queue_wait_s is not None]
+    if not waits:
+        return None
+    return QueueWait(median_s=statistics.median(waits), largest_s=max(waits))
+
+
+def _lost(records: Sequence[Record]) -> LostAttempts | None:
+    attempts = sum(record.lost_attempts for record in records)
+    if not attempts:
+        return None
+    return LostAttempts(attempts=attempts, gpu_hours=sum(record.lost_gpu_hours for record in records))

@@ -16,10 +16,9 @@ from itertools import chain, compress
 
 import numpy as np
 
+from envknee.base.point import rollout_size
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
-from envknee.study.model import Decide
-from envknee.study.space import rollout_size
 from envknee.verdict.blocks import blocks_of
 from envknee.verdict.composed import Composition, compose
 from envknee.verdict.disturbed import disturbed
@@ -27,10 +26,11 @@ from envknee.verdict.rule import affine, doublings, union
 from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
 from envknee.verdict.schema.throughput import InfeasiblePoint, Law, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series, series_of
-from envknee.verdict.words.throughput import composed_notes, throughput_notes, throughput_statement
+from envknee.verdict.settings import Settings
+from envknee.words.throughput import composed_notes, throughput_notes, throughput_statement
 
 
-def analyse(records: Sequence[Record], settings: Decide) -> list[ThroughputLimit]:
+def analyse(records: Sequence[Record], settings: Settings) -> list[ThroughputLimit]:
     """Return the throughput limit of every series among `records`."""
     arms = {record.request.arm for record in records}
     composed = {arm: compose([record for record in records if record.request.arm == arm]) for arm in arms}
@@ -81,7 +81,7 @@ def limit_of(
     series: Series,
     fps: Mapping[int, Sequence[float]],
     statuses: Mapping[int, Counter[str]],
-    settings: Decide,
+    settings: Settings,
     *,
     ranks: Ranks = ONE_GPU,
     step: float = 0.0,
@@ -146,7 +146,7 @@ def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float,
 def _limit(
     series: Series,
     by_size: Mapping[int, Sequence[Record]],
-    settings: Decide,
+    settings: Settings,
     composition: Composition,
 ) -> ThroughputLimit:
     every = list(chain.from_iterable(by_size.values()))

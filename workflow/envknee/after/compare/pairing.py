@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from envknee.base.fields import Kind
 from envknee.record.schema import Environment, Record
 from envknee.record.status import SUCCESS, Status
-from envknee.study.rules import Kind
-from envknee.verdict.words.numbers import shown_batch
+from envknee.words.numbers import shown_batch
 
 
 class Place(NamedTuple):

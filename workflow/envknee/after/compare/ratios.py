@@ -20,16 +20,16 @@ from envknee.after.compare.pairing import (
     succeeded,
 )
 from envknee.after.compare.sides import Side
+from envknee.base.fields import Kind
+from envknee.decide.study import decide
 from envknee.record.schema import PHASES, Frozen, Phase, Record
 from envknee.show.words import recommended, threshold_interval
 from envknee.study.arm import Memory
 from envknee.study.errors import UserError
-from envknee.study.rules import Kind
-from envknee.verdict.decide import decide
 from envknee.verdict.hardware import hardware
 from envknee.verdict.memory_sample import counted_peak_gb
 from envknee.verdict.rule import doublings
-from envknee.verdict.words.numbers import span
+from envknee.words.numbers import span
 
 SETTINGS = ("trainer", "world_size", "observations", "frontend", "strategy", "sync_every", "deterministic", "phases")
 """Fields of a request that are listed if the sides differ in them."""

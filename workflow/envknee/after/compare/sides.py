@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from envknee.decide.read import load_measured
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.study.errors import UserError
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.verdict.read import load_measured
 
 SHORTEST_HASH = 4
 """Fewest digits that name a commit or an image."""

@@ -10,7 +10,7 @@ from envknee.show.words import sizes_between, threshold_interval, with_interval
 from envknee.verdict.estimate import Estimate, Step
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.throughput import Law
-from envknee.verdict.words.numbers import counted, percent, span
+from envknee.words.numbers import counted, percent, span
 
 UNITS: dict[str, str] = {
     "base": "",

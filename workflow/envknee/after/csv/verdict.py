@@ -12,9 +12,9 @@ from itertools import groupby
 from pydantic import Field
 
 from envknee.after.csv.table import LARGEST, Table, TableRow
+from envknee.base.point import batch_transitions
 from envknee.record.schema import Frozen
 from envknee.study.model import Decide
-from envknee.study.space import batch_transitions
 from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.estimate import Estimate, estimate
 from envknee.verdict.learning_cost import seeds_of
@@ -26,7 +26,7 @@ from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
-from envknee.verdict.words.numbers import counted, listed, shown_batch
+from envknee.words.numbers import counted, listed, shown_batch
 
 SCHEMA_VERSION = 1
 

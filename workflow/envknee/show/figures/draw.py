@@ -9,12 +9,12 @@ bytes.
 import argparse
 from pathlib import Path
 
+from envknee.decide.read import load_study
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
 from envknee.show.figures.canvas import saved
 from envknee.study.files import write_atomically
 from envknee.study.paths import StudyFolder
-from envknee.verdict.read import load_study
 
 
 def draw_all(folder: StudyFolder) -> None:

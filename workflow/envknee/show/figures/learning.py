@@ -13,8 +13,8 @@ from envknee.show.figures.style import DASHED, INK, STATUS_MARKERS, look_at
 from envknee.show.words import STATUS_WORDS, reached
 from envknee.verdict.learning import best_of
 from envknee.verdict.schema.study import Verdict
-from envknee.verdict.words.learning import seconds_told
-from envknee.verdict.words.numbers import shown_batch
+from envknee.words.learning import seconds_told
+from envknee.words.numbers import shown_batch
 
 _point = attrgetter("request.arm", "request.num_envs", "request.horizon", "request.batch_size")
 

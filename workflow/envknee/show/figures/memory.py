@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from envknee.base.point import batch_transitions
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import DASHED, GREY, INK, STATUS_MARKERS, Look, looks_of
 from envknee.show.words import STATUS_WORDS
-from envknee.study.space import batch_transitions
 from envknee.verdict.memory_sample import measured_peaks
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.series import Series, series_of

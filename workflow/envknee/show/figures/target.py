@@ -14,7 +14,7 @@ from envknee.verdict.learning import best_of
 from envknee.verdict.learning_cost import gpus_of, seconds_of, that_ran
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.series import Series, series_of
-from envknee.verdict.words.learning import seconds_told
+from envknee.words.learning import seconds_told
 
 DASHES = (0, (6, 3))
 """Dashes of the lines at thresholds; intervals are solid."""

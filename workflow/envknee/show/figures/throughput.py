@@ -15,8 +15,8 @@ from envknee.show.words import recommended, shared_series
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
-from envknee.verdict.words.numbers import percent
-from envknee.verdict.words.states import what_decides
+from envknee.words.numbers import percent
+from envknee.words.states import what_decides
 
 NARROW = 4.0
 """FPS within this factor are drawn on a linear axis from 0."""

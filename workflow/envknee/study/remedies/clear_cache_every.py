@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from envknee.base.fields import newer
 from envknee.study.remedies import Remedy
-from envknee.study.rules import Positive, newer
+from envknee.study.rules import Positive
 
 
 def _clear(every: int, meter: Any) -> Any:

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from envknee.base.point import rollout_size
 from envknee.record.schema import Request
 from envknee.study import space
 from envknee.study.command import PLACEHOLDER, Command
@@ -32,7 +33,7 @@ def values(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
 
     The command runs in `run_dir`, with `gpus` GPUs (0 on a CPU).
     """
-    rollout = space.rollout_size(request.num_envs, request.horizon)
+    rollout = rollout_size(request.num_envs, request.horizon)
     placeholders = {
         "num_envs": request.num_envs,
         "num_envs_total": request.num_envs * request.world_size,

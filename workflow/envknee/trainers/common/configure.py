@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from envknee import tasks
+from envknee.base.point import rollout_size
 from envknee.record.schema import Request
 from envknee.study import remedies, space
 from envknee.study.errors import UserError
@@ -47,7 +48,7 @@ def num_mini_batches(request: Request, default: int) -> int:
     """
     if request.batch_size is not None:
         return space.num_mini_batches(request.num_envs, request.horizon, request.batch_size, request.world_size)
-    if space.rollout_size(request.num_envs, request.horizon) % default:
+    if rollout_size(request.num_envs, request.horizon) % default:
         raise UserError(
             f"batch_size: library: {default} mini-batches do not divide num_envs {request.num_envs}"
             f" x horizon {request.horizon}. Use larger values, or name batch sizes"

@@ -9,8 +9,8 @@ from isaaclab.utils import to_dict
 from isaaclab_rl.rsl_rl.utils import handle_deprecated_rsl_rl_cfg
 
 from envknee import tasks
+from envknee.base.point import rollout_size
 from envknee.record.schema import Request
-from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides
 from envknee.trainers import TrialConfig
@@ -95,7 +95,7 @@ def _batch_size(request: Request, settings: dict[str, Any]) -> int:
     Raises:
         UserError: when it does not divide the rollout.
     """
-    rollout = space.rollout_size(request.num_envs, request.horizon)
+    rollout = rollout_size(request.num_envs, request.horizon)
     own = settings.get("n_minibatches")
     if own is None and request.batch_size is None:
         size = settings["batch_size"]

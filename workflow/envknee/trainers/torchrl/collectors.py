@@ -22,13 +22,13 @@ from typing import Any
 import torch
 from tensordict import TensorDict
 
+from envknee.base.point import rollout_size
 from envknee.machine.processes import in_cluster
 from envknee.measure.meter import Meter
 from envknee.measure.out_of_memory import own_errors_of_ray
 from envknee.measure.rows import Collected
 from envknee.record.schema import Pipeline, RankResult, Request
 from envknee.study.errors import UserError
-from envknee.study.space import rollout_size
 from envknee.study.strategies import RAY_ADDRESS
 from envknee.trainers.torchrl.async2 import timed
 from envknee.trainers.torchrl.learner import Learner

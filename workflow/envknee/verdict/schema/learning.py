@@ -3,8 +3,8 @@
 import math
 from typing import Literal
 
+from envknee.base.fields import newer
 from envknee.record.schema import Frozen, ScaledFrom
-from envknee.study.rules import newer
 from envknee.verdict.schema.limit import SeriesLimit
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection
 from typing import Any, ClassVar, Literal, Self
 
+from envknee.base.fields import newer
 from envknee.record.schema import Frozen
-from envknee.study.rules import newer
 from envknee.verdict.rule.union import Decision, Tested
 from envknee.verdict.series import OfSeries, Series
 

@@ -2,8 +2,8 @@
 
 from typing import Literal, get_args
 
+from envknee.base.point import rollout_size
 from envknee.record.schema import Frozen
-from envknee.study.space import rollout_size
 from envknee.verdict.series import OfPlace, Series
 
 TermName = Literal["base", "per_environment", "per_transition", "per_batch_transition"]
@@ -80,7 +80,7 @@ class MemoryLimit(Frozen):
     def peak_gb(self, num_envs: float, horizon: int, batch_transitions: float) -> float | None:
         """Return the model's peak of one rank in GB, or None if the model is not identifiable.
 
-        `batch_transitions` are the rank's, from `space.batch_transitions`.
+        `batch_transitions` are the rank's, from `batch_transitions`.
         """
         if not self.identifiable:
             return None

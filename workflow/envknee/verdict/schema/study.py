@@ -2,8 +2,8 @@
 
 from typing import Literal
 
+from envknee.base.fields import newer
 from envknee.record.schema import Frozen
-from envknee.study.rules import newer
 from envknee.verdict.schema.batch import BatchLaw, PointNoise
 from envknee.verdict.schema.learning import Cost, LearningLimit, Rules
 from envknee.verdict.schema.levers import Lever, Remedies
@@ -86,19 +86,48 @@ class ArmVerdict(Frozen):
         return Ranks(self.world_size, self.rank_word)
 
 
+class Energy(Frozen):
+    """Energy of some trials, of those whose counters could be read."""
+
+    kwh: float
+    trials: int
+
+
+class QueueWait(Frozen):
+    """How long SLURM's jobs of some trials waited to start."""
+
+    median_s: float
+    largest_s: float
+
+
+class LostAttempts(Frozen):
+    """Attempts that ended without a result, and were repeated."""
+
+    attempts: int
+    gpu_hours: float
+    """None of `Spending.gpu_hours`."""
+
+
 class Spending(Frozen):
     """Resources of some trials."""
 
     arm: str | None
     """None: all arms together."""
     trials: int
+    hours: float
+    """Hours that trials took, start-up included."""
     gpu_hours: float
     """GPUs x hours for which trials held them, start-up included."""
     energy_kwh: float | None
     """Energy of the GPUs, by their own counters; None if unknown for all trials."""
-    statement: str
-    """With the energy of whole nodes, by their sensors; the wait of SLURM's jobs; and lost attempts, whose GPU-hours are none of
-    `gpu_hours`."""
+    energy: Energy | None = None
+    """The same, with the number of trials whose energy is known."""
+    node_energy: Energy | None = None
+    """Energy of whole nodes, by their sensors."""
+    queue_wait: QueueWait | None = None
+    """None outside SLURM."""
+    lost: LostAttempts | None = None
+    """None if no attempt was lost."""
 
 
 class Broken(Frozen):

@@ -1,7 +1,7 @@
 """The throughput limit, as frozen models."""
 
+from envknee.base.fields import newer
 from envknee.record.schema import Frozen
-from envknee.study.rules import newer
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.limit import Gain, SeriesLimit
 

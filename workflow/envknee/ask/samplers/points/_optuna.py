@@ -6,10 +6,10 @@ from typing import Any
 
 from envknee.ask.question import AXES, Observation, Question, observe
 from envknee.ask.samplers.points import sobol
+from envknee.base.point import Point
 from envknee.study import space
 from envknee.study.designs import derived_seed
 from envknee.study.model import Learning, Study, Sweep
-from envknee.study.space import Point
 
 STARTUP_POINTS = 8
 

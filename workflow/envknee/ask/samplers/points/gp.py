@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from envknee.ask.samplers.points import _optuna
-from envknee.study.space import Point
+from envknee.base.point import Point
 
 
 def propose(*args: Any) -> Point | None:

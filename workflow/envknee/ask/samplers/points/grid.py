@@ -1,9 +1,9 @@
 """Every legal point, in a shuffled order that all arms share."""
 
+from envknee.base.fields import Kind
+from envknee.base.point import Point
 from envknee.study import designs, space
 from envknee.study.model import Study
-from envknee.study.rules import Kind
-from envknee.study.space import Point
 
 
 def order(study: Study, kind: Kind, sampler: str = "grid") -> list[Point]:

@@ -3,10 +3,10 @@
 import functools
 import math
 
+from envknee.base.fields import Kind
+from envknee.base.point import Point
 from envknee.study import designs, space
 from envknee.study.model import Study
-from envknee.study.rules import Kind
-from envknee.study.space import Point
 
 MAX_DRAWS_LOG2 = 16
 

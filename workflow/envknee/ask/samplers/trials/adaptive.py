@@ -10,11 +10,11 @@ from operator import attrgetter
 
 from envknee.ask.question import Choice, Question
 from envknee.ask.search import Rule, Tried, looked, next_step
+from envknee.base.point import Point
 from envknee.record.schema import Record, Request
 from envknee.study import space
-from envknee.study.space import Point
 from envknee.verdict import learning_cost, throughput
-from envknee.verdict.words.numbers import shown_batch
+from envknee.words.numbers import shown_batch
 
 CLOSE = 1.05
 """The memory limit is known well enough when a num_envs that fits and one that does not are at most this factor apart."""

@@ -8,8 +8,8 @@ from envknee.verdict.rule import doublings
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import listed, percent, span
-from envknee.verdict.words.states import repeats, what_would_decide, why_no_doubling
+from envknee.words.numbers import listed, percent, span
+from envknee.words.states import repeats, what_would_decide, why_no_doubling
 
 
 def throughput_notes(

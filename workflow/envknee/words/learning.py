@@ -3,8 +3,8 @@
 from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import counted, listed, percent, span
-from envknee.verdict.words.states import what_would_decide, why_no_doubling
+from envknee.words.numbers import counted, listed, percent, span
+from envknee.words.states import what_would_decide, why_no_doubling
 
 HOUR_S = 3600.0
 

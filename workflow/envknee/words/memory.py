@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from envknee.verdict.memory_fit import Fit
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.series import Ranks, Series
-from envknee.verdict.words.numbers import ends, listed
+from envknee.words.numbers import ends, listed
 
 FAR_BEYOND = 4.0
 """From this multiple of the largest measured num_envs on, a prediction is called an extrapolation."""

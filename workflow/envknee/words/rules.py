@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from envknee.verdict.schema.learning import RuleLimit, RulePoint
-from envknee.verdict.words.numbers import span
+from envknee.words.numbers import span
 
 
 def rule_statement(rule: RuleLimit, soonest: RulePoint | None, later: RulePoint | None) -> str:

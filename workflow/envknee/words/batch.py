@@ -9,7 +9,7 @@ from envknee.verdict.rule import affine
 from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint, PointNoise
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import counted, ends, listed, percent
+from envknee.words.numbers import counted, ends, listed, percent
 
 
 def batch_notes(

@@ -5,8 +5,8 @@ from typing import Any
 
 from envknee.verdict.schema.levers import Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
-from envknee.verdict.words.memory import FAR_BEYOND
-from envknee.verdict.words.numbers import ends
+from envknee.words.memory import FAR_BEYOND
+from envknee.words.numbers import ends
 
 
 def remedy_statement(remedy: Remedy, base: MemoryWall | None) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.limit import SeriesLimit
-from envknee.verdict.words.numbers import counted, listed, percent, span
+from envknee.words.numbers import counted, listed, percent, span
 
 
 def gain_evidence(limit: SeriesLimit) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from itertools import pairwise
 from typing import NamedTuple
 
-from envknee.study.space import Point
+from envknee.base.point import Point
 
 FURTHEST = 2.0
 """Largest rollout that follows, in units of the largest at the smallest horizon."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.phases import PhaseLaw, PhaseLaws, PhasePoint
 from envknee.verdict.series import Ranks
-from envknee.verdict.words.numbers import listed
+from envknee.words.numbers import listed
 
 
 def phase_notes(timed: int, points: Sequence[PhasePoint], laws: Sequence[PhaseLaw]) -> list[str]:

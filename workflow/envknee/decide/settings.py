@@ -1,0 +1,28 @@
+"""The plain settings of a study, from which its verdict follows. Pure."""
+
+from typing import Any
+
+from envknee.study import space
+from envknee.study.arm import Arm
+from envknee.study.model import Study
+from envknee.verdict.settings import ArmSettings, StudySettings
+
+
+def settings_of(study: Study) -> StudySettings:
+    """Return what the verdict of a study depends on beside its records."""
+    return StudySettings(
+        study=study.study,
+        task_id=study.task.id,
+        trials_planned=len(space.plan(study)),
+        decide=study.decide,
+        arms={name: arm_settings(arm) for name, arm in study.arms.items()},
+        drill=study.task.inject.warning if study.task.inject else None,
+    )
+
+
+def arm_settings(arm: Arm) -> ArmSettings:
+    """Return the settings of an arm, with those of its sections by dotted name."""
+    values: dict[str, Any] = dict(arm)
+    overrides, memory = values.pop("overrides"), values.pop("memory")
+    of_memory = {f"memory.{name}": value for name, value in dict(memory).items()}
+    return ArmSettings(world_size=arm.world_size, values={**values, **of_memory, **overrides})

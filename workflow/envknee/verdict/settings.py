@@ -1,0 +1,71 @@
+"""What a verdict is decided with: plain settings, in which a study file does not appear.
+
+`envknee.decide` takes them from a study.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class Settings(Protocol):
+    """How records become a verdict."""
+
+    @property
+    def delta(self) -> float:
+        """A doubling that gains less than this share of FPS no longer pays."""
+        ...
+
+    @property
+    def delta_learning(self) -> float:
+        """The same for seconds to the target."""
+        ...
+
+    @property
+    def confidence(self) -> float:
+        """Confidence of every interval and one-sided bound."""
+        ...
+
+    @property
+    def memory_margin(self) -> float:
+        """Share of the memory to keep free."""
+        ...
+
+    @property
+    def baseline(self) -> str | None:
+        """The arm with which the others are compared; None: no comparison."""
+        ...
+
+
+@dataclass(frozen=True)
+class ArmSettings:
+    """One arm, as far as its verdict depends on it."""
+
+    world_size: int
+    """Ranks that train together."""
+    values: Mapping[str, Any]
+    """Every setting of the arm by dotted name, such as `memory.on_oom`, and its overrides."""
+
+    @property
+    def gpus(self) -> Any:
+        """GPUs on each machine: a number, 0 for the CPU, or "auto"."""
+        return self.values["gpus"]
+
+    @property
+    def nodes(self) -> int:
+        """Machines that train together."""
+        return self.values["nodes"]
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """A study, as far as its verdict depends on it."""
+
+    study: str
+    task_id: str
+    trials_planned: int
+    """Trials of the whole plan, with those that are skipped."""
+    decide: Settings
+    arms: Mapping[str, ArmSettings]
+    drill: str | None
+    """The fault that a drill injects; None outside a drill."""
