@@ -15,6 +15,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.verdict import spending
+from envknee.words.spending import spending_statement
 from records import GPU, a_study, a_trial, records_of
 
 JOB = (
@@ -140,10 +141,10 @@ def test_lost_attempts_are_told_beside_the_price():
     lost = whole.model_copy(update={"lost": Lost(attempts=3, held_s=900.0)})
     records = [with_cost(whole, 0), with_cost(lost, 1)]
     assert (records[1].gpu_hours, records[1].lost_gpu_hours) == (1.0, 0.5)
-    assert spending.analyse(records, ["stock"])[-1].statement == (
+    assert spending_statement(spending.analyse(records, ["stock"])[-1]) == (
         "2.00 GPU-hours in 2 trials; 3 attempts were lost with 0.50 GPU-hours more"
     )
-    assert "lost" not in spending.analyse(records[:1], ["stock"])[-1].statement
+    assert "lost" not in spending_statement(spending.analyse(records[:1], ["stock"])[-1])
 
 
 def test_arms_and_verdict_are_summed():
@@ -156,10 +157,12 @@ def test_arms_and_verdict_are_summed():
     assert own.arm == "stock" and everything.arm is None
     assert everything.gpu_hours == 1.5 and everything.energy_kwh == pytest.approx(0.5)
     said = "1.50 GPU-hours in 2 trials, 0.50 kWh in 1 of them; a job waited 40 s (median), 40 s at most"
-    assert everything.statement == said
+    assert spending_statement(everything) == said
     records.append(with_cost(Cost(gpus=1, held_s=0.0, energy_j=None, slurm=SlurmJob(job_id="8", energy_j=7.2e6)), 2))
     together = spending.analyse(records, ["stock"])[-1]
-    assert "in 3 trials, 0.50 kWh in 1 of them, 2.00 kWh by whole nodes in 1 of them; a job" in together.statement
+    assert "in 3 trials, 0.50 kWh in 1 of them, 2.00 kWh by whole nodes in 1 of them; a job" in spending_statement(
+        together
+    )
     cpu = decide(records_of([a_trial(16)]), a_study()).spending
     assert [record.gpu_hours for record in cpu] == [0.0, 0.0]
-    assert "hours without a GPU in 1 trial" in cpu[-1].statement
+    assert "hours without a GPU in 1 trial" in spending_statement(cpu[-1])

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from envknee.decide.settings import arm_settings
 from envknee.decide.study import decide
 from envknee.study.files import canonical_json
-from envknee.study.model import Arm
-from envknee.decide.settings import arm_settings
 from envknee.verdict.scaling import efficiency, partner_of
-from envknee.verdict.settings import ArmSettings
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import Verdict
+from envknee.verdict.settings import ArmSettings
 from records import CPU, GPU, Trial, a_study, a_trial, fps_trials, known, records_of
 
 STUDIES = 1000

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from envknee.decide import study as verdict
 from envknee.decide.read import load_study
 from envknee.decide.study import decide
 from envknee.record.schema import Failure, Phase, Status
@@ -14,7 +15,6 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.decide import study as verdict
 from envknee.verdict import hardware
 from envknee.verdict.csv import records_csv
 from envknee.verdict.schema.study import ArmVerdict, Headline

@@ -43,5 +43,7 @@ def test_its_numbers_are_what_they_were(name: str):
     now = dict(values(verdict_of(name).model_dump(mode="json")))
     before = dict(values(SNAPSHOT[name]))
     assert len(before) > 50
-    changed = {path: (value, now.get(path, "missing")) for path, value in before.items() if not same(value, now.get(path))}
+    changed = {
+        path: (value, now.get(path, "missing")) for path, value in before.items() if not same(value, now.get(path))
+    }
     assert changed == {}

@@ -6,6 +6,7 @@ from envknee.record.schema import Frozen
 from envknee.verdict.schema.learning import RuleLimit
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import Verdict
+from envknee.words.statements import STATEMENTS
 
 SENTENCES = {
     "what_would_move_it": "next", "saves": "saves", "notes": "note", "reason": "broke", "dump": "dump", "hints": "may help",
@@ -35,7 +36,9 @@ def _of(name: str, part: object) -> Iterator[tuple[str, str]]:
     elif isinstance(part, str) and name in SENTENCES:
         yield SENTENCES[name], part
     elif isinstance(part, Frozen):
-        if isinstance(said := getattr(part, "statement", None), str):
+        if type(part) in STATEMENTS:
+            yield name.replace("_", " "), STATEMENTS[type(part)](part)
+        elif isinstance(said := getattr(part, "statement", None), str):
             said = f"{said} ({part.series})" if isinstance(part, SeriesLimit) else said
             yield name.replace("_", " "), f"{part.arm}: {said}" if isinstance(part, RuleLimit) else said
         for field, value in part:

@@ -1,0 +1,15 @@
+"""Which function says a part of a verdict in a sentence, and which says its notes. Pure."""
+
+from collections.abc import Callable
+from typing import Any
+
+from envknee.verdict.schema.study import Spending
+from envknee.words.spending import spending_statement
+
+STATEMENTS: dict[type, Callable[[Any], str]] = {
+    Spending: spending_statement,
+}
+"""Model -> its sentence."""
+
+NOTES: dict[type, Callable[[Any], list[str]]] = {}
+"""Model -> its notes, a sentence each."""
