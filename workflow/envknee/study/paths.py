@@ -35,6 +35,8 @@ class StudyFolder(Folder):
     """Every field of each arm's environment and agent, as checked before the first trial."""
     image = In("image.json")
     """The image in which `runtime: docker` runs trials."""
+    journal = In(".asked.journal")
+    """What asking needs of earlier trials, in short (`envknee.ask.journal`). It may be deleted."""
     replayed = In("replayed.jsonl")
     """The requests that a replay runs again, one per line."""
     closing = In(".closing")
