@@ -10,14 +10,14 @@ early (`envknee.ask.samplers`). A replay runs the requests that another study re
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from envknee.ask import samplers, versions
-from envknee.ask.history import ByNumber, History
+from envknee.ask.history import Asked, ByNumber, History
 from envknee.ask.journal import Journal, read_request
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
@@ -59,7 +59,7 @@ def ask(
     for request, earlier in zip(requests, slots, strict=False):
         if problem := foreign(study, earlier, request):
             raise _not_of(study, request, problem)
-    return _next(study, slot, History.of(requests, records), recorded)
+    return answer(study, slot, History.of(requests, records), recorded)
 
 
 def ask_again(
@@ -71,10 +71,14 @@ def ask_again(
     answer, so that one edit shows as one difference.
     """
     past: list[Request] = []
+    asked: list[Asked] = []
     answers: list[Request] = []
+    known = History.of([], records)
     for request, slot in zip(requests, space.plan(study), strict=False):
-        answers.append(_next(study, slot, History.of(past, records), recorded))
+        history = replace(known, asked=asked, requests=ByNumber(range(len(past)), past.__getitem__))
+        answers.append(answer(study, slot, history, recorded))
         past.append(answers[-1] if foreign(study, slot, request) else request)
+        asked.append(Asked.of(past[-1]))
     return answers
 
 
@@ -128,8 +132,11 @@ def request_for(
     )
 
 
-def _next(study: Study, slot: Slot, history: History, recorded: Sequence[Request]) -> Request:
-    """Return one request, chosen from earlier requests and from the records that the window shows."""
+def answer(study: Study, slot: Slot, history: History, recorded: Sequence[Request] = ()) -> Request:
+    """Return the request of a slot, chosen from earlier requests and from the records that the window shows.
+
+    Unlike `ask` it trusts that earlier requests are of this study.
+    """
     visible = [footprint for number, footprint in history.footprints.items() if number < slot.first_unknown]
     memory = KnownMemory.from_footprints(slot.arm, visible, study.arms[slot.arm])
     if study.replay is not None:
@@ -247,7 +254,7 @@ def write_requests(study: Study, folder: StudyFolder, numbers: Sequence[int]) ->
         for number in numbers:
             slot = _slot(study, slots, number)
             history = _history(study, folder, slots, slot, journal)
-            _write(folder.trial(number), _next(study, slot, history, recorded))
+            _write(folder.trial(number), answer(study, slot, history, recorded))
 
 
 def _write(trial: TrialFolder, request: Request) -> None:
@@ -267,7 +274,7 @@ def _write(trial: TrialFolder, request: Request) -> None:
 def _history(study: Study, folder: StudyFolder, slots: Sequence[Slot], slot: Slot, journal: Journal) -> History:
     """Return what a request may use, each part checked against its files."""
     asked = [journal.asked(earlier.number, partial(_check, study, earlier)) for earlier in slots[: slot.number]]
-    check_records(study, folder, slot)
+    _check_records(study, folder, slot, journal.has_record)
     # Other arms' records may make a trial needless.
     of_all_arms = getattr(study.sections[slot.kind], "skip_decided", False)
     known = [earlier.number for earlier in slots[: slot.first_unknown] if of_all_arms or earlier.arm == slot.arm]
@@ -284,17 +291,16 @@ def _check(study: Study, slot: Slot, request: Request) -> None:
         raise _not_of(study, request, problem)
 
 
-def check_records(study: Study, folder: StudyFolder, slot: Slot) -> None:
+def _check_records(study: Study, folder: StudyFolder, slot: Slot, has_record: Callable[[int], bool]) -> None:
     """Make sure that every record exists that the request of a slot may use.
 
     Raises:
         UserError: names the first one that does not, and the trial that makes it.
     """
     for number in range(slot.first_unknown):
-        record = folder.trial(number).record
-        if not record.exists():
+        if not has_record(number):
             raise UserError(
-                f"{record} does not exist, and request {slot.number} is asked knowing the records up to"
+                f"{folder.trial(number).record} does not exist, and request {slot.number} is asked knowing the records up to"
                 f" {slot.first_unknown - 1} (window {study.window}). Run trial {number} first"
             )
 
@@ -329,7 +335,7 @@ def history(study: Study, folder: StudyFolder, number: int) -> tuple[list[Reques
     """
     slot = _slot(study, space.plan(study), number)
     requests = [read_request(folder.trial(earlier)) for earlier in range(number)]
-    check_records(study, folder, slot)
+    _check_records(study, folder, slot, lambda earlier: folder.trial(earlier).record.exists())
     return requests, requests[: slot.first_unknown]
 
 

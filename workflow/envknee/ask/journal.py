@@ -10,7 +10,7 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -24,7 +24,7 @@ from envknee.record.reasons import SkipReason
 from envknee.record.schema import Record, Request
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.model import Study
-from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.paths import StudyFolder, TrialFolder, trial_name
 from envknee.study.space import Point
 
 FORMAT = 1
@@ -34,13 +34,14 @@ SETTLED_S = 2.0
 """A file that changed less than this before it was read is read again next time: a second change within one tick of the file system's
 clock would leave its times as they are."""
 
-State = list[int] | None
-"""Size, time of the last change, time of the last change of its inode (both in ns), and inode of a file; None: there is none."""
+NO_FILE = "none"
+"""State of a file that does not exist. Of one that does: size, time of the last change in ns (`st_ctime`, which no program can set) and
+inode, as `506:1795828424062914463:2442164`."""
 
 FILES = TrialFolder(Path())
-REQUEST = (FILES.request.name,)
-RECORD = tuple(file.name for file in (FILES.request, FILES.record, FILES.metrics, FILES.outcome, FILES.cost))
-"""Names of the files that a record is checked against."""
+REQUEST = FILES.request.name
+RESULTS = tuple(file.name for file in (FILES.record, FILES.metrics, FILES.outcome, FILES.cost))
+"""Files that a record is checked against, beside the request; the record itself first."""
 
 SKIP = TypeAdapter[SkipReason | str | None](SkipReason | str | None)
 
@@ -60,7 +61,7 @@ class Line(NamedTuple):
 
     of: Literal["request", "record"]
     number: int
-    files: list[State]
+    files: str
     """States of the files that it was made from."""
     tells: Any
     """What it says of them."""
@@ -71,11 +72,14 @@ class Journal:
 
     def __init__(self, study: Study, folder: StudyFolder) -> None:
         self._folder = folder
+        self._trials = os.fspath(folder.trials)
         self._head = {"format": FORMAT, "envknee": envknee.__version__, "study_sha256": _digest(study)}
         self._lines = _read(folder.journal, self._head)
         self._is_begun = bool(self._lines)
         self._new: list[Line] = []
-        self._states: dict[tuple[int, str], State] = {}
+        # Files are looked at once, so that all answers of a process follow from the same ones.
+        self._states_of_requests: dict[int, str] = {}
+        self._states_of_results: dict[int, list[str]] = {}
         self._requests: dict[int, Request] = {}
         self._records: dict[int, Record] = {}
 
@@ -100,7 +104,7 @@ class Journal:
         Raises:
             UserError: when the request is missing or truncated, and as `check`.
         """
-        files = self._states_of(number, REQUEST)
+        files = self._request_state(number)
         line = self._lines.get(("request", number))
         if line is None or line.files != files:
             request = self.request(number)
@@ -115,7 +119,7 @@ class Journal:
         Raises:
             UserError: as `load_record`.
         """
-        files = self._states_of(number, RECORD)
+        files = " ".join([self._request_state(number), *self._result_states(number)])
         line = self._lines.get(("record", number))
         if line is None or line.files != files:
             record = self._records[number] = load_record(self._folder.trial(number))
@@ -137,26 +141,33 @@ class Journal:
     def _note(self, line: Line) -> Line:
         """Keep a new line, and write it unless one of its files changed just now."""
         self._lines[line.of, line.number] = line
-        newest_ns = max(max(state[1:3]) for state in line.files if state is not None)
+        newest_ns = max(int(state.split(":")[1]) for state in line.files.split() if state != NO_FILE)
         if time.time_ns() - newest_ns > SETTLED_S * 1e9:
             self._new.append(line)
         return line
 
-    def _states_of(self, number: int, names: Sequence[str]) -> list[State]:
-        """Return the states of files of a trial. Each is looked at once."""
-        root = os.fspath(self._folder.trial(number).root)
-        for name in names:
-            if (number, name) not in self._states:
-                self._states[number, name] = _state_of(f"{root}/{name}")
-        return [self._states[number, name] for name in names]
+    def has_record(self, number: int) -> bool:
+        """Tell whether a trial has a record, whatever is in it."""
+        return self._result_states(number)[0] != NO_FILE
+
+    def _request_state(self, number: int) -> str:
+        if number not in self._states_of_requests:
+            self._states_of_requests[number] = _state_of(f"{self._trials}/{trial_name(number)}/{REQUEST}")
+        return self._states_of_requests[number]
+
+    def _result_states(self, number: int) -> list[str]:
+        if number not in self._states_of_results:
+            trial = f"{self._trials}/{trial_name(number)}/"
+            self._states_of_results[number] = [_state_of(trial + name) for name in RESULTS]
+        return self._states_of_results[number]
 
 
-def _state_of(path: str) -> State:
+def _state_of(path: str) -> str:
     try:
         found = os.stat(path)  # noqa: PTH116  # a Path takes three times as long, and there are 50,000
     except FileNotFoundError:
-        return None
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+        return NO_FILE
+    return f"{found.st_size}:{found.st_ctime_ns}:{found.st_ino}"
 
 
 def _told_of(request: Request) -> list[Any]:
@@ -179,14 +190,15 @@ def _read(path: Path, head: dict[str, Any]) -> dict[tuple[str, int], Line]:
     """Return the lines of a journal of this study; none of another one. A line that is not whole is left out."""
     if not path.exists():
         return {}
-    first, *others = (_content(line) for line in path.read_bytes().split(b"\n"))
-    if first != head:
+    texts = [text for line in path.read_bytes().split(b"\n") if (text := _whole(line))]
+    contents: list[Any] = json.loads(b"[%s]" % b",".join(texts))
+    if contents[:1] != [head]:
         return {}
-    lines = (Line(*content) for content in others if content is not None)
+    lines = (Line(*content) for content in contents[1:])
     return {(line.of, line.number): line for line in lines}
 
 
-def _content(line: bytes) -> Any:
-    """Return what a line holds, or None if it is not as it was written."""
+def _whole(line: bytes) -> bytes:
+    """Return the text of a line; nothing if the line is not as it was written."""
     checksum, _, text = line.partition(b" ")
-    return json.loads(text) if checksum == b"%08x" % zlib.crc32(text) else None
+    return text if checksum == b"%08x" % zlib.crc32(text) else b""

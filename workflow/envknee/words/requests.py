@@ -49,9 +49,7 @@ def of_skip(skip: SkipReason) -> str:
                 f" at horizon {skip.horizon}"
             )
         case LargeRollout():
-            return (
-                f"its rollout is over {skip.times:g} times any at the smallest horizon: measured once the memory of others is known"
-            )
+            return f"its rollout is over {skip.times:g} times any at the smallest horizon: measured once the memory of others is known"
         case ShownSlower():
             return (
                 f"slower: {skip.seeds} seeds take at least {skip.least_s:g} s to the target, and arm {skip.faster_arm} at"
@@ -99,7 +97,9 @@ def _of_end(series: SearchedSeries) -> str:
         case "threshold_between":
             return f"decided, the threshold lies between {_listed(series.num_envs, ' and ')} environments"
         case "still_pays":
-            return f"decided, doubling still pays at {_listed(series.num_envs)} environments, the last that can be doubled"
+            return (
+                f"decided, doubling still pays at {_listed(series.num_envs)} environments, the last that can be doubled"
+            )
         case "stopped_paying":
             return f"decided, doubling {_listed(series.num_envs, ' and ')} environments has stopped paying"
         case "undecided":
