@@ -30,6 +30,7 @@ from envknee.study import space
 from envknee.study.errors import UserError, run_command
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
+from envknee.study.rules import ASK_VERSION
 from envknee.verdict import learning, throughput
 from envknee.verdict.series import Series
 from rich.console import Console
@@ -66,7 +67,8 @@ def replay(study: Study, kind: Kind, answers: Answers, sampler: str) -> Replay:
         every = repeats * space.points_asked(sweep, study.world_sizes)
         changes["adaptive"] = sweep.adaptive.model_copy(update={"trials": every, "confirm": 0})
     other: Kind = "learning" if kind == "throughput" else "throughput"
-    asked_by = study.model_copy(update={kind: sweep.model_copy(update=changes), other: None})
+    sections = {kind: sweep.model_copy(update=changes), other: None}
+    asked_by = study.model_copy(update=sections | {"ask_version": ASK_VERSION})
     requests, known = [], {}
     for slot in space.plan(asked_by):
         request = ask.ask(asked_by, slot.number, requests, known)

@@ -19,6 +19,7 @@ from envknee.ask.refusals import KnownMemory
 from envknee.ask.samplers.points import _optuna, gp, sobol, tpe
 from envknee.base.fields import Kind
 from envknee.base.point import Point
+from envknee.record.reasons import FailedBefore, RolloutTooLarge
 from envknee.record.schema import Device, Record, Request
 from envknee.study import space
 from envknee.study.errors import UserError
@@ -26,6 +27,7 @@ from envknee.study.files import canonical_json
 from envknee.study.load import parse_study, read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
+from envknee.study.rules import ASK_VERSION
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from programs import python, run_main
@@ -41,7 +43,7 @@ Measure = Callable[[Request], Trial]
 def a_study(**changes: Any) -> Study:
     """Return a study of one throughput sweep; `throughput__points=3` sets a key below a section."""
     sweep = {"num_envs": [16, 32, 64, 128], "horizon": [8, 16], "batch_size": [128, 256, 512], "repeats": 2}
-    return parse_study(changed({"study": "s", "throughput": sweep}, changes))
+    return parse_study(changed({"study": "s", "ask_version": ASK_VERSION, "throughput": sweep}, changes))
 
 
 def learning_section(**changes: Any) -> dict[str, Any]:
@@ -108,7 +110,8 @@ def small_studies(draw: st.DrawFn, names: Sequence[str] = ("grid", "random", "so
             "repeats": draw(st.integers(1, 3)),
         }
 
-    data: dict[str, Any] = {"study": "s", "seed": draw(st.integers(0, 99)), "window": draw(st.integers(1, 6))}
+    data: dict[str, Any] = {"study": "s", "ask_version": draw(st.integers(1, ASK_VERSION))}
+    data |= {"seed": draw(st.integers(0, 99)), "window": draw(st.integers(1, 6))}
     data["arms"] = {name: {} for name in draw(st.sampled_from([["stock"], ["stock", "lean"], ["c", "b", "a"]]))}
     data["throughput"] = section()
     if draw(st.booleans()):
@@ -421,10 +424,10 @@ def test_a_rollout_that_cannot_fit_is_refused_with_numbers() -> None:
     requests, _ = play(big_study(seed=1), roomy)
     big = [r for r in requests if r.num_envs == 16384]
     assert len(big) == 2
-    assert big[-1].refusal == (
-        "The observations of one rollout of 16384 x 32 take 116 GB (measured: 0.453 GB at 64 x 32),"
-        " and 80.75 GB can be used (95% of the device's 85 GB)."
-    )
+    assert big[-1].refusal == RolloutTooLarge(
+        num_envs=16384, horizon=32, needed_gb=116.0, usable_gb=80.75, device_gb=85.0,
+        measured_gb=0.453, measured_num_envs=64, measured_horizon=32,
+    )  # fmt: skip
     assert all(r.refusal is None for r in requests if r.num_envs != 16384)
 
 
@@ -438,7 +441,7 @@ def test_what_ran_out_of_memory_twice_is_not_tried_a_third_time_nor_anything_lar
         no_larger = [r for r in known if all(a <= b for a, b in zip(astuple(r.point), astuple(point), strict=True))]
         assert (request.refusal is not None) == (len(no_larger) >= 2), number
         if request.refusal:
-            assert f"{len(no_larger)} trials ran out of memory at no larger a point" in request.refusal
+            assert isinstance(request.refusal, FailedBefore) and request.refusal.trials == len(no_larger)
 
 
 def test_without_a_measurement_nothing_is_refused() -> None:
@@ -457,7 +460,7 @@ def test_one_arm_says_nothing_of_another_but_throughput_does_of_learning() -> No
         return measured(request, status="oom", device=GPU)
 
     requests, _ = play(both, only_stock_tells)
-    refused = {(r.arm, r.kind) for r in requests if r.refusal and "one rollout" in r.refusal}
+    refused = {(r.arm, r.kind) for r in requests if isinstance(r.refusal, RolloutTooLarge)}
     assert ("stock", "learning") in refused
     assert not {arm for arm, _ in refused} - {"stock"}
 

@@ -6,15 +6,17 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from envknee.ask import enough
+from envknee.ask import enough, time_limit
 from envknee.ask.ask import ask, ask_again
 from envknee.base.point import Point
+from envknee.record.reasons import Decided, DriftKnown, TimeSpent
 from envknee.record.schema import Request, Shared
 from envknee.run import turns
 from envknee.study import designs, space
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.study.model import Study
+from envknee.study.rules import ASK_VERSION
 from records import Trial, a_trial
 from test_ask import dice, measured, play
 
@@ -25,7 +27,8 @@ SIZES = [64, 128, 256, 512]
 
 def study(window: int = 1, arms: Any = None, **changes: Any) -> Study:
     section = {"num_envs": SIZES, "horizon": [8, 16], "batch_size": 128, "repeats": 3, "block": "all"}
-    return parse_study({"study": "s", "window": window, "arms": arms or {"stock": {}}, "throughput": section | changes})
+    plain = {"study": "s", "ask_version": ASK_VERSION, "window": window, "arms": arms or {"stock": {}}}
+    return parse_study(plain | {"throughput": section | changes})
 
 
 def points_of(requests: list[Request], block: int) -> list[Point]:
@@ -171,10 +174,10 @@ def test_repeats_end_once_every_series_is_decided():
     blocked = study(repeats=13, until_decided={"delta": 0.15})
     requests, records = play(blocked, noisy(128, 0.01))
     assert {request.repeat for request in requests if request.skip is None} == {0, 1, 2}
-    assert requests[-1].skip == "decided after 3 repeats" and records[len(requests) - 1].outcome.status == "skipped"
+    assert requests[-1].skip == Decided(repeats=3) and records[len(requests) - 1].outcome.status == "skipped"
     assert ask_again(blocked, requests, records) == requests
     undecided, _ = play(study(repeats=5, until_decided={"delta": 0.15}), noisy(128, 0.5))
-    assert not any("decided" in (request.skip or "") for request in undecided)
+    assert not any(request.skip for request in undecided)
 
 
 def test_what_was_decided_is_not_decided_again(monkeypatch: pytest.MonkeyPatch):
@@ -202,9 +205,9 @@ def test_no_repeat_begins_that_would_outlast_the_time():
     # Each trial takes 20 s. The first block has nine; later ones, without the point that comes again, have eight.
     requests, _ = play(study(repeats=5, time_limit_s=490), noisy(512, 0.01))
     assert {request.repeat for request in requests if request.skip is None} == {0, 1}
-    assert requests[-1].skip == "time_limit_s 490: 2 repeats took 340 s, and another would take too long"
+    assert requests[-1].skip == TimeSpent(time_limit_s=490.0, repeats=2, spent_s=340)
     again = [request.skip for request in requests if request.again]
-    assert again[:2] == [None, "with time_limit_s the first repeat alone measures a point again"]
+    assert again[:2] == [None, DriftKnown()]
     first_alone, _ = play(study(repeats=3, time_limit_s=1), noisy(512, 0.01))
     assert {request.repeat for request in first_alone if request.skip is None} == {0}
 
@@ -217,8 +220,8 @@ def test_a_repeat_is_expected_to_take_what_is_left_of_it_and_a_start_for_each_bl
 
     _, records = play(study(repeats=2, horizon=8), took)
     # 1, 2, 4 and 8 s, and 10 s until the first begins.
-    assert enough._expected_s([*records.values()], set()) == pytest.approx(25.0)
-    assert enough._expected_s([*records.values()], {Point(64, 8, 128), Point(128, 8, 128)}) == pytest.approx(22.0)
+    assert time_limit.expected_s([*records.values()], set()) == pytest.approx(25.0)
+    assert time_limit.expected_s([*records.values()], {Point(64, 8, 128), Point(128, 8, 128)}) == pytest.approx(22.0)
 
 
 def test_time_runs_out_between_repeats_and_never_within_one():

@@ -5,14 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from envknee.ask import enough
 from envknee.ask.ask import ask_again
+from envknee.ask.clear import clear_points
 from envknee.base.parts import Parts, parts_of
 from envknee.base.point import Point
+from envknee.record.reasons import Composed, LargeRollout
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.model import Study
+from envknee.study.rules import ASK_VERSION
 from envknee.verdict import throughput
 from envknee.verdict.composed import compose
 from envknee.verdict.rule.contrasts import Contrast
@@ -32,7 +34,9 @@ def study(arms: Any = None, **changes: Any) -> Study:
         "num_envs": SIZES, "horizon": HORIZONS, "batch_size": "library", "repeats": 3, "block": "all", "compose_horizons": True,
     }  # fmt: skip
     decide = {"delta": changes.get("until_decided", {}).get("delta", 0.13)}
-    return a_study(window=1, arms=arms or {"stock": {}}, throughput=section | changes, decide=decide)
+    return a_study(
+        ask_version=ASK_VERSION, window=1, arms=arms or {"stock": {}}, throughput=section | changes, decide=decide
+    )
 
 
 def law(noise: float = 0.0, bend: float = 0.0, most_transitions: float = math.inf, device: Device = CPU):
@@ -85,10 +89,8 @@ def test_a_first_repeat_measures_one_horizon_and_tests_each_larger_rollout_and_e
     assert ran(requests, 0) == alone | TESTS
     assert ran(requests, 1) == ran(requests, 2) == alone | {Point(1024, 32, None)}
     skips = {request.point: request.skip for request in requests if request.repeat == 0 and request.skip}
-    learning = "512 and 1024 environments' learning at horizon 8"
-    assert skips[Point(512, 32, None)] == f"composed of 512 environments' steps and {learning}"
-    why = "its rollout is over 2 times any at the smallest horizon: measured once the memory of others is known"
-    assert skips[Point(1024, 32, None)] == why
+    assert skips[Point(512, 32, None)] == Composed(horizon=8, collects_num_envs=512, learns_num_envs=(512, 1024))
+    assert skips[Point(1024, 32, None)] == LargeRollout(times=2.0)
     assert not any(request.again for request in requests)
     assert ask_again(composed, requests, records) == requests
 
@@ -178,7 +180,7 @@ def test_of_a_rollout_that_does_not_fit_nothing_is_composed():
 def test_points_follow_from_those_that_fit_at_the_smallest_horizon():
     small, records = play(study(), law(most_transitions=512 * 8))
     assert Point(512, 16, None) in ran(small, 1), "1,024 x 8 did not fit, so that nothing tells of it"
-    assert {request.point for request in small if request.repeat == 2 and "composed" in (request.skip or "")} >= {
+    assert {request.point for request in small if request.repeat == 2 and isinstance(request.skip, Composed)} >= {
         Point(64, 16, None), Point(256, 16, None), Point(64, 32, None),
     }  # fmt: skip
     assert all(point.fps > 0 for limit in limits(records, study()).values() for point in limit.points)
@@ -189,7 +191,7 @@ def test_a_part_of_a_point_that_may_not_pay_is_measured_though_its_own_doublings
     requests, records = play(composed, law(noise=0.004, device=GPU))
     first = [record for record in records.values() if record.request.repeat == 0 and record.request.skip is None]
     rule = known(known(composed.throughput).until_decided)
-    clear, later = enough._clear(first, rule), ran(requests, 1)
+    clear, later = clear_points(first, rule), ran(requests, 1)
     assert Point(64, 8, None) in clear - later, "nothing needs it"
     assert Point(128, 8, None) in clear & later, "doubling 128 at horizon 32 is less clear, and 128 x 8 is a part of it"
 

@@ -426,7 +426,11 @@ def test_the_command_prints_the_name_or_one_message(tmp_path: Path) -> None:
 def test_every_key_is_explained_where_errors_say_so() -> None:
     """Those of `command` are in docs/commands.md, and programs write the last ones."""
     parts = {name: part for name, part in SCHEMA["$defs"].items() if name not in ("Command", "Rows", "Replay", "Raise")}
-    keys = {key for part in (SCHEMA, *parts.values()) for key in part["properties"]} - {"replay", "raised"}
+    keys = {key for part in (SCHEMA, *parts.values()) for key in part["properties"]} - {
+        "replay",
+        "raised",
+        "ask_version",
+    }
     assert keys <= set(re.findall(r"\w+", (REPOSITORY / "config/config.yaml").read_text(encoding="utf-8")))
 
 

@@ -10,11 +10,13 @@ import pytest
 from envknee.ask import search
 from envknee.ask.ask import ask_again
 from envknee.decide.study import decide
+from envknee.record.reasons import Searched, SearchedSeries
 from envknee.record.schema import Record, Request
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
 from envknee.study.model import Study
+from envknee.study.rules import ASK_VERSION
 from envknee.study.sweep import Adaptive
 from envknee.verdict.learning_cost import Seeds
 from programs import run_main
@@ -30,7 +32,7 @@ SIZES = {"from": 64, "to": 16384}
 
 def a_study(window: int = 1, **changes: Any) -> Study:
     sweep = {"num_envs": SIZES, "horizon": [32], "batch_size": "library", "sampler": "adaptive", "repeats": 5}
-    return parse_study({"study": "s", "window": window, "throughput": sweep | changes})
+    return parse_study({"study": "s", "ask_version": ASK_VERSION, "window": window, "throughput": sweep | changes})
 
 
 def play(study: Study, measure: Callable[[Request], Trial]) -> tuple[list[Request], dict[int, Record]]:
@@ -79,7 +81,8 @@ def test_a_clear_knee_takes_a_fraction_of_the_grid_and_the_rest_is_skipped(windo
     assert max(request.num_envs for request in trials) <= 4096, "nothing beyond what decides"
     assert (verdict.trials_measured, verdict.trials_planned) == (len(trials), len(trials))
     assert verdict.statuses == {"ok": len(trials), "skipped": len(requests) - len(trials)}
-    assert "decided, doubling 512 and 1,024 environments has stopped paying" in (requests[-1].skip or "")
+    decided = SearchedSeries(horizon=32, batch_size=None, end="stopped_paying", num_envs=(512, 1024))
+    assert requests[-1].skip == Searched(series=(decided,))
 
 
 def test_repeats_of_a_point_are_counted_and_have_seeds_of_their_own():
@@ -117,7 +120,8 @@ def test_where_doubling_pays_to_the_end_of_memory_that_is_shown_and_nothing_else
     assert (limit.threshold_num_envs, limit.largest_num_envs) == (None, largest)
     assert Counter(record.outcome.status for record in known.values())["oom"] <= 2
     assert len(ran(requests)) <= 8
-    assert f"doubling still pays at {largest // 2:,} environments" in (requests[-1].skip or "")
+    decided = SearchedSeries(horizon=32, batch_size=None, end="still_pays", num_envs=(largest // 2,))
+    assert requests[-1].skip == Searched(series=(decided,))
 
 
 @pytest.mark.parametrize(("most_gb", "wall"), [(85.0, 10_500), (50.0, 6_125)])
@@ -148,7 +152,7 @@ def test_learning_stops_when_its_threshold_is_known_within_a_doubling():
         "num_envs": {"from": 64, "to": 2048}, "horizon": 16, "batch_size": 256, "sampler": "adaptive", "repeats": 6,
         "target_reward": 4.0, "target_episodes": 10, "budget_s": 100,
     }  # fmt: skip
-    study = parse_study({"study": "s", "learning": section})
+    study = parse_study({"study": "s", "ask_version": ASK_VERSION, "learning": section})
     seconds = {64: 80.0, 128: 40.0, 256: 20.0, 512: 19.8, 1024: 19.7, 2048: 19.6}
 
     def measure(request: Request) -> Trial:

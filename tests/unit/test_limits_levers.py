@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from envknee.decide.settings import arm_settings
 from envknee.study.model import Decide
 from envknee.verdict import levers, scaling
 from envknee.verdict.schema.levers import Lever
@@ -78,7 +79,8 @@ def test_more_gpus_rest_on_the_scaling_of_either_partner():
         *fps_trials({64: [100, 101, 102]}, arm="one", gpus=1, device=GPU),
         *fps_trials({64: [190, 191, 192]}, arm="two", gpus=2, device=GPU, first=10),
     ]
-    scalings = scaling.analyse(records_of(trials), study.arms, study.decide)
+    arms = {name: arm_settings(arm) for name, arm in study.arms.items()}
+    scalings = scaling.analyse(records_of(trials), arms, study.decide)
     for arm in study.arms:
         lever = levers.analyse([], Series(arm, 8, 128), 64, scalings, study.decide)[2]
         assert lever.verdict == "supported" and lever.evidence.startswith("1 to 2 at 64 environments each: +89% FPS")

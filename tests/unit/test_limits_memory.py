@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from envknee.ask.refusals import KnownMemory
 from envknee.base.point import Point, batch_transitions
+from envknee.record.reasons import PredictedTooLarge, RolloutTooLarge
 from envknee.study.model import Decide
 from envknee.verdict import memory_limit, memory_model, memory_sample
 from envknee.verdict.memory_sample import Sample
@@ -114,7 +115,9 @@ def test_a_replay_buffer_is_not_taken_for_a_rollout_that_would_not_fit():
     record, as_rollout = trial.record, trial.asked(trainer="skrl").record
     large = Point(1024, 8, 128)
     assert KnownMemory.of("stock", [record]).refusal(large) is None
-    assert "one rollout of 1024 x 8 take 640 GB" in str(KnownMemory.of("stock", [as_rollout]).refusal(large))
+    refusal = KnownMemory.of("stock", [as_rollout]).refusal(large)
+    assert isinstance(refusal, RolloutTooLarge)
+    assert (refusal.num_envs, refusal.horizon, refusal.needed_gb) == (1024, 8, 640.0)
 
 
 def test_too_few_points_are_not_identifiable():
@@ -189,12 +192,14 @@ def test_two_sizes_refuse_nothing_by_themselves_and_what_one_trial_showed():
     point = Point(4096, 8, 128)
     assert KnownMemory.of("stock", fitted).refusal(point) is None
     failed = a_trial(4096, number=8, status="oom", device=GPU).record
-    assert "memory model of 4 trials" in (KnownMemory.of("stock", [*fitted, failed]).refusal(point) or "")
+    refusal = KnownMemory.of("stock", [*fitted, failed]).refusal(point)
+    assert isinstance(refusal, PredictedTooLarge) and refusal.trials == 4
     # A failure at a larger point says nothing of this one.
     larger = a_trial(8192, number=8, status="oom", device=GPU).record
     assert KnownMemory.of("stock", [*fitted, larger]).refusal(point) is None
     third = a_trial(128, number=8, memory_gb=8.0, device=GPU).record
-    assert "memory model of 5 trials" in (KnownMemory.of("stock", [*fitted, third]).refusal(point) or "")
+    refusal = KnownMemory.of("stock", [*fitted, third]).refusal(point)
+    assert isinstance(refusal, PredictedTooLarge) and refusal.trials == 5
 
 
 def test_nothing_shrinks_with_more_environments():

@@ -15,11 +15,12 @@ PACKAGE = "workflow/envknee"
 
 TWICE = """
 from envknee.ask.question import Choice
+from envknee.record.reasons import SamplerDone
 
 
 def choose(question):
     asked = len(question.requests)
-    return Choice(min(question.points), asked, "enough" if asked > 1 else None)
+    return Choice(min(question.points), asked, SamplerDone() if asked > 1 else None)
 """
 """A sampler that chooses trials: the smallest point twice, then no more."""
 
@@ -90,7 +91,8 @@ assert build_record(record.request, rows, record.outcome).metrics == {}
 
 
 @pytest.mark.parametrize(
-    ("sampler", "expected"), [("largest", [[32, 128, None]]), ("twice", [[16, 64, None]] * 2 + [[16, 64, "enough"]])]
+    ("sampler", "expected"),
+    [("largest", [[32, 128, None]]), ("twice", [[16, 64, None]] * 2 + [[16, 64, "sampler_done"]])],
 )
 def test_a_sampler_is_a_file(copy: Path, sampler: str, expected: list[list[int | str | None]]):
     sweep = {"num_envs": [16, 32], "horizon": [8], "batch_size": [64, 128], "repeats": 3, "sampler": sampler}
@@ -98,10 +100,10 @@ def test_a_sampler_is_a_file(copy: Path, sampler: str, expected: list[list[int |
 from envknee.ask.ask import ask
 from envknee.study.load import parse_study
 from envknee.study.model import Study
-study, expected, asked = parse_study({{"study": "own", "throughput": {sweep}}}), {expected}, []
+study, expected, asked = parse_study({{"study": "own", "ask_version": 2, "throughput": {sweep}}}), {expected}, []
 for number in range(len(expected)):
     asked.append(ask(study, number, asked, {{}}))
-assert [[one.num_envs, one.batch_size, one.skip] for one in asked] == expected
+assert [[one.num_envs, one.batch_size, one.skip and one.skip.reason] for one in asked] == expected
 assert "'{sampler}'" in str(Study.model_json_schema())
 """)  # fmt: skip
 

@@ -15,6 +15,7 @@ from envknee.ask import plan as planning
 from envknee.ask.refusals import KnownMemory
 from envknee.base.point import Point
 from envknee.decide.study import decide
+from envknee.record.reasons import ShownSlower
 from envknee.record.schema import Request
 from envknee.show import report
 from envknee.show.figures import draw, registry
@@ -26,6 +27,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
 from envknee.study.model import Study
+from envknee.study.rules import ASK_VERSION
 from envknee.study.scaling_rule import Scaled, Scaling, scaled
 from envknee.verdict.learning_cost import Seeds, cost
 from records import GPU, Trial, a_trial, known, write_study
@@ -41,7 +43,8 @@ def a_study(rules: dict[str, Any], **learning: Any) -> Study:
     arms = {name: {"gpus": 1, "scaling": base | {"rule": rule}} for name, rule in rules.items()}
     points = {"num_envs": [32, 64, 128, 256], "horizon": 16, "batch_size": 256, "repeats": 4}
     target = {"target_reward": 100, "target_episodes": 10, "budget_s": 50}
-    return parse_study({"study": "rules", "arms": arms, "learning": points | target | learning})
+    plain = {"study": "rules", "ask_version": ASK_VERSION, "arms": arms}
+    return parse_study(plain | {"learning": points | target | learning})
 
 
 @pytest.mark.parametrize(
@@ -245,7 +248,7 @@ def test_sizes_that_are_shown_slower_get_no_more_seeds(tmp_path) -> None:
     assert {repeat for _, repeat in skipped} == {3, 4}  # never before three seeds
     assert {num_envs for num_envs, _ in skipped} == {32, 256}
     reason = next(t.request.skip for t in trials if t.request.skip and t.request.num_envs == 32)
-    assert reason is not None and reason.startswith("decided: ") and "environments at most" in reason
+    assert isinstance(reason, ShownSlower) and reason.seeds == 3 and reason.least_s > reason.most_s
     # The same requests again, from the same records.
     again = write_study(tmp_path, study, trials)
     count, differences = verify(again)
@@ -256,8 +259,8 @@ def test_a_size_with_some_seeds_at_the_target_is_not_given_up() -> None:
     study = a_study({"a": "library"})
     trials = measured(study, lambda r: 10.0 * jittered(r) if r.num_envs == 64 else (None if r.repeat else 30.0))
     records = [trial.record for trial in trials]
-    assert economy.decided("a", Point(128, 16, 256), records) is None
-    assert economy.decided("a", Point(64, 16, 256), records) is None
+    assert economy.shown_slower("a", Point(128, 16, 256), records) is None
+    assert economy.shown_slower("a", Point(64, 16, 256), records) is None
 
 
 def test_equal_sizes_are_seldom_given_up() -> None:

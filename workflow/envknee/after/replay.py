@@ -83,7 +83,7 @@ def verify(folder: StudyFolder) -> tuple[int, list[str]]:
     if not present:
         raise UserError(f"{folder.trials} holds no request, and 0000/request.json was expected. Run the sweep first")
     last = max(present)
-    _, requests, known = ask.history(study, folder, last)
+    requests, known = ask.history(study, folder, last)
     requests.append(read_model(folder.trial(last).request, Request, "Ask for it again."))
     records, changed = {}, []
     for request in known:

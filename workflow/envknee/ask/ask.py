@@ -10,25 +10,28 @@ early (`envknee.ask.samplers`). A replay runs the requests that another study re
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from envknee.ask import enough, samplers
+from envknee.ask import samplers, versions
+from envknee.ask.history import Asked, ByNumber, History
+from envknee.ask.journal import Journal, read_request
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
 from envknee.base.point import Point
-from envknee.record.read import load_record
+from envknee.record.reasons import RefusalReason, SkipReason
 from envknee.record.schema import Record, Request, ScaledFrom
-from envknee.study import designs, space
+from envknee.study import claim, designs, space
 from envknee.study.arm import Setup
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_lines, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study, Sweep, Throughput
-from envknee.study.paths import StudyFolder
-from envknee.study.rules import FIXED_DESIGNS, POINT_SAMPLERS, TRIAL_SAMPLERS
+from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.rules import FIXED_DESIGNS, POINT_SAMPLERS
 from envknee.study.space import Slot
 
 OF_A_SECTION = (
@@ -56,11 +59,8 @@ def ask(
     slot = _slot(study, slots, number)
     for request, earlier in zip(requests, slots, strict=False):
         if problem := foreign(study, earlier, request):
-            raise UserError(
-                f"request {request.number} is not one of study '{study.study}' as configured now: {problem}."
-                " A results folder belongs to one study: restore request.json and the study file, or use a new name."
-            )
-    return _next(study, slot, requests, records, recorded)
+            raise _not_of(study, request, problem)
+    return answer(study, slot, History.of(requests, records), recorded)
 
 
 def ask_again(
@@ -71,16 +71,32 @@ def ask_again(
     The stored requests are the history of later ones. A stored request that does not belong to this study is replaced by the
     answer, so that one edit shows as one difference.
     """
-    history: list[Request] = []
+    past: list[Request] = []
+    asked: list[Asked] = []
     answers: list[Request] = []
+    known = History.of([], records)
     for request, slot in zip(requests, space.plan(study), strict=False):
-        answers.append(_next(study, slot, history, records, recorded))
-        history.append(answers[-1] if foreign(study, slot, request) else request)
+        history = replace(known, asked=asked, requests=ByNumber(range(len(past)), past.__getitem__))
+        answers.append(answer(study, slot, history, recorded))
+        past.append(answers[-1] if foreign(study, slot, request) else request)
+        asked.append(Asked.of(past[-1]))
     return answers
 
 
+def _not_of(study: Study, request: Request, problem: str) -> UserError:
+    return UserError(
+        f"request {request.number} is not one of study '{study.study}' as configured now: {problem}."
+        " A results folder belongs to one study: restore request.json and the study file, or use a new name."
+    )
+
+
 def request_for(
-    study: Study, slot: Slot, point: Point, refusal: str | None, skip: str | None = None, confirms: bool = False
+    study: Study,
+    slot: Slot,
+    point: Point,
+    refusal: RefusalReason | str | None,
+    skip: SkipReason | str | None = None,
+    confirms: bool = False,
 ) -> Request:
     """Return the request that follows from the study, the slot and the point."""
     sweep, arm = study.sections[slot.kind], study.arms[slot.arm]
@@ -88,6 +104,7 @@ def request_for(
     unchanged: dict[str, Any] = {name: getattr(arm, name) for name in Setup.model_fields}
     unchanged |= {name: getattr(sweep, name, None) for name in OF_A_SECTION} | asdict(space.as_run(arm, point))
     return Request(
+        ask_version=study.ask_version,
         study=study.study,
         number=slot.number,
         arm=slot.arm,
@@ -116,48 +133,51 @@ def request_for(
     )
 
 
-def _next(
-    study: Study,
-    slot: Slot,
-    requests: Sequence[Request],
-    records: Mapping[int, Record],
-    recorded: Sequence[Request],
-) -> Request:
-    """Return one request, chosen from the requests and from the records that the window shows."""
-    visible = {number: records[number] for number in range(slot.first_unknown) if number in records}
-    memory = KnownMemory.of(slot.arm, visible.values(), study.arms[slot.arm])
-    if study.replay is not None:
-        again = recorded[slot.number]
-        # A point that another device refused may fit this one. A trial that was skipped there is skipped here, too.
-        refusal = None if again.skip else memory.refusal(again.point)
-        again = again.model_copy(update={"study": study.study, "refusal": refusal})
-        if problem := foreign(study, slot, again):
-            raise UserError(
-                f"recorded request {slot.number} is not one of study '{study.study}': {problem}. Make the replay anew"
-            )
-        return again
-    of_arm = [request for request in requests if (request.arm, request.kind) == (slot.arm, slot.kind)]
-    question = Question(study, slot, of_arm, visible, memory)
-    if question.sweep.chooses_trials:
-        choice = samplers.load(TRIAL_SAMPLERS, question.sweep.sampler).choose(question)
-        return request_for(study, replace(slot, repeat=choice.repeat), choice.point, None, choice.skip, choice.confirms)
-    if question.sweep.block != 1:
-        point = _point_in_block(study, slot)
-    elif slot.repeat:
-        block = {request.point for request in of_arm if request.repeat == 0}
-        order = designs.shuffled(block, study.seed, "block", slot.arm, slot.kind, slot.repeat)
-        point = order[slot.chunk % len(block)]
-    elif question.sweep.sampler in FIXED_DESIGNS:
-        point = question.new(samplers.load(POINT_SAMPLERS, question.sweep.sampler).order(study, slot.kind))[0]
-    else:
-        point = samplers.load(POINT_SAMPLERS, question.sweep.sampler).new_point(question)
-    skip = enough.why(question, point)
-    refusal = None if skip else memory.refusal(point)
-    if not (skip or refusal) and getattr(question.sweep, "skip_decided", False):
-        from envknee.ask import economy  # SciPy, which most requests do without
+def answer(study: Study, slot: Slot, history: History, recorded: Sequence[Request] = ()) -> Request:
+    """Return the request of a slot, chosen from earlier requests and from the records that the window shows.
 
-        skip = economy.decided(slot.arm, point, visible.values())
-    return request_for(study, slot, point, refusal, skip)
+    Unlike `ask` it trusts that earlier requests are of this study.
+    """
+    visible = [footprint for number, footprint in history.footprints.items() if number < slot.first_unknown]
+    memory = KnownMemory.from_footprints(slot.arm, visible, study.arms[slot.arm])
+    if study.replay is not None:
+        return _recorded(study, slot, recorded[slot.number], memory)
+    question = Question(study, slot, history, memory)
+    if question.sweep.chooses_trials:
+        choice = versions.choose(question)
+        return request_for(study, replace(slot, repeat=choice.repeat), choice.point, None, choice.skip, choice.confirms)
+    point = _point(question)
+    not_run = versions.not_run(question, point)
+    return request_for(study, slot, point, not_run.refusal, not_run.skip)
+
+
+def _recorded(study: Study, slot: Slot, recorded: Request, memory: KnownMemory) -> Request:
+    """Return a recorded request as a replay runs it.
+
+    A point that another device refused may fit this one. A trial that was skipped there is skipped here, too.
+    """
+    refusal = None if recorded.skip else versions.refusal(study.ask_version, memory, recorded.point)
+    request = recorded.model_copy(update={"study": study.study, "refusal": refusal})
+    if problem := foreign(study, slot, request):
+        raise UserError(
+            f"recorded request {slot.number} is not one of study '{study.study}': {problem}. Make the replay anew"
+        )
+    return request
+
+
+def _point(question: Question) -> Point:
+    """Return the point of a trial whose repeat the plan fixes."""
+    study, slot, sweep = question.study, question.slot, question.sweep
+    if sweep.block != 1:
+        return _point_in_block(study, slot)
+    if slot.repeat:
+        block = {asked.point for asked in question.asked if asked.repeat == 0}
+        order = designs.shuffled(block, study.seed, "block", slot.arm, slot.kind, slot.repeat)
+        return order[slot.chunk % len(block)]
+    sampler = samplers.load(POINT_SAMPLERS, sweep.sampler)
+    if sweep.sampler in FIXED_DESIGNS:
+        return question.new(sampler.order(study, slot.kind))[0]
+    return sampler.new_point(question)
 
 
 def _point_in_block(study: Study, slot: Slot) -> Point:
@@ -218,28 +238,72 @@ def _slot(study: Study, slots: Sequence[Slot], number: int) -> Slot:
 
 
 def write_request(study: Study, folder: StudyFolder, number: int) -> None:
-    """Write one request to its trial's new folder. A trial with a record keeps the request that it was measured with.
+    """Write one request to its trial's new folder, as `write_requests` does."""
+    write_requests(study, folder, [number])
+
+
+def write_requests(study: Study, folder: StudyFolder, numbers: Sequence[int]) -> None:
+    """Write requests to their trials' folders, in order. A trial with a record keeps the request that it was measured with.
 
     Raises:
-        UserError: as `history`, and when a needed record was changed.
+        UserError: when the plan has no such trial, an earlier request is missing, truncated or does not fit, or a record that is needed
+            is missing or was changed: without it the answer would differ.
     """
-    slot, requests, known = history(study, folder, number)
-    records = {
-        request.number: load_record(folder.trial(request.number))
-        for request in known
-        # Other arms' records may make a trial needless.
-        if request.arm == slot.arm or getattr(study.sections[slot.kind], "skip_decided", False)
-    }
-    request = ask(study, number, requests, records, recorded_in(study, folder))
-    trial = folder.trial(number)
+    slots = space.plan(study)
+    recorded = recorded_in(study, folder)
+    with Journal(study, folder) as journal:
+        for number in numbers:
+            slot = _slot(study, slots, number)
+            history = _history(study, folder, slots, slot, journal)
+            _write(folder.trial(number), answer(study, slot, history, recorded))
+
+
+def _write(trial: TrialFolder, request: Request) -> None:
+    """Write a request, unless its trial was measured.
+
+    When an earlier trial is measured again, Snakemake removes this request and asks for it anew. The new answer must not replace the
+    request of a measurement that exists.
+    """
     trial.root.mkdir(parents=True, exist_ok=True)
-    # When an earlier trial is measured again, Snakemake removes this request and asks for it anew. The new answer must not replace the
-    # request of a measurement that exists.
     if trial.record.exists():
         record = read_model(trial.record, Record, f"Delete {trial.record}: it is made again from the files beside it.")
         if sha256_of(canonical_json(record.request)) == record.outcome.request_sha256:
             request = record.request
     write_atomically(trial.request, canonical_json(request))
+
+
+def _history(study: Study, folder: StudyFolder, slots: Sequence[Slot], slot: Slot, journal: Journal) -> History:
+    """Return what a request may use, each part checked against its files."""
+    asked = [journal.asked(earlier.number, partial(_check, study, earlier)) for earlier in slots[: slot.number]]
+    _check_records(study, folder, slot, journal.has_record)
+    # Other arms' records may make a trial needless.
+    of_all_arms = getattr(study.sections[slot.kind], "skip_decided", False)
+    known = [earlier.number for earlier in slots[: slot.first_unknown] if of_all_arms or earlier.arm == slot.arm]
+    return History(
+        asked=asked,
+        footprints={number: journal.footprint(number) for number in known},
+        requests=ByNumber(range(slot.number), journal.request),
+        records=ByNumber(known, journal.record),
+    )
+
+
+def _check(study: Study, slot: Slot, request: Request) -> None:
+    if problem := foreign(study, slot, request):
+        raise _not_of(study, request, problem)
+
+
+def _check_records(study: Study, folder: StudyFolder, slot: Slot, has_record: Callable[[int], bool]) -> None:
+    """Make sure that every record exists that the request of a slot may use.
+
+    Raises:
+        UserError: names the first one that does not, and the trial that makes it.
+    """
+    for number in range(slot.first_unknown):
+        if not has_record(number):
+            raise UserError(
+                f"{folder.trial(number).record} does not exist, and request {slot.number} is asked knowing the records up to"
+                f" {slot.first_unknown - 1} (window {study.window}). Run trial {number} first"
+            )
 
 
 def recorded_in(study: Study, folder: StudyFolder) -> list[Request]:
@@ -263,25 +327,17 @@ def recorded_in(study: Study, folder: StudyFolder) -> list[Request]:
     return read_lines(path, Request, remedy)
 
 
-def history(study: Study, folder: StudyFolder, number: int) -> tuple[Slot, list[Request], list[Request]]:
-    """Return the slot of a trial, the requests before its own, and those of them whose records its own may use.
+def history(study: Study, folder: StudyFolder, number: int) -> tuple[list[Request], list[Request]]:
+    """Return the requests before a trial's own, and those of them whose records its own may use.
 
     Raises:
-        UserError: when the plan has no such trial, an earlier request is missing, truncated or does not fit, or such a record does not
-            exist: without it the answer would differ.
+        UserError: when the plan has no such trial, an earlier request is missing or truncated, or such a record does not exist: without
+            it the answer would differ.
     """
     slot = _slot(study, space.plan(study), number)
-    remedy = "Requests are asked in order, each knowing all before it: ask for this one first, or restore the file."
-    requests = [read_model(folder.trial(earlier).request, Request, remedy) for earlier in range(number)]
-    known = requests[: slot.first_unknown]
-    for request in known:
-        record = folder.trial(request.number).record
-        if not record.exists():
-            raise UserError(
-                f"{record} does not exist, and request {number} is asked knowing the records up to"
-                f" {known[-1].number} (window {study.window}). Run trial {request.number} first"
-            )
-    return slot, requests, known
+    requests = [read_request(folder.trial(earlier)) for earlier in range(number)]
+    _check_records(study, folder, slot, lambda earlier: folder.trial(earlier).record.exists())
+    return requests, requests[: slot.first_unknown]
 
 
 def main() -> None:
@@ -292,6 +348,8 @@ def main() -> None:
     numbers = "which requests to write, in order; all before them must exist"
     parser.add_argument("--number", type=int, required=True, nargs="+", help=numbers)
     given = parser.parse_args()
+    folder = StudyFolder(given.folder)
     study = read_study(given.study_file)
-    for number in given.number:
-        write_request(study, StudyFolder(given.folder), number)
+    if given.study_file.resolve() != folder.study.resolve():
+        study = claim.continued(study, folder)
+    write_requests(study, folder, given.number)

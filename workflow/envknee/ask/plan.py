@@ -12,10 +12,10 @@ from pathlib import Path
 
 from envknee.ask.power import of_study
 from envknee.machine.gpus import visible_uuids
-from envknee.record.read import load_records
 from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.errors import UserError
+from envknee.study.files import read_model
 from envknee.study.load import read_study
 from envknee.study.model import Arm, Study, Sweep
 from envknee.study.paths import StudyFolder
@@ -93,17 +93,20 @@ def lines_here(study: Study, results: Path) -> list[str]:
 def earlier_records(results: Path, study: Study, gpus: Sequence[str]) -> list[Record]:
     """Return records of the same task on one of `gpus` (without GPUs: on this CPU), from the earlier study that has most of them.
 
-    Studies that cannot be read are skipped, because their records only tell how large the noise is.
+    Their only use is to tell how large the noise is. So studies that cannot be read are skipped, and records are read as they are: to
+    compute each again from its rows would take most of the time.
     """
     best = list[Record]()
     for path in sorted(results.glob("*/study.json")):
-        try:
-            records = load_records(StudyFolder(path.parent))
-        except UserError:
-            continue
-        same = [record for record in records if record.request.task_id == study.task.id and _ran_here(record, gpus)]
-        best = max(best, same, key=len)
+        with suppress(UserError):
+            if read_study(path).task.id == study.task.id:
+                here = [record for record in _as_they_are(StudyFolder(path.parent)) if _ran_here(record, gpus)]
+                best = max(best, here, key=len)
     return best
+
+
+def _as_they_are(folder: StudyFolder) -> list[Record]:
+    return [read_model(path, Record, "Run that trial again.") for path in folder.trial_files("record.json")]
 
 
 def _ran_here(record: Record, gpus: Sequence[str]) -> bool:

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from envknee.ask.history import Asked, History
 from envknee.ask.refusals import MEMORY_MARGIN, KnownMemory
 from envknee.base.point import Point
+from envknee.record.reasons import RefusalReason, SkipReason
 from envknee.record.schema import Record, Request
 from envknee.record.status import DID_NOT_FIT
 from envknee.study import space
@@ -26,12 +28,31 @@ class Question:
     study: Study
     slot: Slot
     """Number, arm and kind of the trial."""
-    requests: Sequence[Request]
-    """Earlier requests of this arm and kind, in order."""
-    records: Mapping[int, Record]
-    """Records that the window shows, by number, of any kind."""
+    history: History
+    """Earlier requests and records of any arm and kind."""
     memory: KnownMemory
     """Memory of the arm, from earlier records."""
+
+    @cached_property
+    def asked(self) -> list[Asked]:
+        """What most answers need of earlier requests of this arm and kind, in order."""
+        here = (self.slot.arm, self.slot.kind)
+        return [asked for asked in self.history.asked if (asked.arm, asked.kind) == here]
+
+    @cached_property
+    def requests(self) -> list[Request]:
+        """Earlier requests of this arm and kind, in order."""
+        return [self.history.requests[asked.number] for asked in self.asked]
+
+    @cached_property
+    def records(self) -> Mapping[int, Record]:
+        """Records that the window shows, by number, of any arm and kind."""
+        return self.history.records.before(self.slot.first_unknown)
+
+    @cached_property
+    def results(self) -> list[Record]:
+        """Records of this arm and kind that the window shows, in order."""
+        return [self.records[asked.number] for asked in self.asked if asked.number in self.records]
 
     @property
     def sweep(self) -> Sweep:
@@ -50,7 +71,7 @@ class Question:
 
     def new(self, points: Iterable[Point]) -> list[Point]:
         """Return the points without a request so far, in the same order."""
-        asked = {request.point for request in self.requests}
+        asked = {asked.point for asked in self.asked}
         return [point for point in points if point not in asked]
 
 
@@ -60,10 +81,17 @@ class Choice(NamedTuple):
     point: Point
     repeat: int
     """How many requests the point has already."""
-    skip: str | None
-    """Why no trial is needed; the point then has no meaning."""
+    skip: SkipReason | str | None
+    """Why no trial is needed; the point then has no meaning. A text in version 1 alone."""
     confirms: bool = False
     """Whether the trial is a fresh repeat, which measures the gain of the doubling that the search found."""
+
+
+class NotRun(NamedTuple):
+    """Why a trial is not run: at most one of both. Texts in version 1 alone."""
+
+    skip: SkipReason | str | None = None
+    refusal: RefusalReason | str | None = None
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ from scipy.special import stdtrit
 
 from envknee.ask.enough import LOOKS
 from envknee.base.fields import Kind
+from envknee.record.reasons import SearchEnd
 from envknee.study.sweep import Adaptive
 from envknee.verdict import learning, throughput
 from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.noise import measured_cv
 from envknee.verdict.rule import affine
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision, Tested
-from envknee.words.numbers import listed
 
 
 def looked(repeats: int) -> int:
@@ -87,12 +87,21 @@ class Rule:
         return learning.decision_of(seeds, delta, confidence)
 
 
+class End(NamedTuple):
+    """Why a series needs nothing more."""
+
+    end: SearchEnd
+    num_envs: tuple[int, ...] = ()
+    repeats: int | None = None
+
+
 class Step(NamedTuple):
     """The next measurement of a series."""
 
     num_envs: int | None
     """None: nothing more."""
-    why: str
+    end: End | None = None
+    """Set if the series needs nothing more, but a fresh repeat if `confirms`."""
     waits: bool = False
     """Whether a running trial may make this one needless."""
     focus: int | None = None
@@ -108,21 +117,19 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
     """
     pairs = [size for size in sizes if 2 * size in tried]
     if not pairs:
-        return Step(None, f"no two num_envs that fit are a doubling apart ({listed(sizes) or 'none fits'})")
+        return Step(None, End("no_doubling_fits", tuple(sizes)))
     decision = rule.decide(tried)
     by_size = {doubling.num_envs: doubling for doubling in decision.doublings}
-    lowest, highest = decision.lowest, decision.highest
-    narrow = lowest is not None and highest is not None and highest <= rule.settings.within * lowest
-    if rule.kind == "learning" and narrow:
-        return Step(None, f"decided, the threshold lies between {lowest:,} and {highest:,} environments", focus=highest)
+    if rule.kind == "learning" and (between := _narrow_interval(decision, rule.settings.within)):
+        return Step(None, End("threshold_between", between), focus=between[1])
     focus = _focus(pairs, tried, by_size, rule, start)
     if focus is None:
         scouts = dict.fromkeys([sizes[len(sizes) // 4], sizes[(5 * len(sizes)) // 8], *sizes])
         unseen = [size for size in scouts if not tried[size].asked]
         if not unseen:
-            return Step(None, "no two num_envs could be measured")
+            return Step(None, End("none_measured"))
         # A third is needed only if one of the first two gives no measurement.
-        return Step(unseen[0], "scout", waits=sum(tries.under_way + tries.known for tries in tried.values()) >= 2)
+        return Step(unseen[0], waits=sum(tries.under_way + tries.known for tries in tried.values()) >= 2)
     if focus not in by_size:
         return _fewest([focus, 2 * focus], tried, rule, focus, wanted=1)
     pays = by_size[focus].contrast.log_gain >= rule.log_limit
@@ -135,26 +142,34 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
         return _fewest(around, tried, rule, focus)
     if pays:
         if by_size[focus].band_lower >= rule.log_limit:
-            return Step(None, f"decided, doubling still pays at {focus:,} environments, the last that can be doubled")
+            return Step(None, End("still_pays", (focus,)))
         return _fewest([focus, 2 * focus], tried, rule, focus)
     onward = [size for size in pairs if size >= focus]
     shown = [size for size in onward if size in by_size and by_size[size].shown_below]
     for first in onward:
         then = 2 * first
         if first in shown and (then in shown or then not in pairs):
-            both = f"{first:,} and {then:,}" if then in pairs else f"{first:,}"
-            why = f"decided, doubling {both} environments has stopped paying"
+            end = End("stopped_paying", (first, then) if then in pairs else (first,))
             fresh = None
             if rule.kind == "throughput" and (threshold := decision.threshold) is not None:
                 size = min((threshold, 2 * threshold), key=lambda size: (tried[size].confirming, size))
                 fresh = size if tried[size].confirming < rule.settings.confirm else None
-            return Step(fresh, why, focus=focus, confirms=fresh is not None)
+            return Step(fresh, end, focus=focus, confirms=fresh is not None)
         tested, ends = (then, [then, 2 * then]) if first in shown else (first, [*before, first, 2 * first])
         if not _hopeless(by_size.get(tested), tried, rule):
             return _fewest(ends, tried, rule, focus)
     # A doubling that was shown, but not confirmed by the next one, gets all its repeats.
-    why = f"undecided, more than {rule.most} repeats would be needed around {focus:,} environments"
-    return _fewest([shown[0], 2 * shown[0]], tried, rule, focus) if shown else Step(None, why, focus=focus)
+    if shown:
+        return _fewest([shown[0], 2 * shown[0]], tried, rule, focus)
+    return Step(None, End("too_many_repeats", (focus,), rule.most), focus=focus)
+
+
+def _narrow_interval(decision: Decision, within: float) -> tuple[int, int] | None:
+    """Return the ends of the threshold's interval if they are at most the factor `within` apart."""
+    lowest, highest = decision.lowest, decision.highest
+    if lowest is None or highest is None or highest > within * lowest:
+        return None
+    return lowest, highest
 
 
 def _focus(
@@ -197,9 +212,9 @@ def _fewest(
     """Return a step at the size with the fewest requests. It can wait while results are under way and each size has the `wanted` ones."""
     size = min(around, key=lambda size: (tried[size].asked, size))
     if tried[size].asked >= rule.most:
-        return Step(None, f"undecided at {focus:,} environments after {rule.most} repeats around it", focus=focus)
+        return Step(None, End("undecided", (focus,), rule.most), focus=focus)
     pending = any(tried[num_envs].under_way for num_envs in around)
-    return Step(size, f"around {focus:,}", waits=pending and tried[size].asked >= wanted, focus=focus)
+    return Step(size, waits=pending and tried[size].asked >= wanted, focus=focus)
 
 
 def _by_law(tried: Mapping[int, Tried], delta: float) -> float:

@@ -1,15 +1,16 @@
 """The files of a trial as frozen models with units in their names: request, row, outcome, cost and record."""
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from envknee.base.fields import Kind, newer
 from envknee.base.point import Point
 from envknee.record.metric import Metric
+from envknee.record.reasons import RefusalReason, SkipReason
 from envknee.record.status import Status
 from envknee.study.arm import Memory, Setup
-from envknee.study.rules import Overrides, PhaseSwitch, Positive, Runtime
+from envknee.study.rules import AskVersion, Overrides, PhaseSwitch, Positive, Runtime
 from envknee.study.scaling_rule import RuleName
 from envknee.study.strategies import STRATEGIES
 from envknee.study.task import Inject
@@ -55,6 +56,8 @@ class Request(Setup, Frozen):
     """What one trial runs: everything that its process needs."""
 
     schema_version: int = SCHEMA_VERSION
+    ask_version: AskVersion = newer(1)
+    """Version of the rules by which it was asked (`envknee.ask.versions`)."""
     study: str
     number: int
     arm: str
@@ -77,13 +80,13 @@ class Request(Setup, Frozen):
     budget_s: float | None
     limit_s: float
     sampler: str
-    refusal: str | None
-    """Why the trial must not be run (its memory cannot fit), or None."""
+    refusal: RefusalReason | str | None
+    """Why the trial must not be run (its memory cannot fit), or None. A text with ask_version 1 alone."""
     phases: PhaseSwitch = newer("sampled")
     memory: Memory = newer(Memory())
     cpu_ranks: Positive = newer(1)
-    skip: str | None = newer(None)
-    """Why the trial need not be run (it would change nothing), or None."""
+    skip: SkipReason | str | None = newer(None)
+    """Why the trial need not be run (it would change nothing), or None. A text with ask_version 1 alone."""
     runtime: Runtime = newer("host")
     asset_root: str | None = newer(None)
     """The folder of the task's files, instead of NVIDIA's asset server."""
@@ -109,6 +112,15 @@ class Request(Setup, Frozen):
     """Passes over each rollout; None: the task's own."""
     scaled_from: ScaledFrom | None = newer(None)
     """The scaling rule that gave horizon, batch_size, learning_rate and epochs, with its base; None without a rule."""
+
+    @model_validator(mode="after")
+    def _reasons_of_its_version(self) -> Self:
+        for name in ("skip", "refusal"):
+            reason = getattr(self, name)
+            if reason is not None and isinstance(reason, str) != (self.ask_version == 1):
+                expected = "a text" if self.ask_version == 1 else "a reason with its numbers (`envknee.record.reasons`)"
+                raise ValueError(f"{name}: with ask_version {self.ask_version} {expected} was expected, got {reason!r}")
+        return self
 
     @property
     def point(self) -> Point:

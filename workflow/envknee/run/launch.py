@@ -35,6 +35,7 @@ from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.words.requests import why
 
 
 class Interrupted(Exception):
@@ -70,9 +71,9 @@ def launch(trial: TrialFolder, given: Path | None = None, worker: Worker | None 
             _check_measured_in(trial, outcome, entrance.image if entrance else None)
             attempts.settle(trial, gpus=len({device.uuid for device in outcome.gpus}))
         elif request.refusal is not None:
-            ends.finish(trial, "refused", request.refusal)
+            ends.finish(trial, "refused", why(request.refusal))
         elif request.skip is not None:
-            ends.finish(trial, "skipped", request.skip)
+            ends.finish(trial, "skipped", why(request.skip))
         else:
             _set_aside(trial)
             with closing(Worker([trial])) as alone:
@@ -162,7 +163,7 @@ def main() -> int:
                 tell(error)  # and measure the other trials of the block
                 status = EXIT_USER_ERROR
             else:
-                if skipped and record.outcome.reason != skipped[-1].outcome.reason:
+                if skipped and record.request.skip != skipped[-1].request.skip:
                     _say_progress(folder, skipped[-1], len(skipped))
                     skipped.clear()
                 if record.outcome.status == "skipped":

@@ -15,6 +15,7 @@ from envknee.study.load import read_study
 from envknee.study.lock import locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.rules import ASK_VERSION
 
 RAISE = " For more repeats of a measured study leave `repeats` as it was, and set `more_repeats`."
 
@@ -51,10 +52,15 @@ def check(study: Study, folder: StudyFolder) -> None:
 
 
 def continued(study: Study, folder: StudyFolder) -> Study:
-    """Return the study with the further repeats that its folder asked for before those that are asked for now."""
+    """Return the study as its folder goes on with it.
+
+    Further repeats that the folder asked for come before those that are asked for now. A folder goes on with its own ask_version, a
+    new one begins with the newest. A replay has the ask_version of the requests that it runs again.
+    """
     before = _asked_before(folder)
     if before is None:
-        return study
+        return study if study.replay else study.model_copy(update={"ask_version": ASK_VERSION})
+    study = study.model_copy(update={"ask_version": before.ask_version})
     plain = study.model_copy(update={"raised": []})
     behind = study.model_copy(update={"raised": space.later_repeats(before)})
     order = space.later_repeats(behind)

@@ -14,6 +14,7 @@ from envknee.study.files import sha256_of
 from envknee.study.rules import (
     STUDY_NAME,
     Architecture,
+    AskVersion,
     Confidence,
     NotNegative,
     PhaseSwitch,
@@ -109,6 +110,9 @@ class Study(Strict):
     """Run the requests of another study again. `make replay STUDY=results/x` writes this."""
     raised: list[Raise] = newer([])
     """Further repeats in the order in which more_repeats were raised. A sweep writes this."""
+    ask_version: AskVersion = newer(1)
+    """Version of the rules by which trials are asked. A sweep writes the newest one into a new folder, and an existing folder keeps its
+    own."""
     task: Annotated[Task, BeforeValidator(task_of, json_schema_input_type=str | Task)] = Task()
     arms: dict[str, Arm] = Field(default={"stock": Arm()}, min_length=1)
     throughput: Throughput | None = None

@@ -35,6 +35,8 @@ class StudyFolder(Folder):
     """Every field of each arm's environment and agent, as checked before the first trial."""
     image = In("image.json")
     """The image in which `runtime: docker` runs trials."""
+    journal = In(".asked.journal")
+    """What asking needs of earlier trials, in short (`envknee.ask.journal`). It may be deleted."""
     replayed = In("replayed.jsonl")
     """The requests that a replay runs again, one per line."""
     closing = In(".closing")
@@ -54,11 +56,16 @@ class StudyFolder(Folder):
 
     def trial(self, number: int) -> "TrialFolder":
         """Return the folder of one trial."""
-        return TrialFolder(self.trials / f"{number:04d}")
+        return TrialFolder(self.trials / trial_name(number))
 
     def trial_files(self, name: str) -> list[Path]:
         """Return the file `name` of every trial that has it, sorted by number. A copy (`0007.old`, `00007`) is no trial."""
         return sorted(path for path in self.trials.glob(f"*/{name}") if number_of(path.parent) is not None)
+
+
+def trial_name(number: int) -> str:
+    """Return the name of a trial's folder: `0007`."""
+    return f"{number:04d}"
 
 
 def number_of(trial: Path) -> int | None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -141,6 +141,20 @@ class Doublings(Strict):
 
 Written = Annotated[list[Size], Field(min_length=1, json_schema_extra={"uniqueItems": True})] | Size | Doublings
 """What `_sizes` takes, in the JSON schema for editors that complete study files."""
+
+ASK_VERSION = 2
+"""Version of the rules by which new studies ask for trials (`envknee.ask.versions`)."""
+
+
+def _known_ask_version(version: int) -> int:
+    if version > ASK_VERSION:
+        raise ValueError(
+            f"ask_version {version} comes from a later envknee; this one knows 1 to {ASK_VERSION}. Use an envknee that knows it"
+        )
+    return version
+
+
+AskVersion = Annotated[int, Field(ge=1), AfterValidator(_known_ask_version)]
 
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]

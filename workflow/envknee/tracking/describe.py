@@ -20,6 +20,7 @@ from envknee.study.paths import StudyFolder
 from envknee.tracking.run import Metric, Run, metrics_of, texts_of
 from envknee.tracking.system import system_metrics
 from envknee.verdict.series import Ranks, batch_size_of
+from envknee.words.requests import why
 
 COUNTS = ("num_mini_batches", "world_size", "num_envs_total")
 """Whole numbers of a record that follow from its request: parameters, not results."""
@@ -45,7 +46,7 @@ def describe_trial(record: Record, folder: StudyFolder) -> Run:
     tags = {
         "status": outcome.status,
         "batch": "library" if request.batch_size is None else "set",
-        "reason": outcome.reason or request.refusal,
+        "reason": outcome.reason or (request.refusal and why(request.refusal)),
         "mlflow.note.content": outcome.reason,
     }
     counts = {"batch_size": batch_size_of(record) or "library"} | {name: getattr(record, name) for name in COUNTS}
@@ -68,8 +69,10 @@ def describe_running(
 ) -> Run:
     """Return the run of a trial that has not ended, without curves. It started at `started_unix_s` as far as its files tell."""
     params = request.model_dump(
-        mode="json", exclude={"schema_version", "study", "number", "arm", "refusal", "overrides"}
+        mode="json", exclude={"schema_version", "ask_version", "study", "number", "arm", "refusal", "skip", "overrides"}
     )
+    if request.skip is not None:
+        params["skip"] = why(request.skip)
     if request.batch_size is None:
         del params["batch_size"]  # the library's own is known only at the end, and a parameter must not change
     params |= {key: "null" if value is None else value for key, value in request.overrides.items()}

@@ -11,10 +11,10 @@ from operator import attrgetter
 from envknee.ask.question import Choice, Question
 from envknee.ask.search import Rule, Tried, looked, next_step
 from envknee.base.point import Point
+from envknee.record.reasons import Searched, SearchedSeries
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.verdict import learning_cost, throughput
-from envknee.words.numbers import shown_batch
 
 CLOSE = 1.05
 """The memory limit is known well enough when a num_envs that fits and one that does not are at most this factor apart."""
@@ -25,7 +25,7 @@ def choose(question: Question) -> Choice:
     sweep, records = question.sweep, question.records
     rule = Rule(question.slot.kind, sweep.adaptive, looked(sweep.repeats))
     asked = [request for request in question.requests if request.skip is None]
-    ends: list[str] = []
+    ends: list[SearchedSeries] = []
     waiting: Choice | None = None
     focus: int | None = None
     for (horizon, batch_size), series in _by_series(question.points).items():
@@ -37,8 +37,10 @@ def choose(question: Question) -> Choice:
                 _note(tried[request.num_envs], request, records.get(request.number))
         step = next_step(sizes, tried, rule, focus)
         focus = step.focus or focus
-        if (size := step.num_envs) is None:
-            ends.append(f"horizon {horizon}, {shown_batch(batch_size)}: {step.why}")
+        size = step.num_envs
+        if size is None:
+            assert step.end is not None, "a series ends for a reason"
+            ends.append(SearchedSeries(horizon=horizon, batch_size=batch_size, **step.end._asdict()))
             continue
         repeat = tried[size].asked + tried[size].confirming
         choice = Choice(Point(size, horizon, batch_size), repeat, None, confirms=step.confirms)
@@ -47,7 +49,7 @@ def choose(question: Question) -> Choice:
         waiting = waiting or choice
     if waiting is None and (probe := _probe(question, asked)) is not None:
         return Choice(probe, 0, None)
-    return waiting or Choice(min(question.points), 0, "; ".join(ends))
+    return waiting or Choice(min(question.points), 0, Searched(series=tuple(ends)))
 
 
 def _by_series(points: Sequence[Point]) -> dict[tuple[int, int | None], list[Point]]:
