@@ -131,9 +131,8 @@ def test_a_study_from_elsewhere_reads_no_file_of_this_machine(packed: Path, tmp_
     rows = {"source": "csv", "path": "log.csv", "step": "iterations"}
     command = {"preset": str(tmp_path / "waits.yaml"), "argv": ["train"], "rows": rows}
     arms = {"a": {"trainer": "command", "command": command}}
-    study = received.study_in(forged(packed, "study.json", phases="off", arms=arms))
-    own = study.arms["a"].command
-    assert own is not None and own.preset is None and own.argv == ["train"]
+    with pytest.raises(UserError, match=r"waits\.yaml' is the path of a file"):
+        received.study_in(forged(packed, "study.json", phases="off", arms=arms))
 
 
 def test_a_link_is_refused(packed: Path):

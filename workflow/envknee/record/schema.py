@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from envknee.record.metric import Metric
 from envknee.record.status import Status
@@ -14,6 +14,16 @@ from envknee.study.strategies import STRATEGIES
 from envknee.study.task import Inject
 
 SCHEMA_VERSION = 1
+
+
+def _not_newer(version: int) -> int:
+    """Refuse a file of a later version, whose fields may mean something else."""
+    if not 1 <= version <= SCHEMA_VERSION:
+        raise ValueError(f"this version of envknee reads schema_version 1 to {SCHEMA_VERSION}. Install a newer one")
+    return version
+
+
+SchemaVersion = Annotated[int, AfterValidator(_not_newer)]
 
 
 Phase = Literal["physics", "render", "observation", "inference", "storage", "learning", "other"]
@@ -53,7 +63,7 @@ class ScaledFrom(Frozen):
 class Request(Setup, Frozen):
     """What one trial runs: everything that its process needs."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     study: str
     number: int
     arm: str
@@ -417,7 +427,7 @@ class Shared(Frozen):
 class Outcome(Frozen):
     """How a trial ended. Its process or its launcher writes it, once."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     request_sha256: str
     metrics_sha256: str | None
     status: Status
@@ -524,7 +534,7 @@ class RankSpread(Frozen):
 class Record(Frozen):
     """The result of a trial. FPS are those of all ranks together."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     request: Request
     outcome: Outcome
     world_size: int = 1

@@ -9,7 +9,7 @@ from envknee.study.paths import StudyFolder
 from envknee.tracking.follow import follow
 from envknee.tracking.publish import publish
 from envknee.tracking.server import port_number
-from envknee.tracking.store import check_credentials
+from envknee.tracking.store import check_credentials, check_database
 from envknee.tracking.ui import open_ui
 
 
@@ -28,6 +28,7 @@ def main() -> None:
     arguments = parser.parse_args()
     study = read_study(arguments.config)
     folder = StudyFolder(arguments.results or Path("results") / study.study)
+    check_database(study, arguments.config, folder)
     if arguments.ui:
         open_ui(study, folder, arguments.port)
         return
