@@ -41,6 +41,8 @@ ARGUMENTS = [
     [f"--store=postgresql://me:{SECRET}@host/x"],
     [f"https://{SECRET}@host/x"],
     [f"https://host/x?token={SECRET}"],
+    ["docker", "run", f"--env=HF_TOKEN={SECRET}"],
+    ["docker", "run", "-e", f"HF_TOKEN={SECRET}"],
     ["hf_" + "a" * 34],
     ["--login", "ghp_" + "b" * 36],
     ["AKIA" + "C" * 16],
@@ -89,9 +91,9 @@ def test_a_secret_anywhere_else_in_a_study_is_refused(changes: dict[str, Any]):
     "words",
     [
         ["--api-key=$API_KEY"],
-        ["--api-key", "${API_KEY}"],
+        ["--api-key", "${{API_KEY}}"],
         ["-c", 'exec train "$@" --api-key="$API_KEY" --token "$HF_TOKEN"'],
-        ["wandb.api_key=${oc.env:WANDB_API_KEY}"],
+        ["wandb.api_key=${{oc.env:WANDB_API_KEY}}"],
         ["-c", "login(token=os.environ['HF_TOKEN'])"],
         ["-c", "sorted(x, key=lambda y: y)"],
         ["--obs-key", "policy"],
@@ -143,7 +145,7 @@ def test_a_secret_in_a_preset_is_refused(tmp_path: Path):
     own = a_preset(tmp_path / "mine.yaml", env={"HF_TOKEN": SECRET})
     with pytest.raises(UserError, match=r"mine\.yaml: env\.HF_TOKEN: the value of HF_TOKEN is a secret") as error:
         parse_study(a_study(preset=str(own)))
-    assert SECRET not in str(error.value).partition("(got")[0]
+    assert SECRET not in str(error.value)
 
 
 def test_knee_writes_no_study_with_a_secret(tmp_path: Path, monkeypatch):

@@ -17,13 +17,11 @@ from envknee.study.plain import MOST_NODES
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 """The words of `WANDB_API_KEY`, `wandb.api-key` and `wandbApiKey`."""
 
-SECRET_WORDS = frozenset(
-    {
-        "password", "passwd", "passphrase", "passcode", "secret", "secrets", "credential", "credentials", "authorization", "apikey",
-        "secretkey", "accesskey", "privatekey", "authkey", "passwort",
-    }
+SECRET_WORDS = (
+    "password", "passwd", "passphrase", "passcode", "secret", "secrets", "credential", "credentials", "authorization", "apikey",
+    "secretkey", "accesskey", "privatekey", "authkey",
 )  # fmt: skip
-"""Last words of a name whose value is a secret, whatever it is."""
+"""Ends of a name's last word: the value is a secret, whatever it is."""
 
 OF_DATA = frozenset(
     {
@@ -44,13 +42,20 @@ PATH = re.compile(r"[~./][\w.~/ -]*|[\w./-]+\.(pem|key|crt|cert|json|ya?ml|txt)"
 REFERENCE = re.compile(r"\$\w+|\$\{.*\}|\$\(.*\)?|\{\w+\}|\*+|(os\.)?(environ|getenv)\b.*|getpass\b.*", re.DOTALL)
 """Values that stand for another: a shell's or Hydra's variable, the output of a program, a placeholder."""
 
-VALUE = r"""(?P<value>"[^"]*"|'[^']*'|(?:bearer|basic|token)\s+[^\s,;&"'}\]]+|[^\s,;&"'}\]]+)"""
-ASSIGNED = re.compile(rf"""(?P<name>[A-Za-z][\w.-]*)["']?\s*[=:]\s*{VALUE}""", re.IGNORECASE)
-FLAG_IN_TEXT = re.compile(rf"(?<!\S)--?(?P<name>[A-Za-z][\w.-]*)\s+{VALUE}")
+VALUE = (
+    r"""(?P<value>"[^"]{0,300}"|'[^']{0,300}'|\$\{{1,2}[^}]{0,300}\}{1,2}|(?:bearer|basic|token)\s+[^\s,;&"'}\]]{1,300}"""
+    r"""|[^\s,;&"'}\]]{1,300})"""
+)
+"""A value, up to where it can be told: of a longer one the beginning. The bound keeps the time in proportion to the text."""
+
+ASSIGNED = re.compile(rf"""(?<![\w.-])-*(?P<name>[A-Za-z][\w.-]*)["']?\s*(?:=|:(?!//))\s*(?={VALUE})""", re.IGNORECASE)
+"""`name=value` and `"name": value`, also within another value, as in `--env=HF_TOKEN=x`."""
+
+FLAG_IN_TEXT = re.compile(rf"(?<!\S)--?(?P<name>[A-Za-z][\w.-]*)\s+(?={VALUE})")
 FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w.-]*)")
 WHOLE_WORD = re.compile(r"-{0,2}\+{0,2}(?P<name>[A-Za-z][\w.-]*)=(?P<value>.*)", re.DOTALL)
 
-ADDRESS = re.compile(r"(?P<scheme>\w[\w+.-]*)://(?P<user>[^\s/:@]*)(?P<password>:[^\s/@]+)?@")
+ADDRESS = re.compile(r"(?<![\w+.-])(?P<scheme>\w[\w+.-]*)://(?P<user>[^\s/:@]*)(?P<password>:[^\s/@]+)?@")
 KNOWN_FORMS = re.compile(
     r"\bhf_[A-Za-z0-9]{20,}|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bsk-[A-Za-z0-9_-]{20,}"
     r"|\bAKIA[0-9A-Z]{16}\b|\bxox[abprs]-[\w-]{10,}|\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.|-----BEGIN [A-Z ]*PRIVATE KEY-----"
@@ -76,7 +81,7 @@ def is_secret_name(name: str) -> bool:
     if not words:
         return False
     last, before = words[-1], words[-2:-1]
-    if last in SECRET_WORDS:
+    if last.endswith(SECRET_WORDS):
         return True
     if last in ("pwd", "pass"):  # but not PWD, and not --render-pass
         return bool(before) and name.isupper()
@@ -95,7 +100,7 @@ def is_secret(name: str, value: str) -> bool:
     bare = value.strip().strip("\"'").strip()
     if not bare or REFERENCE.fullmatch(bare) or not is_secret_name(name):
         return False
-    if _telling_words(name)[-1] in SECRET_WORDS:
+    if _telling_words(name)[-1].endswith(SECRET_WORDS):
         return not re.fullmatch(r"true|false|none|null", bare, re.IGNORECASE)
     return not PLAIN_VALUE.fullmatch(bare) and not PATH.fullmatch(bare)
 
