@@ -171,6 +171,20 @@ def refuse(data: Any, source: str) -> None:
         raise UserError(f"{source}: {problem_of(found)}")
 
 
+def refuse_copy(data: Any, source: str) -> None:
+    """Make sure that results which leave this folder hold no secret: those of an earlier version may.
+
+    Raises:
+        UserError: names where it stands. It never shows the secret.
+    """
+    found = next(find(data), None)
+    if found is not None:
+        raise UserError(
+            f"{source}: {found.key} holds a secret ({found.name or 'an address with a password, or a token'}), and a copy would hold it"
+            " for others to read. Nothing was written. Measure the study again under another name, with the secret in your environment"
+        )
+
+
 def problem_of(found: Found) -> str:
     """Return what is wrong with a secret in a study, and how to pass it instead."""
     variable = re.sub(r"\W", "_", found.name or "SECRET").upper()

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from envknee.study import secret_values
 from envknee.study.errors import UserError, run_command
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
@@ -37,6 +38,7 @@ def main() -> None:
             f"{folder.root} does not exist. Expected the folder of a study's results: run `make sweep` first."
         )
     check_credentials(study, arguments.config)
+    secret_values.refuse_copy(study.model_dump(mode="json"), str(arguments.config))
     if arguments.follow:
         follow(study, folder)
         return

@@ -52,7 +52,7 @@ REMARK = re.compile(r"\s*[(（].*$")
 SUFFIX = re.compile(r"^(?P<name>.*?)[_ ](?P<unit>gib|mib|gb|mb)$")
 
 
-MOST_ROWS, MOST_COLUMNS, MOST_CHARACTERS = 20_000, 500, 1_000
+MOST_ROWS, MOST_COLUMNS, MOST_CHARACTERS = 5_000, 500, 1_000
 """Most lines of a table, cells of a line, and characters of a cell. Tables that people measure have a hundred lines."""
 
 
@@ -62,6 +62,7 @@ def rows_of(text: str, source: str) -> list[tuple[int, list[str]]]:
     Raises:
         UserError: when it is JSON, but no training bundles, or is not CSV, or has more rows, columns or characters than a table may have.
     """
+    # A comment becomes a blank line, so that its quotes are ignored and later lines keep their numbers.
     lines = ["" if line.lstrip().startswith("#") else line for line in text.splitlines()]
     first = next(filter(str.strip, lines), "")
     plain: Callable[[str], str] = str.strip
@@ -93,7 +94,9 @@ def _refuse_huge(line: int, cells: Sequence[str], rows_before: int, source: str)
     elif (longest := max(map(len, cells), default=0)) > MOST_CHARACTERS:
         what = f"a cell of {longest:,} characters, more than {MOST_CHARACTERS:,}"
     if what is not None:
-        raise UserError(f"{source}, line {line}: the table has {what}. Keep the rows and columns of the measurement alone.")
+        raise UserError(
+            f"{source}, line {line}: the table has {what}. Keep the rows and columns of the measurement alone."
+        )
 
 
 def understand(header: Sequence[str], first: Sequence[str]) -> tuple[list[str], dict[str, Decimal], list[str]]:
@@ -180,9 +183,13 @@ def _of_bundles(text: str, source: str) -> list[list[str]]:
         bundles: list[dict[str, Any]] = plain if isinstance(plain, list) else [plain]
         rows = [(int(bundle["run"]["num_envs"]), float(bundle["runtime"]["total_fps"]["mean"])) for bundle in bundles]
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        # An infinite number of environments overflows, and so do numbers of 400 digits.
+        why = f"{error!r} is missing or wrong"
+        if isinstance(error, OverflowError):
+            why = "an infinite number, or one of hundreds of digits, stands in it"
+        elif isinstance(error, RecursionError):
+            why = "it is nested too deeply"
         raise UserError(
-            f"{source} is JSON, and no training bundle of Isaac Lab ({error!r} is missing or wrong). Expected one, or a list of them,"
+            f"{source} is JSON, and no training bundle of Isaac Lab ({why}). Expected one, or a list of them,"
             " with run.num_envs and runtime.total_fps.mean; or a table."
         ) from error
     seen: Counter[int] = Counter()
