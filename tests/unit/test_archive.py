@@ -20,7 +20,7 @@ from envknee.study.files import canonical_json
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from envknee.study.reach import reach_of
-from programs import run_main
+from programs import python, refused, run_main
 from records import GPU, a_study, a_trial, write_study
 
 SECRET = "hunter2"  # noqa: S105  nobody's
@@ -131,9 +131,8 @@ def test_a_study_from_elsewhere_reads_no_file_of_this_machine(packed: Path, tmp_
     rows = {"source": "csv", "path": "log.csv", "step": "iterations"}
     command = {"preset": str(tmp_path / "waits.yaml"), "argv": ["train"], "rows": rows}
     arms = {"a": {"trainer": "command", "command": command}}
-    study = received.study_in(forged(packed, "study.json", phases="off", arms=arms))
-    own = study.arms["a"].command
-    assert own is not None and own.preset is None and own.argv == ["train"]
+    with pytest.raises(UserError, match=r"waits\.yaml' is the path of a file"):
+        received.study_in(forged(packed, "study.json", phases="off", arms=arms))
 
 
 def test_a_link_is_refused(packed: Path):
@@ -215,6 +214,21 @@ def test_what_a_link_leads_to_is_not_packed(folder: StudyFolder, tmp_path: Path)
     folder.trial(1).root.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match=r"0001 is a link"):
         archive.write(folder, tmp_path / "demo.zip")
+
+
+def test_results_of_an_earlier_version_with_a_secret_do_not_leave_this_machine(folder: StudyFolder, tmp_path: Path):
+    """That version recorded commands whole; results can be read, and their copies are refused."""
+    rows = {"source": "csv", "path": "log.csv", "step": "iterations"}
+    command = {"argv": ["train", "--api-key", SECRET], "rows": rows}
+    data = json.loads(folder.study.read_text()) | {"phases": "off"}
+    folder.study.write_text(json.dumps(data | {"arms": {"stock": {"trainer": "command", "command": command}}}))
+    assert read_study(folder.study).arms["stock"].command is not None
+    for write in (archive.write, keep):
+        with pytest.raises(UserError, match=r"arms\.stock\.command\.argv holds a secret \(api-key\)") as error:
+            write(folder, tmp_path / "written")
+        assert SECRET not in str(error.value) and not (tmp_path / "written").exists()
+    publish = ("-m", "envknee.tracking", folder.root, "--config", folder.study)
+    assert SECRET not in refused(python(*publish, timeout=60), "holds a secret (api-key)", status=2)
 
 
 def test_what_a_killed_unpacking_left_is_removed(packed: Path, tmp_path: Path):

@@ -12,12 +12,13 @@ from envknee.run import knee
 from envknee.study import presets
 from envknee.study.command import OF_A_RULE, PLACEHOLDERS, Command, placeholders
 from envknee.study.errors import UserError
-from envknee.study.load import parse_study
+from envknee.study.load import parse_study, read_study
 from envknee.study.reach import reach_of
 from envknee.study.space import Slot
 from envknee.trainers.command import ends, program
 from envknee.trainers.command.rows import Builder, unlike_clock
 from envknee.trainers.command.sources import Event
+from programs import a_program, run_main, told
 
 ROWS = {"source": "csv", "path": "log.csv", "step": "iterations", "names": {"fps": "fps"}}
 
@@ -194,3 +195,47 @@ def test_fps_that_differ_from_the_clock_are_told():
 def test_a_line_of_sizes_is_read_as_people_write_it():
     assert knee.sizes("512..16384") == {"from": 512, "to": 16384} and knee.sizes("8,12") == [8, 12]
     assert knee.name_for("mjlab", ["train", "Mjlab-Cartpole-Balance"]) == "mjlab-mjlab-cartpole-balance"
+
+
+def test_no_environment_steps_per_rollout_are_no_default(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("--num-envs", "8", "--preset", "mjlab", "--dry-run")
+    for option in ("--horizon", "--batch-size"):
+        told(lambda option=option: run_main(knee.main, *words, option, "0", "--", "true"), "at least 1, found 0")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_braces_in_the_names_of_folders_are_no_placeholders(tmp_path: Path, monkeypatch):
+    folder = tmp_path / "{x} of {seed}"
+    a_program(folder / "bin", "trainer", "exit 0")
+    (folder / "ppo_{seed}.py").touch()
+    (folder / "ppo.py").touch()
+    monkeypatch.chdir(folder)
+    command = ("bin/trainer", "ppo.py", "ppo_{seed}.py", "--seed={seed}", "{{x}}")
+    run_main(knee.main, "--num-envs", "8", "--preset", "mjlab", "--dry-run", "--name", "braces", "--", *command)
+    study = read_study(folder / "results/braces/knee.yaml")
+    argv = program.arguments(
+        ask.request_for(study, Slot(0, "command", "throughput", 0), Point(8, 24, None), None), Path("/r"), 0
+    )
+    seed = argv[3].removeprefix("--seed=")
+    assert argv[:5] == [
+        f"{folder}/bin/trainer", f"{folder}/ppo.py", f"{folder}/ppo_{seed}.py", f"--seed={seed}", "{x}",
+    ]  # fmt: skip
+    assert seed.isdecimal()
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 10_000, "{a: " * 10_000, "a: " * 3 + "[", "- &a [*a]", "x" * 2_000_000, "\x00", ""]
+)
+def test_a_preset_that_is_no_preset_says_so(content: str, tmp_path: Path):
+    (tmp_path / "mine.yaml").write_text(content)
+    with pytest.raises(ValueError, match=r"the preset .*mine\.yaml"):
+        presets.read(str(tmp_path / "mine.yaml"))
+    told(lambda: a_study(command={"preset": str(tmp_path / "mine.yaml")}), "the preset")
+
+
+def test_a_preset_is_a_regular_file(tmp_path: Path):
+    (tmp_path / "mine.yaml").symlink_to("/dev/zero")
+    told(
+        lambda: a_study(command={"preset": str(tmp_path / "mine.yaml")}), "leads to /dev/zero, which is no regular file"
+    )

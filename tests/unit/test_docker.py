@@ -1,5 +1,6 @@
 """The command line for Docker and Podman, what is read of their images, and whom is asked."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from envknee.record.schema import Image
 from envknee.run.container import docker, enter
 from envknee.study.errors import UserError
-from programs import a_program
+from programs import a_program, told
 
 ID = "f" * 64
 IMAGE = Image(sif_sha256=None, content_sha256=ID, labels={})
@@ -57,6 +58,43 @@ def test_of_the_host_an_image_reads_the_named_file_and_nothing_around_it(tmp_pat
     for refused in (*in_home, "/etc/shadow", "/proc/self/environ"):
         with pytest.raises(UserError, match="hidden folders and in /etc.*stay out of images"):
             enter.shown(refused)
+
+
+@pytest.mark.parametrize(
+    "hidden", [".ssh/id_rsa", ".env", "textures/.aws/credentials", ".git/config", "a/b/c/.netrc", ".config/x"]
+)
+def test_a_folder_with_hidden_files_does_not_come_in_with_a_robot(hidden: str, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("robots/ant.usda", f"robots/{hidden}"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    first = tmp_path / "robots" / hidden
+    while not first.name.startswith("."):
+        first = first.parent
+    for shown in (lambda: enter.shown(f"{tmp_path}/robots/ant.usda"), lambda: enter.shown_folder(f"{tmp_path}/robots")):
+        told(shown, f"an image would read all of {tmp_path}/robots, where {first} lies", "a folder of its own")
+    assert enter.shown(f"{tmp_path}/robots/net.pt") == tmp_path / "robots/net.pt", "another file comes in alone"
+
+
+def test_pictures_beside_assets_are_no_secrets(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("robots/ant.usda", "robots/.thumbs/256x256/ant.usda.png", "robots/.DS_Store"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert enter.shown(f"{tmp_path}/robots/ant.usda") == tmp_path / "robots" == enter.shown_folder(f"{tmp_path}/robots")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives a folder to somebody else")
+def test_another_users_folder_does_not_come_in_with_a_robot(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/ant.usda").touch()
+    os.chown(tmp_path / "theirs", 12345, 12345)
+    told(
+        lambda: enter.shown(f"{tmp_path}/theirs/ant.usda"),
+        f"{tmp_path}/theirs belongs to another user",
+        "Copy what the",
+    )
 
 
 def test_gpus_and_a_network_only_where_they_are_needed() -> None:

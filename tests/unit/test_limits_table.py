@@ -3,12 +3,14 @@
 import json
 import re
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from envknee.after.csv import formats
 from envknee.after.csv.command import main, read_table
 from envknee.after.csv.table import COLUMNS, Table, parse, step_of
 from envknee.after.csv.verdict import Options, TableVerdict, decide
@@ -18,7 +20,7 @@ from envknee.study.model import Decide
 from envknee.verdict import learning, memory_limit, throughput
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import python, run_main, told
+from programs import python, refused, run_main, told
 from records import GPU, a_trial, fps_trials, known, records_of
 from test_limits_throughput import fps_of
 
@@ -181,6 +183,57 @@ def test_training_bundles_are_read_and_other_json_is_refused():
 )  # fmt: skip
 def test_an_error_says_where_what_and_what_to_do(lines: tuple[str, ...], said: list[str]):
     assert told(lambda: table(*lines), *said).startswith("fps.csv")
+
+
+def a_bundle(num_envs: str = "16", fps: str = "5") -> str:
+    return f'{{"run": {{"num_envs": {num_envs}}}, "runtime": {{"total_fps": {{"mean": {fps}}}}}}}'
+
+
+HUGE = {
+    "nested list": ("[" * 200_000, "it is nested too deeply"),
+    "nested object": ('{"a":' * 100_000, "it is nested too deeply"),
+    "infinite environments": (a_bundle("Infinity"), "an infinite number"),
+    "400 digits of FPS": (a_bundle(fps="9" * 400), "one of hundreds of digits"),
+    "400 digits of environments": (a_bundle("9" * 400), "expected a whole number from 1"),
+    "5,000 digits": (a_bundle("9" * 5000), "is missing or wrong"),
+    "NaN": (a_bundle(fps="NaN"), "expected a number from"),
+    "400 digits in a cell": (f"num_envs,fps\n{'9' * 400},1", "expected a whole number from 1"),
+    "an exponent": ("num_envs,FPS (k)\n16,1e999999999", "expected a number from"),
+    "bytes": ("num_envs,fps\n" + "16,5\n" * 3_000_000, "has more than 10,000,000 bytes"),
+    "columns": (
+        "num_envs,fps" + ",c" * 50_000 + "\n16,5" + ",1" * 50_000,
+        "the table has 50,002 columns, more than 500",
+    ),
+    "rows": ("num_envs,fps,repeat\n" + "".join(f"16,5,{n}\n" for n in range(500_000)), "more than 5,000 rows"),
+    "bundles": (f"[{','.join([a_bundle()] * 100_000)}]", "more than 5,000 rows"),
+    "a heading of brackets": (f"num_envs,fps{'(' * 100_000}\n16,5", "a cell of 100,003 characters"),
+    "a cell of commas": (f"| num_envs | fps |\n|--|--|\n| 16 | {'1,' * 200_000} |", "a cell of 400,002 characters"),
+    "a cell of spaces": (f"| num_envs | fps |\n|--|--|\n| 16 | 5{' ' * 300_000}x |", "a cell of 300,004 characters"),
+    "a table of tabs": (f"num_envs\tfps\n16\t5{' ' * 300_000}x", "a cell of 300,002 characters"),
+    "an open quote": ('num_envs,fps\n16,"' + "5\n" * 400_000, "not CSV"),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_what_nobody_measured_is_refused_in_seconds(name: str, tmp_path: Path):
+    text, words = HUGE[name]
+    (tmp_path / "huge.csv").write_text(text)
+    done = python("-m", "envknee", "limits", tmp_path / "huge.csv", timeout=60)
+    assert words in refused(done, status=2)
+
+
+def test_a_file_without_an_end_is_refused(tmp_path: Path):
+    (tmp_path / "endless.csv").symlink_to("/dev/zero")
+    told(lambda: read_table(tmp_path / "endless.csv"), "has more than 10,000,000 bytes")
+
+
+def test_the_largest_table_takes_seconds():
+    sizes = [f"{16 + n // 3},{500 + n},{n % 3}" for n in range(formats.MOST_ROWS - 1)]
+    columns = ",".join(f"note{n}" for n in range(formats.MOST_COLUMNS - 3))
+    started_s = time.process_time()
+    verdict(["num_envs,fps,repeat", *sizes])
+    table(f"num_envs,fps,repeat,{columns}", f"16,5,0{',x' * (formats.MOST_COLUMNS - 3)}")
+    assert time.process_time() - started_s < 30
 
 
 def test_the_same_num_envs_at_another_horizon_batch_or_repeat_is_no_duplicate():

@@ -272,6 +272,20 @@ def test_csv_holds_no_formula(text):
     assert row["reason"] == safe and safe in row and row["number"] == "0"
 
 
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("ended \x1b]0;owned\x07 by \x1b[2Jitself", "ended ]0;owned by [2Jitself"),
+        ("\x1b=HYPERLINK(1)", "'=HYPERLINK(1)"),
+        ("\u202e+1", "'+1"),
+        ("two\nlines", "two\nlines"),
+    ],
+)
+def test_csv_holds_nothing_that_steers_a_terminal(text: str, cell: str):
+    (row,) = csv.DictReader(io.StringIO(records_csv([a_trial(16).ended(reason=text).record]), newline=""))
+    assert row["reason"] == cell
+
+
 def test_csv_tells_ranks_apart():
     ranks = a_trial(16, number=1, fps=500.0, gpus=2, device=GPU, slowdown=(1.0, 1.25))
     alone, together = csv.DictReader(io.StringIO(records_csv(records_of([a_trial(16, fps=250.0), ranks]))))

@@ -30,7 +30,7 @@ from envknee.tracking.client import MLFLOW_DEFAULTS
 from envknee.tracking.describe import STRAGGLERS, describe_trial, short_name
 from envknee.tracking.mlflow_server import Server
 from envknee.tracking.publish import publish
-from envknee.tracking.store import check_credentials, locate_store, trust_address, without_credentials
+from envknee.tracking.store import check_credentials, check_database, locate_store, trust_address, without_credentials
 from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS
 from forked import FORK, in_child
 from programs import python, refused, told
@@ -524,6 +524,28 @@ def test_credentials_go_only_where_the_user_says(folder: StudyFolder, tmp_path: 
             assert heard and set(heard) == {None}
         else:
             assert heard and set(heard) == {"Basic aHVudGVyMjpodW50ZXIy"}
+
+
+def test_a_results_folder_makes_no_database_elsewhere(folder: StudyFolder, tmp_path: Path, monkeypatch) -> None:
+    """Only its user's word makes one: the folder may come from somebody else."""
+    elsewhere = tmp_path / "elsewhere/new.db"
+    elsewhere.parent.mkdir()
+    study = a_study(uri=f"sqlite:///{elsewhere}")
+    folder.study.write_text(canonical_json(study))
+    errors = refused(published_by_command(folder, folder.study, timeout=120), status=2)
+    assert f"names the tracking store sqlite:///{elsewhere}, a file outside {folder.root.parent}: nothing was" in errors
+    assert list(elsewhere.parent.iterdir()) == []
+    ui = ("-m", "envknee.tracking", folder.root, "--config", folder.study, "--ui")
+    refused(python(*ui, timeout=120), "a file outside", status=2)
+    assert list(elsewhere.parent.iterdir()) == []
+    check_database(study, write_config(tmp_path, study), folder)  # the user's own file
+    check_database(a_study(uri=f"sqlite:///{folder.root.parent}/sub/mine.db"), folder.study, folder)
+    told(
+        lambda: check_database(a_study(uri=f"sqlite:///{folder.root.parent}/../x.db"), folder.study, folder),
+        "a file outside",
+    )
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{elsewhere}")
+    check_database(study, folder.study, folder)
 
 
 def test_credentials_in_mlflows_own_file_and_of_databases_count_too(tmp_path: Path, monkeypatch) -> None:

@@ -20,7 +20,7 @@ from envknee.slurm import allocation, jobs
 from envknee.study import claim, space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
-from envknee.study.load import parse_study
+from envknee.study.load import context_of, parse_study
 from envknee.tracking import follow
 from envknee.tracking.store import locate_store, trust_address
 
@@ -33,7 +33,7 @@ SITE_FILE = config.pop("site", None)
 MARGIN_MINUTES = config.pop("allocation_margin_minutes", None)
 
 try:
-    STUDY = parse_study(config)
+    STUDY = parse_study(config, context=context_of(workflow.config_settings.configfiles or ()))
     FOLDER = claim.folder_of(STUDY)
     STUDY = claim.continued(STUDY, FOLDER)
     PLAN = space.plan(STUDY)

@@ -20,6 +20,7 @@ from envknee.after.received import METADATA, NAMES, check, hand_over_requests, s
 from envknee.decide.read import load_measured
 from envknee.record.schema import Record
 from envknee.show import report
+from envknee.study import secret_values
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.paths import PROJECT, StudyFolder
@@ -40,13 +41,14 @@ def write(folder: StudyFolder, target: Path) -> Path:
     """Write a study's archive and return its path.
 
     Raises:
-        UserError: when no trial has finished, a file was changed after its measurement, or `target` is a folder.
+        UserError: when no trial has finished, a file was changed after its measurement, the study holds a secret, or `target` is a folder.
     """
     if target.is_dir():
         raise UserError(
             f"{target} is a folder, and the file to write was expected, such as {target / folder.root.name}.zip"
         )
     study, records = load_measured(folder)
+    secret_values.refuse_copy(study.model_dump(mode="json"), str(folder.study))
     content = _files_of(folder, records) | {"study.json": canonical_json(study.shareable()).encode()}
     if "report.html" in content:
         content["report.html"] = report.page_of(folder, with_runs=False).encode()

@@ -18,7 +18,7 @@ from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
 from envknee.show.figures.canvas import saved, says_nothing
 from envknee.show.words import hardware_of
-from envknee.study import space
+from envknee.study import secret_values, space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import read_study
@@ -33,9 +33,10 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
 
     Raises:
         UserError: when the folder holds no study, no record or no verdict of all its records, a file was changed after its
-            measurement, or another study of that name is kept already.
+            measurement, the study holds a secret, or another study of that name is kept already.
     """
     study, records = load_measured(folder)
+    secret_values.refuse_copy(study.model_dump(mode="json"), str(folder.study))
     evidence = read_evidence(folder, records)
     kept = StudyFolder(published / study.study)
     if kept.study.exists() and read_study(kept.study).measured_part() != study.measured_part():

@@ -102,9 +102,18 @@ def study_in(path: Path) -> Study:
     """
     with zipfile.ZipFile(path) as archive:
         try:
-            data = json.loads(_small(archive, "study.json"))
-        except (KeyError, ValueError, RecursionError) as error:
+            content = _small(archive, "study.json")
+        except (KeyError, ValueError) as error:
             raise UserError(f"{path}: its study.json cannot be read ({error}). Nothing was unpacked") from error
+    return _study_of(content, path)
+
+
+def _study_of(content: bytes, path: Path) -> Study:
+    """Read the study of an archive: nothing that it names is opened, and presets by path are refused."""
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: its study.json cannot be read ({error}). Nothing was unpacked") from error
     return parse_study(data, f"study.json in {path}", ELSEWHERE).shareable()
 
 
@@ -124,7 +133,7 @@ def unpack(path: Path, into: Path, trusted: bool = False) -> StudyFolder:
         folder.root.mkdir()
         try:
             digests = check(path, folder.root)
-            study = load_study(folder).shareable()
+            study = _study_of(folder.study.read_bytes(), path)
             _demand_trust(path, study, trusted)  # again, because the file may have changed meanwhile
             claim.write_study(study, folder)
             digests["study.json"] = sha256_of(folder.study)

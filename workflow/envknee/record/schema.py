@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 
 from envknee.base.fields import Kind, newer
 from envknee.base.point import Point
@@ -16,6 +16,16 @@ from envknee.study.strategies import STRATEGIES
 from envknee.study.task import Inject
 
 SCHEMA_VERSION = 1
+
+
+def _not_newer(version: int) -> int:
+    """Refuse a file of a later version, whose fields may mean something else."""
+    if not 1 <= version <= SCHEMA_VERSION:
+        raise ValueError(f"this version of envknee reads schema_version 1 to {SCHEMA_VERSION}. Install a newer one")
+    return version
+
+
+SchemaVersion = Annotated[int, AfterValidator(_not_newer)]
 
 
 Phase = Literal["physics", "render", "observation", "inference", "storage", "learning", "other"]
@@ -55,7 +65,7 @@ class ScaledFrom(Frozen):
 class Request(Setup, Frozen):
     """What one trial runs: everything that its process needs."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     ask_version: AskVersion = newer(1)
     """Version of the rules by which it was asked (`envknee.ask.versions`)."""
     study: str
@@ -430,7 +440,7 @@ class Shared(Frozen):
 class Outcome(Frozen):
     """How a trial ended. Its process or its launcher writes it, once."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     request_sha256: str
     metrics_sha256: str | None
     status: Status
@@ -537,7 +547,7 @@ class RankSpread(Frozen):
 class Record(Frozen):
     """The result of a trial. FPS are those of all ranks together."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     request: Request
     outcome: Outcome
     world_size: int = 1

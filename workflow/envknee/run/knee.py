@@ -53,8 +53,8 @@ def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[s
     """Return the study as plain data. Pure."""
     shared = {
         "num_envs": given.num_envs,
-        "horizon": [given.horizon or horizon],
-        "batch_size": given.batch_size or "library",
+        "horizon": [horizon if given.horizon is None else given.horizon],
+        "batch_size": "library" if given.batch_size is None else given.batch_size,
     }
     study: dict[str, Any] = {
         "study": given.name,
@@ -70,6 +70,15 @@ def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[s
             "limit_s": given.budget_s + given.limit_s,
         }  # fmt: skip
     return study
+
+
+def without_placeholders(word: str, place: str) -> str:
+    """Return the place of the file that a word names, with braces doubled in its folders: they are no placeholders. Pure."""
+    if place == word:
+        return word
+    in_word = word if place.endswith(word) else ""
+    folders = place.removesuffix(in_word) if in_word else place
+    return folders.replace("{", "{{").replace("}", "}}") + in_word
 
 
 def write(study: dict[str, Any], folder: Path) -> Path:
@@ -121,7 +130,9 @@ def main() -> int:
     if presets.is_file(given.preset):
         given.preset = str(Path(given.preset).resolve())
     # With whole paths the command can be run from anywhere.
-    study = study_of(given, program.located(given.argv, program.users_path(os.environ), Path.cwd()), preset.horizon)
+    found = program.located(given.argv, program.users_path(os.environ), Path.cwd())
+    argv = [without_placeholders(word, place) for word, place in zip(given.argv, found, strict=True)]
+    study = study_of(given, argv, preset.horizon)
     parse_study(study, "the study that these options make")
     path = write(study, Path("results") / given.name)
     print(f"envknee: wrote {path}", flush=True)

@@ -60,8 +60,9 @@ def placeholders(texts: Iterable[str]) -> set[str]:
     return {match[1] for text in texts for match in PLACEHOLDER.finditer(text) if match[1]}
 
 
-ELSEWHERE = "elsewhere"
-"""Validation context for a study made on another machine: no preset file is read."""
+HERE, ELSEWHERE = "here", "elsewhere"
+"""Validation contexts: a study file of the user's own, whose presets may be files; a study that others may have made, for which no file is
+read. Requests and records have no context, and no preset's file either."""
 
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Names = Annotated[
@@ -104,12 +105,25 @@ class Rows(Strict):
             yield "the first pattern needs a named group, such as (?P<step>[0-9]+)"
         if self.source == "tensorboard" and not (self.row or self.names):
             yield "source: tensorboard needs `names` or `row`: tags of which one comes with each row"
+        yield from _problems_with_path(self.path)
         if self.source in ("jsonl", "csv") and self.path == Rows.model_fields["path"].default:
             yield f"source: {self.source} needs `path`, the file below the folder that the command runs in"
 
     def tells(self, what: Told) -> bool:
         """Tell whether the log holds a quantity, according to this section."""
         return what in self.names or any(what in re.compile(pattern).groupindex for pattern in self.patterns)
+
+
+def _problems_with_path(path: str) -> Iterator[str]:
+    """Yield why the rows' files would not be this trial's own: another folder may hold rows of an earlier run."""
+    parts = path.split("/")
+    if path.startswith(("/", "~")) or ".." in parts:
+        yield (
+            f"rows.path {path!r} leaves the folder that the command runs in, where rows of another run may lie. Expected a file below it,"
+            " such as log.jsonl or logs/**/log.jsonl. Let the program write there ({run_dir} in argv is that folder)"
+        )
+    if "\0" in path or any("**" in part and part != "**" for part in parts):
+        yield f"rows.path {path!r} is no pattern of files. Expected one such as log.jsonl or logs/**/log.jsonl"
 
 
 class Command(Strict):
@@ -148,15 +162,23 @@ class Command(Strict):
         if not isinstance(name, str):
             return value
         if presets.is_file(name):
+            if info.context != HERE:
+                raise ValueError(
+                    f"preset {name!r} is the path of a file, and results and archives hold the preset's values instead. Expected one of"
+                    f" envknee's presets ({', '.join(presets.names())}), or none"
+                )
             value = value | {"preset": None}
-            if info.context == ELSEWHERE:
-                return value
         filled = presets.read(name).command
         if "rows" in value and "rows" in filled and isinstance(value["rows"], dict):
             return filled | value | {"rows": filled["rows"] | value["rows"]}
         return filled | value
 
     def _problems(self) -> Iterator[str]:
+        if any("\0" in text for text in (*self.texts, *self.env)):
+            yield "a NUL character stands in argv, arguments or env, and no program can be given one. Take it out"
+        for name in self.env:
+            if not name or "=" in name:
+                yield f"env: {name!r} is no name of a variable. Expected one such as OMP_NUM_THREADS"
         for name in sorted(placeholders(self.texts) - PLACEHOLDERS.keys()):
             yield (
                 f"{{{name}}} is no placeholder{nearest(name, PLACEHOLDERS)}. Legal: {', '.join(PLACEHOLDERS)}. Write {{{{{name}}}}} for"

@@ -2,9 +2,11 @@
 
 import errno
 import hashlib
+import io
 import json
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +31,7 @@ def sha256_of(content: Path | str) -> str:
     """Return the sha256 of a file's bytes, or of a text, in hexadecimal."""
     if isinstance(content, str):
         return hashlib.sha256(content.encode()).hexdigest()
-    with content.open("rb") as stream:
+    with open_regular(content) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -68,6 +70,42 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+LARGEST_BYTES = 1_000_000_000
+"""Largest file that is read whole."""
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a file for reading. A link may lead to it, but not to a device or a pipe, which may have no end.
+
+    Raises:
+        UserError: when it is no regular file.
+        OSError: as `open`.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # the opening of a pipe would wait
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise UserError(f"{path} leads to {path.resolve()}, which is no regular file, and one was expected. Remove it")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a regular file.
+
+    Raises:
+        UserError: when it is no regular file, or has more than `LARGEST_BYTES`.
+        OSError: as `open`.
+        UnicodeDecodeError: when it is not UTF-8.
+    """
+    with open_regular(path) as stream:
+        size_bytes = os.fstat(stream.fileno()).st_size
+        if size_bytes > LARGEST_BYTES:
+            raise UserError(f"{path} has {size_bytes:,} bytes, and at most {LARGEST_BYTES:,} are read. Remove it")
+        return stream.read().decode("utf-8")
+
+
 def read_model(path: Path, model: type[Model], remedy: str) -> Model:
     """Read the JSON file `path` into the frozen `model`.
 
@@ -75,7 +113,7 @@ def read_model(path: Path, model: type[Model], remedy: str) -> Model:
         UserError: when the file is missing, truncated or does not fit. It ends with `remedy`: what to do.
     """
     try:
-        return model.model_validate_json(path.read_text(encoding="utf-8"))
+        return model.model_validate_json(read_text(path))
     except FileNotFoundError as error:
         raise UserError(f"{path} does not exist, and a {model.__name__} was expected there. {remedy}") from error
     except (ValidationError, UnicodeDecodeError) as error:
@@ -89,7 +127,7 @@ def read_lines(path: Path, model: type[Model], remedy: str) -> list[Model]:
         UserError: when a line is truncated or does not fit. It ends with `remedy`: what to do.
     """
     models = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
         try:
             models.append(model.model_validate_json(line))
         except ValidationError as error:

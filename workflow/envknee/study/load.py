@@ -3,25 +3,33 @@
 import argparse
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
+from envknee.study import secret_values
+from envknee.study.command import ELSEWHERE, HERE
 from envknee.study.errors import UserError, nearest
 from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
+from envknee.study.plain import read_plain
 
 
-def parse_study(data: Any, source: str = "the study", context: str | None = None) -> Study:
-    """Return the study described by plain data. With `context=ELSEWHERE` (a study of another machine) no file is read.
+def parse_study(data: Any, source: str = "the study", context: str = HERE) -> Study:
+    """Return the study described by plain data.
+
+    With `context=ELSEWHERE` it may come from somebody else: a preset by path is refused, so that no file is read. With `HERE`, the user's
+    own, secrets in it are refused: results, archives and tracking stores would keep them.
 
     Raises:
-        UserError: names each wrong key with its value, what was expected, and the nearest legal key.
+        UserError: names each wrong key with its value, what was expected, and the nearest legal key; or where a secret stands.
     """
     if not isinstance(data, dict):
         raise UserError(f"{source}: expected keys and values (study: ..., throughput: ...), got {type(data).__name__}")
+    if context == HERE:
+        secret_values.refuse(data, source)
     try:
         return Study.model_validate(data, context=context)
     except ValidationError as error:
@@ -31,75 +39,19 @@ def parse_study(data: Any, source: str = "the study", context: str | None = None
         ) from error
 
 
-MOST_BYTES = 1_000_000
-"""Largest file; studies in config/studies have 2,000 bytes."""
-
-MOST_NODES = 10_000
-"""Most keys and values of a file, with aliases written out."""
-
-
-class OneOfEach(yaml.SafeLoader):
-    """YAML that refuses a repeated key (PyYAML silently takes the last one) and aliases that expand without end."""
-
-    def get_single_node(self) -> Any:
-        """Read the document, and count its keys and values."""
-        document = super().get_single_node()
-        if document is not None and _expanded(document, {}) > MOST_NODES:
-            raise yaml.MarkedYAMLError(
-                problem=f"with its aliases written out it has more than {MOST_NODES:,} keys and values"
-            )
-        return document
-
-    def compose_mapping_node(self, anchor: Any) -> Any:
-        """Read one mapping, before aliases are merged into it."""
-        node = super().compose_mapping_node(anchor)
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    raise yaml.MarkedYAMLError(
-                        problem=f"the key {key.value} stands there twice", problem_mark=key.start_mark
-                    )
-                seen.add(key.value)
-        return node
-
-
-def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return the number of nodes with aliases written out, at most MOST_NODES + 1."""
-    if id(node) not in known:
-        known[id(node)] = MOST_NODES + 1  # for a node that contains itself
-        children = [child for item in node.value for child in (item if isinstance(item, tuple) else [item])]
-        inner = sum(_expanded(child, known) for child in children if isinstance(child, yaml.Node))
-        known[id(node)] = min(1 + inner, MOST_NODES + 1)
-    return known[id(node)]
-
-
 def read_study(path: Path) -> Study:
     """Read a study file: YAML, or the JSON of a results folder. Raises a UserError as `read_plain` and `parse_study` do."""
-    return parse_study(read_plain(path, "a study", "config/config.yaml"), str(path))
+    return parse_study(read_plain(path, "a study", "config/config.yaml"), str(path), context_of([path]))
 
 
-def read_plain(path: Path, what: str, example: str) -> Any:
-    """Return the data of a YAML or JSON file.
+def context_of(files: Iterable[str | Path]) -> str:
+    """Return how a study from these files is read: as the user's own, or as somebody else's, if one is part of results."""
+    return ELSEWHERE if any(map(is_of_results, files)) else HERE
 
-    Raises:
-        UserError: when it is missing, too large, or not YAML (with line and column). It says that `what` was expected, and names the
-            `example`, a file that shows how one looks.
-    """
-    form = "JSON" if path.suffix == ".json" else "YAML"
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise UserError(f"{path} has {path.stat().st_size:,} bytes, and {what} at most {MOST_BYTES:,}.")
-        text = path.read_text(encoding="utf-8")
-        return json.loads(text) if form == "JSON" else yaml.load(text, OneOfEach)  # noqa: S506  # a SafeLoader
-    except FileNotFoundError as error:
-        raise UserError(
-            f"{path} does not exist, and {what} was expected there. Name another file, or copy {example} and edit it"
-        ) from error
-    except RecursionError as error:
-        raise UserError(f"{path} is nested too deeply for {what}. {example} shows how one looks.") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise UserError(f"{path} is not {form}: {error}\nMend it there: {example} shows how {what} looks.") from error
+
+def is_of_results(file: str | Path) -> bool:
+    """Tell whether a study file is part of a results folder, which may come from another machine."""
+    return Path(file).name == StudyFolder(Path()).study.name
 
 
 def explain(problem: Any, legal_keys: Callable[[list[str]], list[str]]) -> str:

@@ -140,6 +140,8 @@ class Study(Strict):
                 yield f"arms x num_envs x horizon x batch_size x repeats make up to {trials:,} trials, and {MOST_TRIALS:,} are the most"
         if self.image is not None and self.runtime == "host":
             yield f"image {self.image!r} is for runtime: apptainer or docker, and the runtime is host"
+        if self.image is not None and self.image.startswith("-"):
+            yield f"image {self.image!r} is no image: docker and apptainer would read it as an option. Expected a name or a file"
         if self.image is None and self.runtime == "docker":
             yield "runtime: docker needs `image:`, the name of an image; the first lines of containers/Dockerfile say how to build one"
         if self.architectures is not None and (self.runtime != "apptainer" or self.image is not None):

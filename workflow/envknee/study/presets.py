@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
+from envknee.study import secret_values
 from envknee.study.errors import UserError, nearest
+from envknee.study.plain import read_plain
 
 FOLDER = Path(__file__).parents[1] / "trainers/command/presets"
 
@@ -60,10 +60,13 @@ def read(name: str) -> Preset:
             f"{name!r} is no preset{nearest(name, names())}. Presets: {', '.join(names())}; or a path that ends in .yaml"
         )
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = read_plain(path, "a preset", "`envknee presets mjlab > mine.yaml`")
+        secret_values.refuse(data, str(path))
         fields = {field: data.pop(field) for field in Preset._fields if field != "command"}
         return Preset(**fields, command=data)
-    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+    except UserError as error:
+        raise ValueError(f"the preset {error}") from error
+    except (OSError, AttributeError, KeyError, TypeError) as error:
         expected = f"{', '.join(Preset._fields[:-1])} and keys of `command:`"
         raise ValueError(f"the preset {path} cannot be read: {error!r}. Expected {expected}") from error
 

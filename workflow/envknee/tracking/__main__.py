@@ -3,13 +3,14 @@
 import argparse
 from pathlib import Path
 
+from envknee.study import secret_values
 from envknee.study.errors import UserError, run_command
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from envknee.tracking.follow import follow
 from envknee.tracking.publish import publish
 from envknee.tracking.server import port_number
-from envknee.tracking.store import check_credentials
+from envknee.tracking.store import check_credentials, check_database
 from envknee.tracking.ui import open_ui
 
 
@@ -28,6 +29,7 @@ def main() -> None:
     arguments = parser.parse_args()
     study = read_study(arguments.config)
     folder = StudyFolder(arguments.results or Path("results") / study.study)
+    check_database(study, arguments.config, folder)
     if arguments.ui:
         open_ui(study, folder, arguments.port)
         return
@@ -36,6 +38,7 @@ def main() -> None:
             f"{folder.root} does not exist. Expected the folder of a study's results: run `make sweep` first."
         )
     check_credentials(study, arguments.config)
+    secret_values.refuse_copy(study.model_dump(mode="json"), str(arguments.config))
     if arguments.follow:
         follow(study, folder)
         return

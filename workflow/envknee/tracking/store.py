@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from envknee.study.errors import UserError
+from envknee.study.load import is_of_results
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 
@@ -66,7 +67,7 @@ def without_credentials(uri: str) -> str:
 
 def trust_address(study: Study, files: Iterable[str | Path]) -> None:
     """Allow child processes to send credentials to a study's own store, if the user wrote the `files` that name it."""
-    if study.tracking.uri is not None and not any(_is_of_results(file) for file in files):
+    if study.tracking.uri is not None and not any(is_of_results(file) for file in files):
         os.environ["MLFLOW_TRACKING_URI"] = without_credentials(study.tracking.uri)
 
 
@@ -76,7 +77,7 @@ def check_credentials(study: Study, file: Path) -> None:
     MLflow's client would send them to any address. `file` is the one that the study was read from.
     """
     uri = study.tracking.uri or ""
-    if not _is_of_results(file) or _origin(uri) == _origin(os.environ.get("MLFLOW_TRACKING_URI", "")):
+    if not is_of_results(file) or _origin(uri) == _origin(os.environ.get("MLFLOW_TRACKING_URI", "")):
         return
     scheme = uri.partition(":")[0].partition("+")[0]
     given = [name for name in CREDENTIALS.get(scheme, ()) if os.environ.get(name)]
@@ -89,9 +90,21 @@ def check_credentials(study: Study, file: Path) -> None:
         )
 
 
-def _is_of_results(file: str | Path) -> bool:
-    """Tell whether a study file is part of a results folder, which may come from another machine."""
-    return Path(file).name == StudyFolder(Path()).study.name
+def check_database(study: Study, file: Path, folder: StudyFolder) -> None:
+    """Raise a UserError if a database file outside the results would be made, and only a results folder names it.
+
+    `file` is the one that the study was read from. `MLFLOW_TRACKING_URI` with the same address says that its user wants it.
+    """
+    uri = study.tracking.uri or ""
+    if not uri.startswith("sqlite:") or not is_of_results(file) or uri == os.environ.get("MLFLOW_TRACKING_URI"):
+        return
+    results = folder.root.resolve().parent
+    database = parse_uri(uri, f"tracking.uri of {file}", results).database
+    if database is not None and not database.resolve().is_relative_to(results):
+        raise UserError(
+            f"{file} names the tracking store {uri}, a file outside {results}: nothing was written. If you want it there, set"
+            f" MLFLOW_TRACKING_URI={uri} and run this again."
+        )
 
 
 def _origin(uri: str) -> tuple[str, str | None, int | None]:

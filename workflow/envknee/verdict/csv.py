@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from envknee.record.schema import PHASES, Record, Spread
+from envknee.study.errors import printable
 
 
 def records_csv(records: Sequence[Record]) -> str:
@@ -20,11 +21,12 @@ def records_csv(records: Sequence[Record]) -> str:
 
 
 def _no_formula(cell: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula: other people's texts may start like one."""
+    """Return a cell that no spreadsheet takes for a formula, and no terminal for a command: other people's texts may hold either."""
     if not isinstance(cell, str):
         return cell
-    is_formula = cell.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return ("'" if is_formula else "") + cell.replace("\r", " ")  # Python's csv does not quote "\r"
+    text = printable(cell, kept="\n\t")
+    is_formula = text.startswith(("=", "+", "-", "@", "\t")) or cell.startswith("\r")
+    return f"'{text}" if is_formula else text
 
 
 CSV_COLUMNS: tuple[str, ...] = (

@@ -39,15 +39,24 @@ example:
 """
 
 
+MOST_BYTES = 10_000_000
+"""Largest file: as many rows as a table may have, with 500 bytes each."""
+
+
 def read_table(path: Path) -> Table:
     """Read a CSV file; `-` is standard input.
 
     Raises:
-        UserError: when it cannot be read, is not UTF-8, or is not such a table.
+        UserError: when it cannot be read, is too large, is not UTF-8, or is not such a table.
     """
     source = "standard input" if str(path) == "-" else str(path)
     try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        data = _beginning_of(path)
+        if len(data) > MOST_BYTES:
+            raise UserError(
+                f"{source} has more than {MOST_BYTES:,} bytes, the most that a table may have. Keep the rows and columns of the"
+                " measurement alone."
+            )
         text = data.decode("utf-8-sig")  # without the byte order mark that spreadsheets write
         if "\0" in text:
             raise ValueError("it holds NUL bytes")
@@ -57,6 +66,14 @@ def read_table(path: Path) -> Table:
             " fps, as UTF-8 text; `envknee limits --help` shows one."
         ) from error
     return parse(text, source)
+
+
+def _beginning_of(path: Path) -> bytes:
+    """Return at most one byte more than a table may have: a device has no end."""
+    if str(path) == "-":
+        return sys.stdin.buffer.read(MOST_BYTES + 1)
+    with path.open("rb") as stream:
+        return stream.read(MOST_BYTES + 1)
 
 
 def main() -> None:

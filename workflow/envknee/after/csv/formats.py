@@ -11,7 +11,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -52,26 +52,51 @@ REMARK = re.compile(r"\s*[(（].*$")
 SUFFIX = re.compile(r"^(?P<name>.*?)[_ ](?P<unit>gib|mib|gb|mb)$")
 
 
+MOST_ROWS, MOST_COLUMNS, MOST_CHARACTERS = 5_000, 500, 1_000
+"""Most lines of a table, cells of a line, and characters of a cell. Tables that people measure have a hundred lines."""
+
+
 def rows_of(text: str, source: str) -> list[tuple[int, list[str]]]:
     """Return line number and stripped cells of every line that is neither blank nor a comment.
 
     Raises:
-        UserError: when it is JSON, but no training bundles, or is not CSV.
+        UserError: when it is JSON, but no training bundles, or is not CSV, or has more rows, columns or characters than a table may have.
     """
     # A comment becomes a blank line, so that its quotes are ignored and later lines keep their numbers.
     lines = ["" if line.lstrip().startswith("#") else line for line in text.splitlines()]
     first = next(filter(str.strip, lines), "")
+    plain: Callable[[str], str] = str.strip
     if text.lstrip("\ufeff \n\t").startswith(("{", "[")):
         rows = enumerate(_of_bundles(text, source), 1)
     elif first.lstrip().startswith("|"):
-        rows = enumerate(map(_of_markdown, lines), 1)
+        rows, plain = enumerate(map(_of_markdown, lines), 1), _plain
     elif "\t" in first:
-        rows = enumerate((map(_plain, line.split("\t")) for line in lines), 1)
+        rows, plain = enumerate((line.split("\t") for line in lines), 1), _plain
     else:
         # Spreadsheets of many countries separate by semicolons.
         rows = _of_csv(lines, ";" if ";" in first and "," not in first else ",", source)
-    stripped = ((line, [cell.strip() for cell in cells]) for line, cells in rows)
-    return [(line, cells) for line, cells in stripped if any(cells)]
+    table: list[tuple[int, list[str]]] = []
+    for line, cells in rows:
+        _refuse_huge(line, cells, len(table), source)
+        stripped = [plain(cell).strip() for cell in cells]
+        if any(stripped):
+            table.append((line, stripped))
+    return table
+
+
+def _refuse_huge(line: int, cells: Sequence[str], rows_before: int, source: str) -> None:
+    """Make sure that a line is one that a person can have measured: larger ones would take minutes."""
+    what = None
+    if rows_before > MOST_ROWS:
+        what = f"more than {MOST_ROWS:,} rows"
+    elif len(cells) > MOST_COLUMNS:
+        what = f"{len(cells):,} columns, more than {MOST_COLUMNS:,}"
+    elif (longest := max(map(len, cells), default=0)) > MOST_CHARACTERS:
+        what = f"a cell of {longest:,} characters, more than {MOST_CHARACTERS:,}"
+    if what is not None:
+        raise UserError(
+            f"{source}, line {line}: the table has {what}. Keep the rows and columns of the measurement alone."
+        )
 
 
 def understand(header: Sequence[str], first: Sequence[str]) -> tuple[list[str], dict[str, Decimal], list[str]]:
@@ -137,11 +162,11 @@ def _of_csv(lines: Sequence[str], separator: str, source: str) -> Iterator[tuple
         ) from error
 
 
-def _of_markdown(line: str) -> Iterable[str]:
+def _of_markdown(line: str) -> Sequence[str]:
     stripped = line.strip()
     if not stripped.startswith("|") or re.fullmatch(r"[|:\- ]+", stripped):
         return ()
-    return map(_plain, stripped.strip("|").split("|"))
+    return stripped.strip("|").split("|")
 
 
 def _plain(cell: str) -> str:
@@ -157,9 +182,14 @@ def _of_bundles(text: str, source: str) -> list[list[str]]:
         plain = json.loads(text)
         bundles: list[dict[str, Any]] = plain if isinstance(plain, list) else [plain]
         rows = [(int(bundle["run"]["num_envs"]), float(bundle["runtime"]["total_fps"]["mean"])) for bundle in bundles]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        why = f"{error!r} is missing or wrong"
+        if isinstance(error, OverflowError):
+            why = "an infinite number, or one of hundreds of digits, stands in it"
+        elif isinstance(error, RecursionError):
+            why = "it is nested too deeply"
         raise UserError(
-            f"{source} is JSON, and no training bundle of Isaac Lab ({error!r} is missing or wrong). Expected one, or a list of them,"
+            f"{source} is JSON, and no training bundle of Isaac Lab ({why}). Expected one, or a list of them,"
             " with run.num_envs and runtime.total_fps.mean; or a table."
         ) from error
     seen: Counter[int] = Counter()

@@ -23,6 +23,14 @@ DOCKERS_MARK = Path("/.dockerenv")
 
 USD = (".usd", ".usda", ".usdc", ".usdz")
 
+MADE_BY_TOOLS = frozenset({".thumbs", ".DS_Store"})
+"""Hidden entries that NVIDIA's and Apple's tools put beside assets. They hold pictures and places of icons."""
+
+MOST_ENTRIES = 1_000_000
+"""Most files and folders below a folder that an image reads whole. NVIDIA's tree has fewer."""
+
+ROOT_USER = 0
+
 
 @dataclass(frozen=True)
 class Entrance:
@@ -78,17 +86,25 @@ def shown(named: str) -> Path:
     A USD file may refer to others beside it, so its folder is mounted, unless that holds the home folder or many users' files.
 
     Raises:
-        UserError: when the file lies in a folder of keys, settings or devices.
+        UserError: when the file lies in a folder of keys, settings or devices, or its folder holds hidden files or is another user's.
     """
     file = _showable(named)
-    return file.parent if file.suffix in USD and not _is_wide(file.parent) else file
+    if file.suffix not in USD or _is_wide(file.parent):
+        return file
+    if file.parent.is_dir() and file.parent.stat().st_uid not in (ROOT_USER, os.getuid()):
+        raise UserError(
+            f"the study names {named}, and an image reads the whole folder of a USD file. {file.parent} belongs to another user, whose"
+            " other files stay out of images. Copy what the robot needs into a folder of your own"
+        )
+    _refuse_hidden(named, file.parent)
+    return file.parent
 
 
 def shown_folder(named: str) -> Path:
     """Return the folder to mount for `task.asset_root`.
 
     Raises:
-        UserError: when it holds keys, settings, devices or many users' files.
+        UserError: when it holds keys, settings, devices, hidden files or many users' files.
     """
     folder = _showable(named)
     if _is_wide(folder):
@@ -96,7 +112,30 @@ def shown_folder(named: str) -> Path:
             f"task.asset_root: {named} ({folder}) holds much more than a robot's files, and images get to read only those. Put"
             " them into a folder of their own"
         )
+    _refuse_hidden(named, folder)
     return folder
+
+
+def _refuse_hidden(named: str, folder: Path) -> None:
+    """Make sure that a folder, which is mounted whole, holds no hidden entry at any depth.
+
+    Raises:
+        UserError: names the first one, or says that the folder has too many entries to look at.
+    """
+    looked_at = 0
+    for path, folders, files in os.walk(folder):  # follows no link, and neither does a mount
+        for name in sorted([*folders, *files]):
+            if name.startswith(".") and name not in MADE_BY_TOOLS:
+                raise UserError(
+                    f"the study names {named}, and an image would read all of {folder}, where {Path(path) / name} lies. Hidden files stay"
+                    " out of images: keys and settings lie there. Put what the robot needs into a folder of its own"
+                )
+        looked_at += len(folders) + len(files)
+        if looked_at > MOST_ENTRIES:
+            raise UserError(
+                f"the study names {named}, and an image would read all of {folder}, which has more than {MOST_ENTRIES:,} entries. Put"
+                " what the robot needs into a folder of its own"
+            )
 
 
 def _is_wide(folder: Path) -> bool:
