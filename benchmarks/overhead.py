@@ -2,7 +2,7 @@
 
 Input: a study file and a point. Output: DIR/overhead.json, and a table in the terminal.
 
-    python -m envknee.overhead config/studies/one-gpu.yaml --num-envs 2048 --horizon 32
+    python -m envknee overhead config/studies/one-gpu.yaml --num-envs 2048 --horizon 32
 
 Without a meter it is Isaac Lab's own `isaaclab train` for an arm that this command has, and for one with `observations` or `frontend`
 of envknee's the bare loop of RSL-RL with the same environment and learner (`benchmarks/bare_loop.py`).

@@ -24,7 +24,7 @@ from envknee.study.load import parse_study
 from envknee.tracking import follow
 from envknee.tracking.store import locate_store, trust_address
 
-# Rules call `python -m envknee.<module>`, also where no environment is activated.
+# Rules call `python -m envknee NAME`, also where no environment is activated.
 own_python_first()
 
 # Describes a SLURM cluster: set by the profile `slurm`, and no part of a study (see cluster.smk).

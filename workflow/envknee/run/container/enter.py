@@ -44,7 +44,7 @@ def entrance_for(runtime: Runtime, given: Path | None) -> Entrance | None:
     if given is None:
         raise UserError(
             f"this trial is to run in an image (runtime: {runtime}), and none was named."
-            " Start it with `python -m envknee.launch TRIAL IMAGE`"
+            " Start it with `envknee launch TRIAL IMAGE`"
         )
     if runtime == "docker":
         pinned = read_model(given, docker.Pinned, "Run the sweep again: it finds the image anew.")
