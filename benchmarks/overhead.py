@@ -24,11 +24,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from envknee.ask import ask
-from envknee.machine import environment, processes
+from envknee.machine import environment
 from envknee.record.build import spread
 from envknee.record.read import read_rows
 from envknee.record.schema import Environment, Request, Spread
-from envknee.run import launch
+from envknee.run import launch, resources
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import read_study
@@ -64,7 +64,7 @@ def told(
     with (
         log.open("w", encoding="utf-8") as kept,
         subprocess.Popen(
-            command, cwd=log.parent, env=processes.environment_of(request), text=True, errors="replace",
+            command, cwd=log.parent, env=resources.environment_of(request), text=True, errors="replace",
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         ) as process,
     ):  # fmt: skip

@@ -6,9 +6,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from envknee.machine import environment, processes
-from envknee.record.schema import Image
-from envknee.run import launch
+from envknee.machine import environment
+from envknee.machine.schema import Image
+from envknee.run import launch, resources
 from envknee.run.container import apptainer, enter
 from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
@@ -84,7 +84,7 @@ def test_of_the_hosts_variables_few_come_in() -> None:
 
 
 def test_what_makes_a_trial_reproducible_comes_in() -> None:
-    variables = processes.environment_of(a_trial(16).asked(deterministic=True).request)
+    variables = resources.environment_of(a_trial(16).asked(deterministic=True).request)
     told = apptainer.variables_for(variables, {})
     for name in ("CUBLAS_WORKSPACE_CONFIG", "PYTHONHASHSEED", "OMP_NUM_THREADS", "PYTHONSAFEPATH"):
         assert told[f"APPTAINERENV_{name}"] == variables[name]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from envknee.machine.processes import environment_of
+from envknee.run.resources import environment_of
 from envknee.study import remedies
 from envknee.study.arm import Memory
 from envknee.study.choices import names_in

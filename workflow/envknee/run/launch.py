@@ -24,8 +24,9 @@ from pathlib import Path
 
 from envknee.machine import scratch
 from envknee.machine.processes import raise_at_signals
+from envknee.machine.schema import Image
 from envknee.record.read import rebuild_record
-from envknee.record.schema import Image, Outcome, Record, Request
+from envknee.record.schema import Outcome, Record, Request
 from envknee.run import attempts, ends, progress
 from envknee.run.container.enter import entrance_for
 from envknee.run.worker import Worker

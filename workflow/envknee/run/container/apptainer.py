@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from envknee.record.schema import Image
+from envknee.machine.schema import Image
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, sha256_of, write_atomically
 

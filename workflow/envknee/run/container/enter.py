@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envknee.machine.environment import IMAGE, commit_for_inside
-from envknee.record.schema import Image, Request
+from envknee.machine.schema import Image
+from envknee.record.schema import Request
 from envknee.run.container import apptainer, docker
 from envknee.study.errors import UserError
 from envknee.study.files import read_model

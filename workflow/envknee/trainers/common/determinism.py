@@ -1,6 +1,6 @@
 """`deterministic: true`: the same request gives the same training, bit for bit, on the same kind of machine.
 
-On a CPU, these settings, seeds and a single thread (`processes.environment_of`) are enough. Warp runs a kernel there as one loop with its
+On a CPU, these settings, seeds and a single thread (`run.resources`) are enough. Warp runs a kernel there as one loop with its
 atomics in order (Warp 1.17, codegen.py: `for (size_t task_index = 0; ...)`), and Isaac Lab seeds every generator from the trial's seed.
 The single thread is for PyTorch, which splits sums over threads.
 
