@@ -19,9 +19,9 @@ import trial_process
 from conftest import ENVIRONMENT
 from envknee.ask.ask import write_request
 from envknee.record.schema import Record
+from envknee.run import claim, worker
 from envknee.run import launch as launcher
-from envknee.run import worker
-from envknee.study import claim, space
+from envknee.study import space
 from envknee.study.choices import names_in
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder, TrialFolder

@@ -15,9 +15,9 @@ sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
 
 from envknee.ask.ask import recorded_in
 from envknee.machine.processes import own_python_first
-from envknee.run import attempts
+from envknee.run import attempts, claim
 from envknee.slurm import allocation, jobs
-from envknee.study import claim, space
+from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study

@@ -19,8 +19,6 @@ overrides fields of Isaac Lab's configurations that a study sets
 presets   presets of foreign commands, a file each
 parts     points whose time follows from parts of other points
 reach     what a study would run, read or contact outside envknee
-claim     a results folder belongs to one study, and to one sweep at a time
-lock      a lock on a file: the second process waits
 paths     where everything lies
 files     how files are written
 errors    messages for users, and exit statuses
