@@ -18,6 +18,7 @@ from typing import Any
 from envknee.ask import enough, samplers
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
+from envknee.ask.samplers import POINT_SAMPLERS, TRIAL_SAMPLERS
 from envknee.record.read import load_record
 from envknee.record.schema import Record, Request, ScaledFrom
 from envknee.study import designs, space
@@ -27,7 +28,7 @@ from envknee.study.files import canonical_json, read_lines, read_model, sha256_o
 from envknee.study.load import read_study
 from envknee.study.model import Study, Sweep, Throughput
 from envknee.study.paths import StudyFolder
-from envknee.study.rules import FIXED_DESIGNS, POINT_SAMPLERS, TRIAL_SAMPLERS
+from envknee.study.rules import FIXED_DESIGNS
 from envknee.study.space import Point, Slot
 
 OF_A_SECTION = (

@@ -66,9 +66,6 @@ Overrides = dict[str, Annotated[OverrideValue, BeforeValidator(_override)]]
 Kind = Literal["throughput", "learning"]
 KINDS: tuple[Kind, ...] = ("throughput", "learning")
 
-POINT_SAMPLERS, TRIAL_SAMPLERS = "ask/samplers/points", "ask/samplers/trials"
-"""Folders of samplers: those that choose points, and those that choose points and repeats."""
-
 FIXED_DESIGNS = ("grid", "random", "sobol")
 """Point samplers that use no results. Their points are known beforehand, so one process can measure several."""
 
