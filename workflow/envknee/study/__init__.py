@@ -1,7 +1,7 @@
 """The study: what a user asks for, parsed once.
 
 In: a study file. Out: a frozen `Study`, its legal points, the paths of its results. May use: lists of names that other folders offer
-(`trainers.names`, `ask.samplers.names`), and nothing else of envknee.
+(`trainers.names`, `ask.samplers.names`, `trainers.command.presets`), and nothing else of envknee.
 
 rules     what a value may be
 model     the study as frozen models
@@ -17,7 +17,7 @@ load      reads study files; errors name the wrong key
 space     legal points, the plan, every size derived from a point
 designs   fixed orders of points, and the seeds of everything
 overrides fields of Isaac Lab's configurations that a study sets
-presets   presets of foreign commands, a file each
+presets   reads presets of foreign commands
 parts     points whose time follows from parts of other points
 reach     what a study would run, read or contact outside envknee
 paths     where everything lies
