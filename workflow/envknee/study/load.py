@@ -1,8 +1,6 @@
 """Study files, read into `Study`."""
 
-import argparse
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
@@ -142,18 +140,3 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(_model_in, get_args(annotation))), None)
-
-
-def main() -> None:
-    """Check a study file, or print the schema."""
-    parser = argparse.ArgumentParser(description="Check a study file before anything starts.")
-    parser.add_argument("file", nargs="?", type=Path, help="a study file, such as config/config.yaml")
-    parser.add_argument("--schema", action="store_true", help="print the JSON schema of a study file and stop")
-    arguments = parser.parse_args()
-    if arguments.schema:
-        schema = json.dumps(Study.model_json_schema(), indent=2, ensure_ascii=False)
-        print(re.sub(r"(?<!\\n)\\n(?!\\n)", " ", schema))  # lines of a docstring, but not its paragraphs
-    elif arguments.file:
-        print(read_study(arguments.file).study)
-    else:
-        parser.error("name a study file, or --schema")
