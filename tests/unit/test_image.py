@@ -11,7 +11,7 @@ from envknee.machine.schema import Image
 from envknee.run import launch, resources
 from envknee.run.container import apptainer, enter
 from envknee.study.errors import UserError
-from envknee.study.paths import TrialFolder
+from envknee.study.paths import PROJECT, TrialFolder
 from programs import a_program, python
 from records import a_trial
 
@@ -102,7 +102,7 @@ def test_apptainer_must_be_there_and_new_enough(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_bill_of_materials_lists_every_package_the_same_each_time() -> None:
-    program = apptainer.ROOT / "containers/sbom.py"
+    program = PROJECT / "containers/sbom.py"
     bills = [python(program, "isaaclab", env={"PYTHONHASHSEED": seed}).stdout for seed in "12"]
     assert bills[0] == bills[1]
     bill = json.loads(bills[0])

@@ -10,6 +10,10 @@ from pydantic import BaseModel, ValidationError
 
 from envknee.study.errors import UserError, nearest
 from envknee.study.model import Study
+from envknee.study.paths import shipped
+
+EXAMPLE = "config/config.yaml"
+"""The study file that explains each key."""
 
 
 def parse_study(data: Any, source: str = "the study", context: str | None = None) -> Study:
@@ -25,7 +29,7 @@ def parse_study(data: Any, source: str = "the study", context: str | None = None
     except ValidationError as error:
         problems = "\n".join(f"  {explain(problem, _legal_keys)}" for problem in error.errors())
         raise UserError(
-            f"{source} is not a legal study:\n{problems}\nEvery key is explained in config/config.yaml."
+            f"{source} is not a legal study:\n{problems}\nEvery key is explained in {shipped(EXAMPLE)}."
         ) from error
 
 
@@ -74,7 +78,7 @@ def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
 
 def read_study(path: Path) -> Study:
     """Read a study file: YAML, or the JSON of a results folder. Raises a UserError as `read_plain` and `parse_study` do."""
-    return parse_study(read_plain(path, "a study", "config/config.yaml"), str(path))
+    return parse_study(read_plain(path, "a study", EXAMPLE), str(path))
 
 
 def read_plain(path: Path, what: str, example: str) -> Any:
@@ -82,8 +86,9 @@ def read_plain(path: Path, what: str, example: str) -> Any:
 
     Raises:
         UserError: when it is missing, too large, or not YAML (with line and column). It says that `what` was expected, and names the
-            `example`, a file that shows how one looks.
+            `example`, a file of the project that shows how one looks.
     """
+    example = shipped(example)
     form = "JSON" if path.suffix == ".json" else "YAML"
     try:
         if path.stat().st_size > MOST_BYTES:
