@@ -37,9 +37,9 @@ def test_without_the_checkout_a_benchmark_is_not_listed_and_says_where_it_runs(t
 
 def test_a_command_without_its_package_is_listed_apart_with_what_to_install(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", {"isaaclab": None}.get)
-    ready, _, waiting = commands.usage().partition("pip install 'envknee[isaaclab]'")
+    ready, _, waiting = commands.usage().partition("With Isaac Lab, which is not installed here")
     assert "  tasks " not in ready and "  tasks " in waiting and "  bundle " in waiting and "  knee " not in waiting
-    told(lambda: commands.find("tasks"), "needs the package isaaclab", "pip install 'envknee[isaaclab]'")
+    told(lambda: commands.find("tasks"), "needs Isaac Lab", "`make setup`", "-r containers/requirements.lock")
 
 
 @pytest.mark.parametrize("name", ["compare", "limits", "limits.verdict", "config", "record"])

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from envknee.study.errors import UserError, nearest
+from envknee.study.paths import shipped
 
 CHECKOUT = Path(__file__).parents[2]
 """The folder with benchmarks/, unless envknee was installed from a wheel."""
 
 ISAAC_LAB = "isaaclab"
-"""A package, and the optional part of envknee that installs it."""
+"""A package that a command may need. envknee measures programs of others without it."""
 
 
 class Command(NamedTuple):
@@ -20,7 +21,7 @@ class Command(NamedTuple):
     module: str
     does: str
     needs: str | None = None
-    """The package without which the command does nothing, by the name of envknee's optional part that has it."""
+    """The package without which the command does nothing."""
 
     @property
     def is_ready(self) -> bool:
@@ -77,9 +78,10 @@ def is_in_checkout() -> bool:
     return (CHECKOUT / "benchmarks" / "prove.py").is_file()
 
 
-def how_to_install(part: str) -> str:
-    """Return what a user types to install an optional part of envknee."""
-    return f"pip install 'envknee[{part}]'"
+def how_to_install() -> str:
+    """Return what a user types to install Isaac Lab as it was tested: on a CPU, and with fewer packages than it declares."""
+    locks = [shipped(f"containers/{name}.lock") for name in ("requirements", "requirements-cpu")]
+    return f"pip install --no-deps --ignore-requires-python {' '.join(f'-r {lock}' for lock in locks)}"
 
 
 def listed() -> dict[str, Command]:
@@ -93,7 +95,7 @@ def usage() -> str:
     lines += [_line(name, command) for name, command in listed().items() if command.is_ready]
     waiting = {name: command for name, command in listed().items() if not command.is_ready}
     if waiting:
-        lines += ["", f"With Isaac Lab, which is not installed here (`{how_to_install(ISAAC_LAB)}`):", ""]
+        lines += ["", "With Isaac Lab, which is not installed here (each says how to install it):", ""]
         lines += [_line(name, command) for name, command in waiting.items()]
     lines += ["", "`envknee COMMAND --help` explains one."]
     return "\n".join(lines) + "\n"
@@ -123,6 +125,7 @@ def find(name: str) -> Command:
     command = COMMANDS[name]
     if not command.is_ready:
         raise UserError(
-            f"`envknee {name}` needs the package {command.needs}, which is not installed here: {how_to_install(ISAAC_LAB)}"
+            f"`envknee {name}` needs Isaac Lab, and the package {command.needs} is not installed here. Run it in a checkout of envknee"
+            f" after `make setup`, or install what that installs: {how_to_install()} (with a GPU requirements-cuda.lock)"
         )
     return command
