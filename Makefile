@@ -22,7 +22,7 @@ PROFILE =
 
 # A foreign command (trainer: command) is looked for where its user would.
 export ENVKNEE_PATH := $(PATH)
-# Rules call `python -m envknee.<module>`: .venv's python comes first.
+# Rules call `python -m envknee NAME`: .venv's python comes first.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Taken as they stand, and passed through the environment: no file name is ever read as shell or make code.
 # A study that is named is published as its own file says, unless another one is named, too.

@@ -12,6 +12,7 @@ from setuptools.command.build_py import build_py
 HERE = Path(__file__).parent
 BESIDE = (
     "Snakefile", "workflow/rules", "workflow/report", "workflow/profiles", "config",
+    "slurm",  # a link to the profile; what this names, slurm/site.yaml, is sought beside the Snakefile
     *(f"containers/{path.name}" for path in (HERE / "containers").glob("*.lock")),
 )  # fmt: skip
 
@@ -21,9 +22,10 @@ class WithProject(build_py):
 
     def run(self) -> None:
         """Build the package and copy."""
+        package = Path(self.build_lib) / "envknee"
+        shutil.rmtree(package, ignore_errors=True)  # an earlier build left modules there that are gone since
         super().run()
-        into = Path(self.build_lib) / "envknee/project"
-        shutil.rmtree(into, ignore_errors=True)
+        into = package / "project"
         for name in BESIDE:
             source, target = HERE / name, into / name
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,8 @@
 Input: the folder of a study whose grid is complete, with at least two repeats. Output: a table in the terminal: trials,
 device time and verdict of `grid`, `tpe` and `adaptive`. Nothing is run.
 
-    python -m envknee.economy_replay results-published/<study>
-    python -m envknee.economy_replay results-published/<study> --repeats 5      as if each point had five
+    python -m envknee economy-replay results-published/<study>
+    python -m envknee economy-replay results-published/<study> --repeats 5      as if each point had five
 
 A sampler that cannot stop by itself is given the time after which its verdict stayed what it was in the end: less than it
 would really spend, because nothing tells it to stop there.

@@ -2,7 +2,7 @@
 
 Input: a study file and a point. Output: DIR/overhead.json, and a table in the terminal.
 
-    python -m envknee.overhead config/studies/one-gpu.yaml --num-envs 2048 --horizon 32
+    python -m envknee overhead config/studies/one-gpu.yaml --num-envs 2048 --horizon 32
 
 Without a meter it is Isaac Lab's own `isaaclab train` for an arm that this command has, and for one with `observations` or `frontend`
 of envknee's the bare loop of RSL-RL with the same environment and learner (`benchmarks/bare_loop.py`).
@@ -25,11 +25,11 @@ from pathlib import Path
 
 from envknee.ask import ask
 from envknee.base.point import Point
-from envknee.machine import environment, processes
+from envknee.machine import environment
 from envknee.record.build import spread
 from envknee.record.read import read_rows
 from envknee.record.schema import Environment, Request, Spread
-from envknee.run import launch
+from envknee.run import launch, resources
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import read_study
@@ -65,7 +65,7 @@ def told(
     with (
         log.open("w", encoding="utf-8") as kept,
         subprocess.Popen(
-            command, cwd=log.parent, env=processes.environment_of(request), text=True, errors="replace",
+            command, cwd=log.parent, env=resources.environment_of(request), text=True, errors="replace",
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         ) as process,
     ):  # fmt: skip

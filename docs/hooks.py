@@ -179,13 +179,14 @@ def kind_of(field: dict[str, Any]) -> str:
 
 def commands() -> str:
     """Return the `--help` of every command, and the targets of make."""
-    from envknee.commands import COMMANDS
+    from envknee.commands import BENCHMARKS, listed
 
     targets = re.findall(r"^([a-z-]+):.*?## (.*)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     parts = ["## make\n", table(("target", "what it does"), [(f"`make {name}`", cell(does)) for name, does in targets])]
-    for name, command in COMMANDS.items():
+    for name, command in listed().items():
         does = command.does[0].upper() + command.does[1:]
-        parts.append(f"\n## envknee {name}\n\n{cell(does)}.\n\n```text\n{help_of(name, command.module)}\n```")
+        where = " It runs only in a checkout." if name in BENCHMARKS else ""
+        parts.append(f"\n## envknee {name}\n\n{cell(does)}.{where}\n\n```text\n{help_of(name, command.module)}\n```")
     return "\n".join(parts)
 
 

@@ -570,7 +570,7 @@ def test_the_command_writes_what_ask_answers_or_says_why_it_cannot(tmp_path: Pat
     file = tmp_path / "a study's file.yaml"
     file.write_text(canonical_json(study), encoding="utf-8")
     folder = StudyFolder(tmp_path / "results" / "s")
-    command = ["-m", "envknee.ask", "--study-file", file, "--folder", folder.root, "--number"]
+    command = ["-m", "envknee", "ask", "--study-file", file, "--folder", folder.root, "--number"]
     done = python(*command, 0, env=ENVIRONMENT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert folder.trial(0).request.read_text(encoding="utf-8") == canonical_json(ask(study, 0, [], {}))

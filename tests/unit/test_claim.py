@@ -8,7 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from envknee.study import claim, space
+from envknee.run import claim
+from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.load import read_study
 from envknee.study.model import Study
@@ -136,7 +137,7 @@ def test_who_may_read_what_follows_the_umask_and_a_password_is_for_its_owner_alo
 
 def test_the_lock_does_not_outlive_a_killed_sweep(folder):
     program = (
-        "import os, sys; from pathlib import Path; from envknee.study import claim\n"
+        "import os, sys; from pathlib import Path; from envknee.run import claim\n"
         "from envknee.study.load import read_study; from envknee.study.paths import StudyFolder\n"
         "folder = StudyFolder(Path(sys.argv[1])); lock = claim.take(read_study(folder.study), folder)\n"
         "os.kill(os.getpid(), 9)"

@@ -16,6 +16,7 @@ from envknee.study.load import parse_study, read_study
 from envknee.study.reach import reach_of
 from envknee.study.space import Slot
 from envknee.trainers.command import ends, program
+from envknee.trainers.command import presets as shipped
 from envknee.trainers.command.rows import Builder, unlike_clock
 from envknee.trainers.command.sources import Event
 from programs import a_program, run_main, told
@@ -54,7 +55,7 @@ def test_a_preset_is_written_out_so_that_it_may_change_later():
 
 def test_a_preset_of_a_users_own_is_needed_no_more_once_a_study_was_read(tmp_path: Path):
     own = tmp_path / "mine.yaml"
-    own.write_text((presets.FOLDER / "mjlab.yaml").read_text())
+    own.write_text((shipped.FOLDER / "mjlab.yaml").read_text())
     study = a_study(command={"preset": str(own), "argv": ["train"]})
     own.unlink()
     presets.read.cache_clear()
@@ -62,7 +63,7 @@ def test_a_preset_of_a_users_own_is_needed_no_more_once_a_study_was_read(tmp_pat
     assert again == study and "mine.yaml" not in study.model_dump_json()
 
 
-@pytest.mark.parametrize("name", presets.names())
+@pytest.mark.parametrize("name", shipped.names())
 def test_every_preset_is_a_whole_command_and_says_where_it_was_tested(name: str):
     preset = presets.read(name)
     command = Command.model_validate({"preset": name, "argv": preset.example})

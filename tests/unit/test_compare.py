@@ -12,7 +12,8 @@ from envknee.after.compare import print as compare
 from envknee.after.compare.gate import Estimate, bound
 from envknee.after.compare.ratios import Ratio, stratified
 from envknee.after.compare.sides import Side
-from envknee.record.schema import PHASES, Image, Status
+from envknee.machine.schema import Image
+from envknee.record.schema import PHASES, Status
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from envknee.verdict.rule import doublings

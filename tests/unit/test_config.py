@@ -415,7 +415,7 @@ def test_bytes_that_are_no_text_half_a_file_and_none_are_told(tmp_path: Path) ->
 def test_the_command_prints_the_name_or_one_message(tmp_path: Path) -> None:
     shipped = REPOSITORY / "config" / "config.yaml"
     good, bad = (
-        python("-m", "envknee.config", file, env={"PYTHONPATH": str(REPOSITORY / "workflow"), "PATH": ""})
+        python("-m", "envknee", "check", file, env={"PYTHONPATH": str(REPOSITORY / "workflow"), "PATH": ""})
         for file in (shipped, tmp_path / "none.yaml")
     )
     assert (good.returncode, good.stderr, good.stdout.strip()) == (0, "", read_study(shipped).study)

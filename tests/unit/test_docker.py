@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from envknee.record.schema import Image
+from envknee.machine.schema import Image
 from envknee.run.container import docker, enter
 from envknee.study.errors import UserError
 from programs import a_program, told

@@ -6,12 +6,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from envknee.machine import environment, processes
-from envknee.record.schema import Image
-from envknee.run import launch
+from envknee.machine import environment
+from envknee.machine.schema import Image
+from envknee.run import launch, resources
 from envknee.run.container import apptainer, enter
 from envknee.study.errors import UserError
-from envknee.study.paths import TrialFolder
+from envknee.study.paths import PROJECT, TrialFolder
 from programs import a_program, python
 from records import a_trial
 
@@ -84,7 +84,7 @@ def test_of_the_hosts_variables_few_come_in() -> None:
 
 
 def test_what_makes_a_trial_reproducible_comes_in() -> None:
-    variables = processes.environment_of(a_trial(16).asked(deterministic=True).request)
+    variables = resources.environment_of(a_trial(16).asked(deterministic=True).request)
     told = apptainer.variables_for(variables, {})
     for name in ("CUBLAS_WORKSPACE_CONFIG", "PYTHONHASHSEED", "OMP_NUM_THREADS", "PYTHONSAFEPATH"):
         assert told[f"APPTAINERENV_{name}"] == variables[name]
@@ -102,7 +102,7 @@ def test_apptainer_must_be_there_and_new_enough(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_bill_of_materials_lists_every_package_the_same_each_time() -> None:
-    program = apptainer.ROOT / "containers/sbom.py"
+    program = PROJECT / "containers/sbom.py"
     bills = [python(program, "isaaclab", env={"PYTHONHASHSEED": seed}).stdout for seed in "12"]
     assert bills[0] == bills[1]
     bill = json.loads(bills[0])

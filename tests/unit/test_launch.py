@@ -10,10 +10,10 @@ import time
 from itertools import count
 
 import pytest
-from envknee.machine import control_group, gpus, processes
+from envknee.machine import control_group, gpus
 from envknee.record.read import load_record, load_records
 from envknee.record.schema import Lost, Outcome
-from envknee.run import attempts, launch, worker
+from envknee.run import attempts, launch, resources, worker
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import StudyFolder, TrialFolder
@@ -166,7 +166,7 @@ def test_rows_that_a_power_cut_took_are_noticed(tmp_path):
 
 def test_a_trial_imports_nothing_from_where_results_lie(tmp_path):
     (tmp_path / "extras.py").write_text("print('ran')")
-    variables = processes.environment_of(a_trial(16, gpus=0).request)
+    variables = resources.environment_of(a_trial(16, gpus=0).request)
     for given, ran in ((variables, False), (variables | {"PYTHONSAFEPATH": ""}, True)):
         printed = python("-m", "extras", cwd=tmp_path, env=given)
         assert (printed.stdout == "ran\n") is ran and ("No module named extras" in printed.stderr) is not ran

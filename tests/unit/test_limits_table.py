@@ -406,7 +406,7 @@ def test_memory_without_a_device_and_without_a_column():
 
 def command(*arguments: str | Path, columns: int = 120) -> subprocess.CompletedProcess[str]:
     variables = {"PYTHONPATH": str(Path(memory_limit.__file__).parents[2]), "COLUMNS": str(columns)}
-    return python("-m", "envknee.limits", *arguments, env=variables)
+    return python("-m", "envknee", "limits", *arguments, env=variables)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pytest
 from envknee.study import presets
 from envknee.study.command import Command, Rows, Told
+from envknee.trainers.command import presets as shipped
 from envknee.trainers.command import sources
 from envknee.trainers.command.rows import Builder, LogRow, transitions
 
@@ -82,7 +83,7 @@ def test_a_preset_reads_the_log_that_its_program_wrote(name: str):
 
 def test_what_is_said_to_have_run_left_a_log():
     assert {folder.name for folder in LOGS.iterdir() if folder.is_dir()} == MADE.keys()
-    assert {name for name in presets.names() if presets.read(name).tested.startswith("Run ")} == MADE.keys()
+    assert {name for name in shipped.names() if presets.read(name).tested.startswith("Run ")} == MADE.keys()
 
 
 def test_a_row_is_complete_when_it_has_what_the_row_before_had(tmp_path: Path):

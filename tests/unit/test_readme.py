@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from envknee.commands import COMMANDS
+from envknee import commands
 from envknee.show.terminal import print_answer
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
@@ -385,7 +385,7 @@ def test_every_command_is_run_by_a_test_or_marked(page: Path):
         if program == "make" and words:
             assert re.search(rf"^{words[0]}:.*##", (ROOT / "Makefile").read_text(), re.MULTILINE), command
         elif program == "envknee" and words[0] != "--help" and words[0] != "COMMAND":
-            assert words[0] in COMMANDS
+            assert words[0] in commands.listed()
         for study in re.findall(r"(?:CONFIG=| )(config/\S+\.yaml)", command):
             read_study(ROOT / study)
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from envknee.machine.processes import environment_of
+from envknee import trainers
+from envknee.run.resources import environment_of
 from envknee.study import remedies
 from envknee.study.arm import Memory
-from envknee.study.choices import names_in
 from records import a_trial
 
-TRAINERS = names_in("trainers")
+TRAINERS = trainers.names()
 
 
 def test_a_remedy_that_is_not_asked_for_changes_nothing() -> None:

@@ -9,7 +9,7 @@ import torch
 from envknee.after import repeats
 from envknee.ask import ask
 from envknee.base.point import Point
-from envknee.machine import processes
+from envknee.run import resources
 from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.trainers.common import determinism
@@ -83,7 +83,7 @@ def test_an_arm_says_whether_it_is_deterministic_and_its_processes_know():
     study = a_study(arms={"d": {"gpus": 0, "deterministic": True}}, throughput=sizes)
     request = ask.request_for(study, space.plan(study)[0], Point(4, 4, 16), None)
     assert request.deterministic and '"deterministic":true' in request.model_dump_json()
-    variables = processes.environment_of(request)
+    variables = resources.environment_of(request)
     assert (variables["OMP_NUM_THREADS"], variables["PYTHONHASHSEED"]) == ("1", "0")
     assert variables["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
 

@@ -11,7 +11,8 @@ from envknee.ask import ask
 from envknee.base.point import Point
 from envknee.record.read import load_records
 from envknee.record.schema import Request
-from envknee.study import claim, space
+from envknee.run import claim
+from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study, read_study

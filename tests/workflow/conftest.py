@@ -115,8 +115,8 @@ class Workspace:
         )  # fmt: skip
 
     def module(self, name: str, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
-        """Run `python -m envknee.<name>`."""
-        return self.run([sys.executable, "-m", f"envknee.{name}", *arguments], timeout_s)
+        """Run `envknee <name>`."""
+        return self.run([sys.executable, "-m", "envknee", name, *arguments], timeout_s)
 
     def run(self, command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         return ran(command, cwd=self.folder, env=self.environment, timeout=timeout_s, stderr=subprocess.STDOUT)

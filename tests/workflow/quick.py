@@ -17,12 +17,12 @@ from unittest import mock
 import torch
 import trial_process
 from conftest import ENVIRONMENT
+from envknee import trainers
 from envknee.ask.ask import write_request
 from envknee.record.schema import Record
+from envknee.run import claim, worker
 from envknee.run import launch as launcher
-from envknee.run import worker
-from envknee.study import claim, space
-from envknee.study.choices import names_in
+from envknee.study import space
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.tasks import kernels
@@ -31,7 +31,7 @@ SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
     [
         "envknee.run.training", *kernels.MODULES, "newton._src.solvers.mujoco", "rsl_rl.runners",
-        "isaaclab_tasks.core.cartpole.cartpole_direct_camera_env", *(f"envknee.trainers.{name}" for name in names_in("trainers")),
+        "isaaclab_tasks.core.cartpole.cartpole_direct_camera_env", *(f"envknee.trainers.{name}" for name in trainers.names()),
         "trial_process",
     ]
 )  # fmt: skip

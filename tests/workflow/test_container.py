@@ -392,7 +392,7 @@ def test_two_builds_of_one_commit_have_the_same_content(sif: Path, tmp_path: Pat
 
 def test_a_trial_on_the_host_that_belongs_into_the_image_is_refused(tmp_path: Path) -> None:
     trial = a_trial(tmp_path / "0000", runtime="apptainer")
-    here = Workspace(tmp_path).module("run.process", str(trial.root))
+    here = Workspace(tmp_path).module("trial", str(trial.root))
     refused(here, "runtime: apptainer was asked for, and this trial runs ", status=2)
     assert not trial.outcome.exists()
     refused(Workspace(tmp_path).module("launch", str(trial.root)), "none was named", status=2)

@@ -8,7 +8,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from envknee.commands import COMMANDS
+from envknee import commands
 from envknee.record.schema import Record, Request, Row
 from envknee.study.model import Study
 from envknee.study.paths import In, StudyFolder, TrialFolder
@@ -47,7 +47,7 @@ def test_every_key_of_a_study_is_in_the_reference(site: Path):
 
 def test_every_command_and_target_is_in_the_reference_with_its_help(site: Path):
     text = unescape(re.sub(r"<[^>]+>", "", (site / "cli.html").read_text(encoding="utf-8")))
-    for name in COMMANDS:
+    for name in commands.listed():
         assert f"usage: envknee {name} [" in text or f"usage: envknee {name} " in text, name
     for target in re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE):
         assert f"make {target}" in text

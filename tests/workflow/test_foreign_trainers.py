@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.space import Slot
 from envknee.trainers.command import program
-from programs import ran, refused, succeeded
+from programs import ran, succeeded
 from test_command_trainer import measured
 from tracked import stored_runs
 
@@ -44,15 +43,6 @@ rows: {source: jsonl, path: log.jsonl, step: frames, time_name: time, names: {fp
 
 KNEE = ["knee", "--gpus", "0"]
 
-WITHOUT = """\
-import sys
-class Without:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("torch", "isaaclab", "isaaclab_tasks", "warp", "pxr", "rsl_rl", "tensordict"):
-            raise ModuleNotFoundError(f"No module named {name!r} (kept away by a test)", name=name)
-sys.meta_path.insert(0, Without())
-"""
-
 
 def envknee(python: Path | str, folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     variables = {key: value for key, value in ENVIRONMENT.items() if key != "PYTHONPATH"}
@@ -70,35 +60,6 @@ def assert_whole(folder: StudyFolder, output: str, statuses: list[str]) -> None:
     assert folder.report.exists() and json.loads(folder.published.read_text(encoding="utf-8"))["content_sha256"]
     assert "report.html" in output and "FPS" in output
     assert not (folder.figures / "phases.svg").exists(), "a foreign command has no phases"
-
-
-def test_a_wheel_measures_a_command_where_there_is_neither_torch_nor_isaac_lab(tmp_path: Path):
-    """The packages are those of this environment, but for what a test keeps away."""
-    words = ["wheel", ROOT, "--no-deps", "--no-build-isolation", "-w", tmp_path / "wheel"]
-    succeeded(ran([sys.executable, "-m", "pip", *words], timeout=300))
-    (wheel,) = (tmp_path / "wheel").glob("envknee-*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    project = "Snakefile", "workflow/rules/sweep.smk", "workflow/profiles/default/config.yaml"
-    assert {f"envknee/project/{name}" for name in (*project, "containers/requirements.lock")} <= names
-    assert "envknee/trainers/command/presets/mjlab.yaml" in names
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True, timeout=120)
-    python = tmp_path / "venv/bin/python"
-    install = [str(python), "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel)]
-    subprocess.run(install, check=True, timeout=120)
-    (site,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
-    (own,) = Path(sys.prefix).glob("lib/python3*/site-packages")
-    (site / "without.py").write_text(WITHOUT, encoding="utf-8")
-    (site / "borrowed.pth").write_text(f"{own}\nimport without\n", encoding="utf-8")
-    (tmp_path / "fake.yaml").write_text(FAKE_PRESET, encoding="utf-8")
-    command = ["--num-envs", "8..64", "--preset", "fake.yaml", "--repeats", "2", "--iterations", "3", "--name", "fake"]
-    arguments = [*KNEE, *command, "--", sys.executable, str(ROOT / "tests/workflow/fake_trainer.py")]
-    result = succeeded(envknee(python, tmp_path, *arguments))
-    folder = StudyFolder(tmp_path / "results/fake")
-    assert_whole(folder, result, ["ok"] * 6 + ["oom"] * 2)
-    verified = succeeded(envknee(python, tmp_path, "replay", "--verify", str(folder.root)))
-    assert "8 requests recomputed, all identical" in verified, verified
-    other = envknee(python, tmp_path, *[word if word != "8..64" else "8..32" for word in arguments])
-    refused(other, "holds another study of that name", status=2)
 
 
 def of_isaac_lab(folder: Path, preset: str, own_command: list[str], iterations: int = 3) -> tuple[Record, TrialFolder]:

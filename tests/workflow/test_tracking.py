@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 from conftest import serving
 from envknee.decide.study import decide
+from envknee.machine.schema import Device, Environment, Image
 from envknee.record.read import load_records
-from envknee.record.schema import Device, Environment, Failure, Image
+from envknee.record.schema import Failure
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Study

@@ -10,10 +10,10 @@ import quick
 import torch
 from conftest import a_trial, camera
 from envknee import tasks
-from envknee.machine import processes
 from envknee.measure.meter import Meter
 from envknee.measure.rows import TrialDone
 from envknee.record.schema import Record, Request, Row
+from envknee.run import resources
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
 from envknee.trainers import load
@@ -53,7 +53,7 @@ def need(trainer: str) -> None:
 def optimizer_steps(trial: TrialFolder) -> int:
     """Run a trial in a process of its own, as the launcher does, and return how many steps its optimizer made."""
     counted = trial.root / "steps"
-    variables = processes.environment_of(read_model(trial.request, Request, ""))
+    variables = resources.environment_of(read_model(trial.request, Request, ""))
     with mock.patch.dict(os.environ, variables):
         quick.run_script(COUNTING, trial.root, counted, folder=trial.root)
     return counted.stat().st_size

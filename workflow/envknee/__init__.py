@@ -7,10 +7,4 @@ Data flows one way, through files that a person can read. Folders are the stages
 Each folder's own docstring says what comes in, what goes out, and which folders it may use.
 """
 
-import sys
-
-from envknee.commands import OldName
-
 __version__ = "0.1.0"
-
-sys.meta_path.append(OldName)  # after everything else: Python finds commands by their old names

@@ -1,17 +1,18 @@
-"""Every command of envknee: name, module and a line of what it does.
+"""Every command of envknee: name, module and a line of what it does. `envknee NAME ...` runs one."""
 
-`envknee NAME ...` runs one. The names of earlier versions (`python -m envknee.compare ...`) still answer: Python finds their modules
-through this table.
-"""
-
+import importlib.util
 import sys
-from importlib.abc import InspectLoader
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import NamedTuple
 
-PROJECT = Path(__file__).parents[2]
-"""The folder with benchmarks/, where there is one."""
+from envknee.study.errors import UserError, nearest
+from envknee.study.paths import shipped
+
+CHECKOUT = Path(__file__).parents[2]
+"""The folder with benchmarks/, unless envknee was installed from a wheel."""
+
+ISAAC_LAB = "isaaclab"
+"""A package that a command may need. envknee measures programs of others without it."""
 
 
 class Command(NamedTuple):
@@ -19,26 +20,26 @@ class Command(NamedTuple):
 
     module: str
     does: str
-    old_name: str | None = None
-    """Module name of earlier versions, where that is not `envknee.NAME`."""
+    needs: str | None = None
+    """The package without which the command does nothing."""
 
-    def let_python_find_it(self) -> None:
-        """Put benchmarks/ on the path for a command that lies there: TorchRL 0.14 installs a folder of the same name."""
-        if self.module.startswith("benchmarks.") and sys.path[0] != str(PROJECT):
-            sys.path.insert(0, str(PROJECT))
+    @property
+    def is_ready(self) -> bool:
+        """Whether the package that the command needs is installed."""
+        return self.needs is None or importlib.util.find_spec(self.needs) is not None
 
 
 COMMANDS = {
     "knee": Command("envknee.run.knee", "measure a command that you already run, without a study file"),
-    "presets": Command("envknee.study.presets", "list the programs whose flags and logs are known"),
-    "check": Command("envknee.study.load", "check a study file", "envknee.config"),
+    "presets": Command("envknee.trainers.command.known", "list the programs whose flags and logs are known"),
+    "check": Command("envknee.run.check", "check a study file"),
     "plan": Command("envknee.ask.plan", "say what a study would measure and could show"),
     "prepare": Command("envknee.run.prepare", "check every arm of a study before its first trial"),
     "ask": Command("envknee.ask.ask", "write the next request of a study"),
     "launch": Command("envknee.run.launch", "run one trial and write its record"),
     "trial": Command("envknee.run.process", "run one trial without launcher, time limit and record"),
     "record": Command("envknee.record.read", "write a trial's record again from its measurements"),
-    "verdict": Command("envknee.decide.study", "decide: verdict.json and records.csv", "envknee.limits.verdict"),
+    "verdict": Command("envknee.decide.study", "decide: verdict.json and records.csv"),
     "figures": Command("envknee.show.figures.draw", "draw every figure"),
     "report": Command("envknee.show.report", "write report.html"),
     "summary": Command("envknee.show.terminal", "print what a study found"),
@@ -48,51 +49,83 @@ COMMANDS = {
     "repeats": Command("envknee.after.repeats", "say whether trials came out the same, bit for bit"),
     "keep": Command("envknee.after.keep", "copy a study's measurements, to be committed"),
     "archive": Command("envknee.after.archive", "pack a study as one file, or unpack one"),
-    "optuna": Command("envknee.after.optuna_export", "write a study as an Optuna journal", "envknee.optuna_export"),
-    "bundle": Command("envknee.after.isaaclab_export", "write trials as Isaac Lab's own benchmark would"),
+    "optuna": Command("envknee.after.optuna_export", "write a study as an Optuna journal"),
+    "bundle": Command("envknee.after.isaaclab_export", "write trials as Isaac Lab's own benchmark would", ISAAC_LAB),
     "publish": Command("envknee.tracking.__main__", "publish a study to MLflow, or open its page"),
-    "server": Command("envknee.tracking.server", "start a tracking server for a group", "envknee.tracking.server"),
-    "tasks": Command("envknee.tasks.table", "list every registered task: what runs, with which preset, what it lacks"),
+    "server": Command("envknee.tracking.server", "start a tracking server for a group"),
+    "tasks": Command(
+        "envknee.tasks.table", "list every registered task: what runs, with which preset, what it lacks", ISAAC_LAB
+    ),
     "gpus": Command("envknee.machine.gpus", "print how many trials this machine runs side by side"),
     "image": Command("envknee.run.container.apptainer", "print what an image is: hashes and labels"),
     "docker": Command("envknee.run.container.docker", "pin the image that Docker or Podman runs trials in"),
-    "prove": Command(
-        "benchmarks.prove", "show how often verdicts are right, in simulated studies", "envknee.limits.prove"
-    ),
+}
+"""Commands of the package, in the order of the list."""
+
+BENCHMARKS = {
+    "prove": Command("benchmarks.prove", "show how often verdicts are right, in simulated studies"),
     "drill": Command("benchmarks.drill", "kill processes of a real sweep at random, and count what is lost"),
     "blocks": Command("benchmarks.blocks", "compare trials in blocks with trials in fresh processes"),
     "neighbours": Command("benchmarks.neighbours", "measure what trials on a machine's other GPUs cost"),
     "overhead": Command("benchmarks.overhead", "measure what measuring costs"),
-    "economy-replay": Command(
-        "benchmarks.economy_replay", "show what sampler: adaptive would have saved in a grid", "envknee.economy_replay"
-    ),
+    "economy-replay": Command("benchmarks.economy_replay", "show what sampler: adaptive would have saved in a grid"),
 }
+"""Commands that lie beside the package, so that only a checkout has them."""
+
+
+def is_in_checkout() -> bool:
+    """Tell whether this is a checkout, which has the benchmarks."""
+    return (CHECKOUT / "benchmarks" / "prove.py").is_file()
+
+
+def how_to_install() -> str:
+    """Return what a user types to install Isaac Lab as it was tested: on a CPU, and with fewer packages than it declares."""
+    locks = [shipped(f"containers/{name}.lock") for name in ("requirements", "requirements-cpu")]
+    return f"pip install --no-deps --ignore-requires-python {' '.join(f'-r {lock}' for lock in locks)}"
+
+
+def listed() -> dict[str, Command]:
+    """Return the commands of this place: benchmarks only in a checkout."""
+    return COMMANDS | BENCHMARKS if is_in_checkout() else COMMANDS
 
 
 def usage() -> str:
-    """Return the list of commands, a line each."""
-    lines = [f"  {name:<16}{command.does}" for name, command in COMMANDS.items()]
-    return "usage: envknee COMMAND ...\n\n" + "\n".join(lines) + "\n\n`envknee COMMAND --help` explains one.\n"
+    """Return the list of the commands that run here, a line each, and of those that need another package."""
+    lines = ["usage: envknee COMMAND ...", ""]
+    lines += [_line(name, command) for name, command in listed().items() if command.is_ready]
+    waiting = {name: command for name, command in listed().items() if not command.is_ready}
+    if waiting:
+        lines += ["", "With Isaac Lab, which is not installed here (each says how to install it):", ""]
+        lines += [_line(name, command) for name, command in waiting.items()]
+    lines += ["", "`envknee COMMAND --help` explains one."]
+    return "\n".join(lines) + "\n"
 
 
-class OldName(InspectLoader):
-    """Runs a command by its old name, so that no command's module needs lines of its own for that."""
+def _line(name: str, command: Command) -> str:
+    return f"  {name:<16}{command.does}"
 
-    def __init__(self, module: str) -> None:
-        self.module = module
 
-    def get_source(self, fullname: str) -> str:
-        """Return what `python -m` runs. Nothing is run in multiprocessing's children, which go through it under another name."""
-        run = f"from envknee.study.errors import run_command; from {self.module} import main; run_command(main)"
-        return f"if __name__ == '__main__': {run}"
+def find(name: str) -> Command:
+    """Return the command of this name, ready to be imported.
 
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Return where the command called `name` lies, or None for any other module."""
-        wanted = name.removesuffix(".__main__")  # what Python runs of a package
-        for short, command in COMMANDS.items():
-            if wanted == (command.old_name or f"envknee.{short}"):
-                command.let_python_find_it()
-                has_others = name == "envknee.limits"  # below it, such as envknee.limits.verdict: this finder answers
-                return ModuleSpec(name, OldName(command.module), origin=command.module, is_package=has_others)
-        return None
+    Raises:
+        UserError: when there is none. For a command that does not run here, it says where it does, or what to install.
+    """
+    if name in BENCHMARKS:
+        if not is_in_checkout():
+            raise UserError(
+                f"`envknee {name}` runs only in a checkout of envknee, whose benchmarks/ has its file: clone the repository and run"
+                " it there"
+            )
+        # First, because TorchRL 0.14 installs a folder of the same name.
+        sys.path.insert(0, str(CHECKOUT))
+        return BENCHMARKS[name]
+    if name not in COMMANDS:
+        raise UserError(f"no command {name!r}{nearest(name, listed())}. `envknee --help` lists them.")
+    command = COMMANDS[name]
+    if not command.is_ready:
+        raise UserError(
+            f"`envknee {name}` needs Isaac Lab, and the package {command.needs} is not installed here. Run it in a checkout of envknee"
+            f" after `make setup`, or install what that installs: {how_to_install()} (with a GPU requirements-cuda.lock)"
+        )
+    return command

@@ -15,16 +15,16 @@ sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
 
 from envknee.ask.ask import recorded_in
 from envknee.machine.processes import own_python_first
-from envknee.run import attempts
+from envknee.run import attempts, claim
 from envknee.slurm import allocation, jobs
-from envknee.study import claim, space
+from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import context_of, parse_study
 from envknee.tracking import follow
 from envknee.tracking.store import locate_store, trust_address
 
-# Rules call `python -m envknee.<module>`, also where no environment is activated.
+# Rules call `python -m envknee NAME`, also where no environment is activated.
 own_python_first()
 
 # Describes a SLURM cluster: set by the profile `slurm`, and no part of a study (see cluster.smk).

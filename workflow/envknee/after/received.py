@@ -19,13 +19,13 @@ from collections.abc import Container
 from pathlib import Path
 
 from envknee.decide.read import load_study
+from envknee.machine.lock import locked
 from envknee.record.read import load_records
-from envknee.study import claim
+from envknee.run import claim
 from envknee.study.command import ELSEWHERE
 from envknee.study.errors import UserError
 from envknee.study.files import sha256_of, write_atomically
 from envknee.study.load import parse_study
-from envknee.study.lock import locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.reach import reach_of

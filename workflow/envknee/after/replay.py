@@ -18,7 +18,8 @@ from envknee.decide.read import load_measured, load_study
 from envknee.decide.study import decide
 from envknee.record.read import load_record, load_records
 from envknee.record.schema import Record, Request
-from envknee.study import claim, space
+from envknee.run import claim
+from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.load import parse_study

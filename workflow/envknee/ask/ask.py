@@ -21,6 +21,7 @@ from envknee.ask.history import Asked, ByNumber, History
 from envknee.ask.journal import Journal, read_request
 from envknee.ask.question import Question
 from envknee.ask.refusals import KnownMemory
+from envknee.ask.samplers import POINT_SAMPLERS
 from envknee.base.point import Point
 from envknee.record.reasons import RefusalReason, SkipReason
 from envknee.record.schema import Record, Request, ScaledFrom
@@ -31,7 +32,7 @@ from envknee.study.files import canonical_json, read_lines, read_model, sha256_o
 from envknee.study.load import read_study
 from envknee.study.model import Study, Sweep, Throughput
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.study.rules import FIXED_DESIGNS, POINT_SAMPLERS
+from envknee.study.rules import FIXED_DESIGNS
 from envknee.study.space import Slot
 
 OF_A_SECTION = (

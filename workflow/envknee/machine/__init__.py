@@ -1,5 +1,5 @@
-"""This machine: its GPUs, memory, processes and versions. Independent of studies and of the simulator.
+"""This machine: its GPUs, memory, processes and versions. Knows nothing of studies, requests or the simulator.
 
-In: the operating system, NVML, git. Out: the resources of a trial, and the `Environment` of its record.
-May use: `study`, `record`.
+In: plain values, the operating system, NVML, git. Out: locked devices, ended processes, and the `Environment` that a record keeps.
+May use: `study.errors`, for messages.
 """

@@ -16,7 +16,7 @@ import psutil
 from envknee.machine import control_group, nvml
 from envknee.machine.gpus import check_enough, visible_uuids
 from envknee.machine.nvml import Gpu
-from envknee.record.schema import Device, Environment, Image
+from envknee.machine.schema import Device, Environment, Image
 from envknee.study.errors import UserError
 
 PACKAGES = (

@@ -23,7 +23,7 @@ def load_record(trial: TrialFolder) -> Record:
     Raises:
         UserError: when a file is missing, truncated, or was changed after the measurement.
     """
-    again = f"`python -m envknee.record {trial.root}` writes it again from {trial.metrics.name}."
+    again = f"`envknee record {trial.root}` writes it again from {trial.metrics.name}."
     record, rebuilt = read_model(trial.record, Record, again), rebuild_record(trial)
     # Fields that a later version added to records are not compared.
     if any(getattr(record, name) != getattr(rebuilt, name) for name in record.model_fields_set):

@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
 
 from envknee.base.fields import Kind, newer
 from envknee.base.point import Point
+from envknee.machine.schema import Device, Environment
 from envknee.record.metric import Metric
 from envknee.record.reasons import RefusalReason, SkipReason
 from envknee.record.status import Status
@@ -301,51 +302,6 @@ class Failure(Frozen):
     """Environment step of the rollout at which it broke, from 0 on; None if it broke while learning."""
     hints: list[str] = newer([])
     """Possible remedies, the most likely first."""
-
-
-class Device(Frozen):
-    """The GPU or CPU of a trial."""
-
-    type: Literal["cpu", "cuda"]
-    name: str
-    uuid: str | None
-    memory_gb: float
-    """Memory that a trial may use: the GPU's, or the host's (or the control group's limit, if smaller)."""
-    compute_capability: str | None = None
-    driver: str | None = None
-
-
-class Image(Frozen):
-    """The image that a trial ran in."""
-
-    sif_sha256: str | None
-    """Hash of the file. It differs between two builds of one commit, because the header holds a random identity and the time. None
-    with runtime: docker, whose images are no files."""
-    content_sha256: str
-    """Hash of the file system in the image: equal for two builds of one commit. With runtime: docker the image's ID, which is a
-    sha256 of its configuration and names all layers by their hashes."""
-    labels: dict[str, str]
-    """org.envknee.*: git commit, lock files and base image of the build, and the GPUs that it has kernels for."""
-
-
-class Environment(Frozen):
-    """Machine, device and versions of a trial."""
-
-    host: str
-    device: Device
-    cpu_model: str
-    cpu_cores: int
-    cpu_threads: int
-    """PyTorch's threads (OMP_NUM_THREADS)."""
-    python: str
-    packages: dict[str, str]
-    git_commit: str | None
-    git_dirty: bool | None
-    git_branch: str | None = None
-    host_memory_gb: float | None = None
-    """The host's memory (or the control group's limit, if smaller), on a GPU, too."""
-    image: Image | None = None
-    """None on the host."""
 
 
 class StartUp(Frozen):

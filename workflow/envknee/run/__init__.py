@@ -3,9 +3,12 @@
 In: request.json. Out: metrics.jsonl, outcome.json, cost.json, record.json. May use: all of `study`, `record`, `machine`,
 `measure`, `trainers`, `slurm`.
 
+claim        a results folder belongs to one study, and to one sweep at a time
+check        `envknee check`: a study file
 launch       the launcher: image, outcome, exit status, record
 worker       measures a trial, or those of a block, in processes of their own
 command      the command of those processes, and its variables
+resources    variables and GPUs that they get on a machine
 turns        how a block's trials are named to their process
 process      the trial's own process: starts ranks, or trains
 training     a trainer with a meter, in that process

@@ -1,14 +1,16 @@
 """Command line and environment of the processes of a trial, or of a block, on one machine."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from envknee.machine.processes import dying_with_parent, environment_of, in_cluster
+from envknee.machine.processes import dying_with_parent
 from envknee.record.schema import Request
 from envknee.run.container.enter import Entrance, command_line
+from envknee.run.resources import environment_of
 from envknee.study.paths import TrialFolder
-from envknee.study.strategies import own_cluster
+from envknee.study.strategies import joins_cluster, own_cluster
 
 
 def command_of(
@@ -38,7 +40,7 @@ def command_of(
         command += ["--ranks", str(request.ranks_per_node)]
     if shared_meeting is not None:
         command += ["--nodes", str(request.nodes), "--shared-meeting", str(shared_meeting)]
-    if not in_cluster(request):
+    if not joins_cluster(request.strategy, os.environ):
         variables |= own_cluster(request.strategy, meeting)
     if entrance is not None:
         return command_line(entrance, trials, request, command, variables, meeting)

@@ -16,7 +16,7 @@ from typing import Any
 
 import warp
 
-from envknee.study.lock import locked
+from envknee.machine.lock import locked
 
 
 class OneCompiles:

@@ -24,13 +24,14 @@ from pathlib import Path
 
 from envknee.machine import scratch
 from envknee.machine.processes import raise_at_signals
+from envknee.machine.schema import Image
 from envknee.record.read import rebuild_record
-from envknee.record.schema import Image, Outcome, Record, Request
-from envknee.run import attempts, ends, progress
+from envknee.record.schema import Outcome, Record, Request
+from envknee.run import attempts, claim, ends, progress
 from envknee.run.container.enter import entrance_for
 from envknee.run.worker import Worker
 from envknee.slurm import allocation
-from envknee.study import claim, space
+from envknee.study import space
 from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study

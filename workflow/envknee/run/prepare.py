@@ -20,9 +20,8 @@ from envknee.ask import ask
 from envknee.machine import environment, scratch
 from envknee.machine.gpus import visible_uuids
 from envknee.record.schema import Request
-from envknee.run import launch
+from envknee.run import claim, launch
 from envknee.slurm import node
-from envknee.study import claim
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import read_study

@@ -18,7 +18,7 @@ import torch
 
 from envknee import trainers
 from envknee.machine import environment
-from envknee.machine.processes import age_s, gpus_here
+from envknee.machine.processes import age_s
 from envknee.measure import keepsakes, ranks, validity
 from envknee.measure.meter import Meter
 from envknee.measure.out_of_memory import is_out_of_memory, requested_gb
@@ -31,6 +31,7 @@ from envknee.run import attempts, turns
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.run.kernel_cache import OneCompiles
+from envknee.run.resources import gpus_here
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.paths import TrialFolder

@@ -6,6 +6,7 @@ with `Request.fresh` it ends, too. Each trial of a block has its own lock, attem
 nothing is lost, and nothing is measured twice.
 """
 
+import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -14,16 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envknee.machine import gpus
-from envknee.machine.processes import GRACE_S, adopt_orphans, end_all, gpus_here, in_cluster
+from envknee.machine.processes import GRACE_S, adopt_orphans, end_all
 from envknee.record.schema import Request
 from envknee.run import attempts, cost, nodes, turns
 from envknee.run.command import command_of
 from envknee.run.container.enter import Entrance, leave
 from envknee.run.hang_watch import beats_here
+from envknee.run.resources import gpus_here
 from envknee.run.supervise import Supervised
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
-from envknee.study.strategies import STRATEGIES
+from envknee.study.strategies import STRATEGIES, joins_cluster
 
 
 @dataclass
@@ -75,7 +77,7 @@ class Worker:
                 self._end()
                 raise
             whole = nodes.cost_of(meeting, request, spent()) if request.nodes > 1 else spent()
-            if in_cluster(request) and whole.gpus:
+            if joins_cluster(request.strategy, os.environ) and whole.gpus:
                 # Collectors use GPUs of other machines, whose energy counters are not read.
                 whole = whole.model_copy(update={"gpus": request.world_size, "energy_j": None})
             write_atomically(trial.cost, canonical_json(whole.model_copy(update={"lost": lost})))

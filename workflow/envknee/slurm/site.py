@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from envknee.machine import scratch
 from envknee.study.errors import UserError
 from envknee.study.load import explain, read_plain
+from envknee.study.paths import shipped
 from envknee.study.rules import NotNegative, Positive, Strict
 
 OPTION = re.compile(r"--[a-z][a-z-]*(=[A-Za-z0-9_.,:@%/+-]+)?")
@@ -129,7 +130,7 @@ def load(path: Path) -> Site:
     except ValidationError as error:
         problems = "\n".join(f"  {explain(problem, lambda _: list(Site.model_fields))}" for problem in error.errors())
         raise UserError(
-            f"{path} does not describe a cluster:\n{problems}\nEvery line is explained in {SHIPPED}."
+            f"{path} does not describe a cluster:\n{problems}\nEvery line is explained in {shipped(SHIPPED)}."
         ) from error
 
 

@@ -1,6 +1,7 @@
 """The study: what a user asks for, parsed once.
 
-In: a study file. Out: a frozen `Study`, its legal points, the paths of its results. May use: nothing else of envknee.
+In: a study file. Out: a frozen `Study`, its legal points, the paths of its results. May use: lists of names that other folders offer
+(`trainers.names`, `ask.samplers.names`, `trainers.command.presets`), and nothing else of envknee.
 
 rules     what a value may be
 model     the study as frozen models
@@ -11,16 +12,14 @@ scaling_rule how other settings change with num_envs
 remedies/ what an arm can do when memory is short: a module for each key of `memory:`
 sweep     points and trials of one section
 strategies how collecting and learning share time and devices
-choices   what may be chosen, read from a folder's file names
+choices   legal values that are names of modules
 load      reads study files; errors name the wrong key
 space     legal points, the plan, every size derived from a point
 designs   fixed orders of points, and the seeds of everything
 overrides fields of Isaac Lab's configurations that a study sets
-presets   presets of foreign commands, a file each
+presets   reads presets of foreign commands
 parts     points whose time follows from parts of other points
 reach     what a study would run, read or contact outside envknee
-claim     a results folder belongs to one study, and to one sweep at a time
-lock      a lock on a file: the second process waits
 paths     where everything lies
 files     how files are written
 errors    messages for users, and exit statuses

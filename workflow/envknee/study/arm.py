@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, create_model
 
+from envknee import trainers
 from envknee.base.fields import newer
 from envknee.study import remedies
-from envknee.study.choices import NameIn
+from envknee.study.choices import OneOf
 from envknee.study.command import OF_A_RULE, Command
 from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict
 from envknee.study.scaling_rule import Scaling
@@ -30,7 +31,7 @@ class Setup(BaseModel):
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    trainer: Annotated[str, NameIn("trainers")] = "rsl_rl"
+    trainer: Annotated[str, OneOf(trainers.names())] = "rsl_rl"
     """The training library; 'command': a program of your own."""
     command: Command | None = newer(None)
     """With trainer: command, the program to measure and the source of its rows (docs/commands.md)."""

@@ -1,28 +1,26 @@
-"""Legal values that are file names in a folder: a new file is a new value."""
+"""Legal values that are names of modules: a new file is a new value.
 
+The folder that has the files lists them (`envknee.trainers.names`), and a key of a study takes that list.
+"""
+
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import CoreSchema, core_schema
 
-PACKAGE = Path(__file__).parents[1]
+
+def modules_in(folder: Path) -> tuple[str, ...]:
+    """Return the modules and packages of a folder, sorted, without importing any. Names that begin with `_` are left out."""
+    files = [*folder.glob("*.py"), *(path.parent for path in folder.glob("*/__init__.py"))]
+    return tuple(sorted({path.stem for path in files if not path.stem.startswith("_")}))
 
 
-def names_in(folder: str) -> tuple[str, ...]:
-    """Return the modules and packages of a folder of this package, sorted, without importing any.
+class OneOf:
+    """A `Literal` of names that are known at run time: `trainer: Annotated[str, OneOf(trainers.names())]`."""
 
-    Names that begin with `_` are left out, and so is `common`, which the other modules share. `folder` is below `envknee`, such as
-    "ask/samplers/points".
-    """
-    files = [*(PACKAGE / folder).glob("*.py"), *(path.parent for path in (PACKAGE / folder).glob("*/__init__.py"))]
-    return tuple(sorted({path.stem for path in files if path.stem != "common" and not path.stem.startswith("_")}))
-
-
-class NameIn:
-    """A `Literal` of the names in some folders: `trainer: Annotated[str, NameIn("trainers")]`."""
-
-    def __init__(self, *folders: str) -> None:
-        self.names = sorted(name for folder in folders for name in names_in(folder))
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = sorted(names)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         return core_schema.literal_schema(self.names)

@@ -1,8 +1,5 @@
 """Study files, read into `Study`."""
 
-import argparse
-import json
-import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, get_args
@@ -13,8 +10,11 @@ from envknee.study import secret_values
 from envknee.study.command import ELSEWHERE, HERE
 from envknee.study.errors import UserError, nearest
 from envknee.study.model import Study
-from envknee.study.paths import StudyFolder
+from envknee.study.paths import StudyFolder, shipped
 from envknee.study.plain import read_plain
+
+EXAMPLE = "config/config.yaml"
+"""The study file that explains each key."""
 
 
 def parse_study(data: Any, source: str = "the study", context: str = HERE) -> Study:
@@ -35,13 +35,13 @@ def parse_study(data: Any, source: str = "the study", context: str = HERE) -> St
     except ValidationError as error:
         problems = "\n".join(f"  {explain(problem, _legal_keys)}" for problem in error.errors())
         raise UserError(
-            f"{source} is not a legal study:\n{problems}\nEvery key is explained in config/config.yaml."
+            f"{source} is not a legal study:\n{problems}\nEvery key is explained in {shipped(EXAMPLE)}."
         ) from error
 
 
 def read_study(path: Path) -> Study:
     """Read a study file: YAML, or the JSON of a results folder. Raises a UserError as `read_plain` and `parse_study` do."""
-    return parse_study(read_plain(path, "a study", "config/config.yaml"), str(path), context_of([path]))
+    return parse_study(read_plain(path, "a study", EXAMPLE), str(path), context_of([path]))
 
 
 def context_of(files: Iterable[str | Path]) -> str:
@@ -94,18 +94,3 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(_model_in, get_args(annotation))), None)
-
-
-def main() -> None:
-    """Check a study file, or print the schema."""
-    parser = argparse.ArgumentParser(description="Check a study file before anything starts.")
-    parser.add_argument("file", nargs="?", type=Path, help="a study file, such as config/config.yaml")
-    parser.add_argument("--schema", action="store_true", help="print the JSON schema of a study file and stop")
-    arguments = parser.parse_args()
-    if arguments.schema:
-        schema = json.dumps(Study.model_json_schema(), indent=2, ensure_ascii=False)
-        print(re.sub(r"(?<!\\n)\\n(?!\\n)", " ", schema))  # lines of a docstring, but not its paragraphs
-    elif arguments.file:
-        print(read_study(arguments.file).study)
-    else:
-        parser.error("name a study file, or --schema")

@@ -9,6 +9,11 @@ PROJECT = _PACKAGE.parents[1] if (_PACKAGE.parents[1] / "Snakefile").is_file() e
 """The folder with the Snakefile, `workflow/rules`, `workflow/report` and `workflow/profiles`: the checkout, or a part of the wheel."""
 
 
+def shipped(name: str) -> str:
+    """Return how a message names a file of the project: as seen from its folder if that is the working one, else by its whole path."""
+    return name if Path(name).is_file() else str(PROJECT / name)
+
+
 @dataclass(frozen=True)
 class Folder:
     """A folder whose files have fixed names."""

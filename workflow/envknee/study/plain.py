@@ -8,6 +8,7 @@ import yaml
 
 from envknee.study.errors import UserError
 from envknee.study.files import open_regular
+from envknee.study.paths import shipped
 
 MOST_BYTES = 1_000_000
 """Largest file; studies in config/studies have 2,000 bytes."""
@@ -59,6 +60,7 @@ def read_plain(path: Path, what: str, example: str) -> Any:
         UserError: when it is missing, no regular file, too large, or not YAML (with line and column). It says that `what` was expected,
             and names the `example`, a file that shows how one looks.
     """
+    example = shipped(example)
     form = "JSON" if path.suffix == ".json" else "YAML"
     try:
         with open_regular(path) as stream:

@@ -4,7 +4,6 @@ Input: a name, or a path that ends in .yaml. Output: values for an arm's `comman
 requests and results hold its values.
 """
 
-import argparse
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +11,7 @@ from typing import Any, NamedTuple
 from envknee.study import secret_values
 from envknee.study.errors import UserError, nearest
 from envknee.study.plain import read_plain
-
-FOLDER = Path(__file__).parents[1] / "trainers/command/presets"
+from envknee.trainers.command.presets import FOLDER, names
 
 
 class Preset(NamedTuple):
@@ -33,17 +31,13 @@ class Preset(NamedTuple):
     """Keys of a `command:` section."""
 
 
-def names() -> list[str]:
-    """Return the names of envknee's own presets."""
-    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
-
-
 def is_file(name: str) -> bool:
     """Tell whether a preset's name is the path of a copy."""
     return name.endswith((".yaml", ".yml"))
 
 
-def _path(name: str) -> Path:
+def path_of(name: str) -> Path:
+    """Return the file of a preset."""
     return Path(name) if is_file(name) else FOLDER / f"{name}.yaml"
 
 
@@ -54,7 +48,7 @@ def read(name: str) -> Preset:
     Raises:
         ValueError: names the nearest preset, or what is wrong with the file. Pydantic reports it with the study's other errors.
     """
-    path = _path(name)
+    path = path_of(name)
     if not is_file(name) and name not in names():
         raise ValueError(
             f"{name!r} is no preset{nearest(name, names())}. Presets: {', '.join(names())}; or a path that ends in .yaml"
@@ -69,20 +63,3 @@ def read(name: str) -> Preset:
     except (OSError, AttributeError, KeyError, TypeError) as error:
         expected = f"{', '.join(Preset._fields[:-1])} and keys of `command:`"
         raise ValueError(f"the preset {path} cannot be read: {error!r}. Expected {expected}") from error
-
-
-def main() -> None:
-    """List the presets of foreign commands, or print one."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("name", nargs="?", help="print this one, to be copied and changed")
-    name = parser.parse_args().name
-    if name is None:
-        width = max(map(len, names()))
-        for preset in names():
-            print(f"{preset:<{width}}  {read(preset).about}")
-        return
-    try:
-        read(name)
-    except ValueError as error:
-        raise UserError(str(error)) from error
-    print(_path(name).read_text(encoding="utf-8"), end="")

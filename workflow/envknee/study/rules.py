@@ -55,8 +55,6 @@ OverrideValue = bool | int | float | str | None | list[bool | int | float | str]
 Overrides = dict[str, Annotated[OverrideValue, BeforeValidator(_override)]]
 """Hydra-style: `env.scene.tiled_camera.width: 64`. Checked against the real configuration before anything starts."""
 
-POINT_SAMPLERS, TRIAL_SAMPLERS = "ask/samplers/points", "ask/samplers/trials"
-"""Folders of samplers: those that choose points, and those that choose points and repeats."""
 
 FIXED_DESIGNS = ("grid", "random", "sobol")
 """Point samplers that use no results. Their points are known beforehand, so one process can measure several."""

@@ -49,6 +49,12 @@ STRATEGIES: Mapping[StrategyName, Strategy] = {
 }
 
 
+def joins_cluster(name: StrategyName, variables: Mapping[str, str]) -> bool:
+    """Tell whether a trial's processes run in an existing cluster, which the environment `variables` name."""
+    cluster = STRATEGIES[name].cluster
+    return cluster is not None and bool(variables.get(cluster))
+
+
 def own_cluster(name: StrategyName, folder: Path) -> dict[str, str]:
     """Return the environment variables of a trial that starts its own cluster, with files in `folder`; mostly none."""
     if STRATEGIES[name].cluster is None:

@@ -5,12 +5,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from envknee.ask import samplers
 from envknee.base.fields import newer
-from envknee.study.choices import NameIn, names_in
+from envknee.study.choices import OneOf
 from envknee.study.rules import (
     FIXED_DESIGNS,
-    POINT_SAMPLERS,
-    TRIAL_SAMPLERS,
     BatchSizes,
     Confidence,
     NotNegative,
@@ -23,7 +22,7 @@ from envknee.study.rules import (
     number,
 )
 
-CHOOSING_TRIALS = names_in(TRIAL_SAMPLERS)
+CHOOSING_TRIALS = samplers.names(samplers.TRIAL_SAMPLERS)
 """Samplers that choose repeats as well as points, and may stop early."""
 
 
@@ -70,7 +69,7 @@ class Sweep(Strict):
     batch_size: BatchSizes
     """Transitions in one optimizer step, all GPUs together; 'library' keeps the task's own number of mini-batches, so that the batch grows
     with num_envs."""
-    sampler: Annotated[str, NameIn(POINT_SAMPLERS, TRIAL_SAMPLERS)] = "grid"
+    sampler: Annotated[str, OneOf([*samplers.names(samplers.POINT_SAMPLERS), *CHOOSING_TRIALS])] = "grid"
     """Method that picks points: Optuna's tpe or gp after a Sobol start, a fixed design, or 'adaptive': only doublings that decide the
     verdict, until it is decided."""
     adaptive: Adaptive = newer(Adaptive())

@@ -19,13 +19,11 @@ from envknee.study.errors import UserError, nearest
 from envknee.study.overrides import apply_overrides
 from envknee.study.rules import Frontend, Observations, Overrides, OverrideValue
 from envknee.tasks import assets, frontends, physics, spaces
+from envknee.tasks.shipped import CARTPOLE_USD
 
 # No simulation is differentiated here, and kernels compile in two thirds of the time without gradients. `isaaclab train` does the same
 # (isaaclab/programs.py of Isaac Lab 3.0.0). It must happen before modules of kernels are imported.
 warp.config.enable_backward = False
-
-CARTPOLE_USD = Path(__file__).with_name("cartpole.usda")
-"""The cart-pole that ships with envknee. It saves a download from NVIDIA's asset server."""
 
 CARTPOLE_JOINTS = ("slider_to_cart", "cart_to_pole")
 

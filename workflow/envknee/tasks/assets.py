@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from envknee.study.errors import UserError
-
-GROUND_USD = Path(__file__).with_name("ground.usda")
-"""An infinite plane that ships with envknee. It replaces NVIDIA's, whose looks no policy sees."""
+from envknee.tasks.shipped import GROUND_USD
 
 FILE_FIELDS = ("usd_path", "asset_path", "network_file")
 """Fields that name files: USD files, files to convert to USD, and an actuator's network."""

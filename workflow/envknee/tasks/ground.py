@@ -9,7 +9,7 @@ from typing import Any
 from isaaclab.sim import GroundPlaneCfg
 from isaaclab.terrains import TerrainImporter
 
-from envknee.tasks.assets import GROUND_USD
+from envknee.tasks.shipped import GROUND_USD
 
 
 class LocalGround(TerrainImporter):

@@ -9,7 +9,7 @@ from typing import Any
 from envknee.decide.read import load_measured
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
-from envknee.study.claim import check
+from envknee.run.claim import check
 from envknee.study.files import canonical_json, read_model
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder

@@ -4,8 +4,8 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
+from envknee.machine.lock import locked
 from envknee.study.errors import UserError
-from envknee.study.lock import locked
 from envknee.tracking.store import Store
 
 CONNECT_TIMEOUT_S = 5

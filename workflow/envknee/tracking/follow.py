@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 
+from envknee.machine.lock import locked
 from envknee.machine.processes import dying_with_parent
 from envknee.study.errors import UserError
-from envknee.study.lock import locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.tracking.store import locate_store

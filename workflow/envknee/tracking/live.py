@@ -11,11 +11,11 @@ from typing import IO
 
 from pydantic import ValidationError
 
+from envknee.machine.lock import locked
 from envknee.record.read import load_record
 from envknee.record.schema import Environment, Request, Row
 from envknee.study.errors import UserError
 from envknee.study.files import read_model
-from envknee.study.lock import locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.tracking.client import explaining, writer_of

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from envknee.machine.lock import locked
 from envknee.study.files import canonical_json, write_atomically
-from envknee.study.lock import locked
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.tracking import view

@@ -5,9 +5,9 @@ import secrets
 import stat
 from pathlib import Path
 
+from envknee.machine.lock import locked
 from envknee.study.errors import UserError
 from envknee.study.files import write_atomically
-from envknee.study.lock import locked
 
 ADMIN = "admin"
 PASSWORD_FILE = "admin-password"  # noqa: S105  a file's name

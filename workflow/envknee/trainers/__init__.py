@@ -7,13 +7,16 @@ and imports neither torch nor Isaac Lab.
 
 import importlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from envknee.record.schema import Request
+from envknee.study.choices import modules_in
 from envknee.study.errors import UserError
 
-if TYPE_CHECKING:  # it imports torch, which a foreign command does not need
+# The meter imports torch, which a foreign command does not need, and a request needs the names below first.
+if TYPE_CHECKING:
     from envknee.measure.meter import Meter
+    from envknee.record.schema import Request
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class TrialConfig:
 class Trainer(Protocol):
     """The functions of each trainer module."""
 
-    def resolve(self, request: Request, device: str, rank: int = 0) -> TrialConfig:
+    def resolve(self, request: "Request", device: str, rank: int = 0) -> TrialConfig:
         """Return the complete configuration of one rank; simulate nothing. Each rank has its own seed, as with `isaaclab train`.
 
         Raises:
@@ -40,6 +43,11 @@ class Trainer(Protocol):
     def train(self, config: TrialConfig, meter: "Meter") -> None:
         """Train and report every step and iteration to `meter`, until it raises `TrialDone`."""
         ...
+
+
+def names() -> tuple[str, ...]:
+    """Return the trainers, without importing any: a study's legal values of `trainer:`."""
+    return tuple(name for name in modules_in(Path(__file__).parent) if name != "common")
 
 
 def load(name: str) -> Trainer:

@@ -14,9 +14,20 @@ The answer must follow from the question alone (`envknee.ask.question`). Names t
 """
 
 import importlib
+from pathlib import Path
 from types import ModuleType
+
+from envknee.study.choices import modules_in
+
+POINT_SAMPLERS, TRIAL_SAMPLERS = "points", "trials"
+"""Folders of samplers: those that choose points, and those that choose points and repeats."""
+
+
+def names(folder: str) -> tuple[str, ...]:
+    """Return the samplers of one of these folders, without importing any."""
+    return modules_in(Path(__file__).parent / folder)
 
 
 def load(folder: str, name: str) -> ModuleType:
-    """Import a sampler from a folder that `study.rules` names. Some are slow to import."""
-    return importlib.import_module(f"envknee.{folder.replace('/', '.')}.{name}")
+    """Import a sampler from one of these folders. Some are slow to import."""
+    return importlib.import_module(f"{__name__}.{folder}.{name}")

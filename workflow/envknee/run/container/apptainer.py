@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from envknee.record.schema import Image
+from envknee.machine.schema import Image
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, sha256_of, write_atomically
+from envknee.study.paths import PROJECT
 
-ROOT = Path(__file__).parents[4]
-LOCKS = tuple(ROOT / f"containers/requirements{group}.lock" for group in ("", "-cpu", "-cuda", "-trainers"))
+LOCKS = tuple(PROJECT / f"containers/requirements{group}.lock" for group in ("", "-cpu", "-cuda", "-trainers"))
 
 OLDEST = (1, 2)
 """The first Apptainer with build arguments (June 2023); `--mount` and `--no-privs` are older."""

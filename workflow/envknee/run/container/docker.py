@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from envknee.record.schema import Frozen, Image
+from envknee.machine.schema import Image
+from envknee.record.schema import Frozen
 from envknee.run.container.apptainer import KEPT, mounts
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envknee.machine.environment import IMAGE, commit_for_inside
-from envknee.record.schema import Image, Request
+from envknee.machine.schema import Image
+from envknee.record.schema import Request
 from envknee.run.container import apptainer, docker
 from envknee.study.errors import UserError
 from envknee.study.files import read_model
@@ -52,7 +53,7 @@ def entrance_for(runtime: Runtime, given: Path | None) -> Entrance | None:
     if given is None:
         raise UserError(
             f"this trial is to run in an image (runtime: {runtime}), and none was named."
-            " Start it with `python -m envknee.launch TRIAL IMAGE`"
+            " Start it with `envknee launch TRIAL IMAGE`"
         )
     if runtime == "docker":
         pinned = read_model(given, docker.Pinned, "Run the sweep again: it finds the image anew.")

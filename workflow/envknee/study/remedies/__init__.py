@@ -9,11 +9,12 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from envknee.study.choices import names_in
+from envknee.study.choices import modules_in
 from envknee.study.rules import OverrideValue
 
 
@@ -42,7 +43,7 @@ class Remedy:
 @cache
 def remedies() -> Mapping[str, Remedy]:
     """Return every remedy by its key."""
-    names = names_in("study/remedies")
+    names = modules_in(Path(__file__).parent)
     return {name: importlib.import_module(f"envknee.study.remedies.{name}").REMEDY for name in names}
 
 

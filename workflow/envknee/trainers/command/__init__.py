@@ -9,4 +9,5 @@ rows        events to rows; pure
 ends        out of memory, divergence and invalid simulation, from its output; pure
 usage       memory, power and load of its processes and GPUs
 presets/    flags and log names of known programs
+known       `envknee presets`
 """

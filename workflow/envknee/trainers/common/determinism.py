@@ -1,11 +1,11 @@
 """`deterministic: true`: the same request gives the same training, bit for bit, on the same kind of machine.
 
-On a CPU, these settings, seeds and a single thread (`processes.environment_of`) are enough. Warp runs a kernel there as one loop with its
+On a CPU, these settings, seeds and a single thread (`run.resources`) are enough. Warp runs a kernel there as one loop with its
 atomics in order (Warp 1.17, codegen.py: `for (size_t task_index = 0; ...)`), and Isaac Lab seeds every generator from the trial's seed.
 The single thread is for PyTorch, which splits sums over threads.
 
 On a GPU, Warp sorts the additions of its atomics (DeterministicMode.RUN_TO_RUN, which Newton passes on to MuJoCo-Warp), and cuBLAS gets a
-fixed workspace. PyTorch uses deterministic kernels, and warns in the trial's log if it has none. `python -m envknee.repeats` measures
+fixed workspace. PyTorch uses deterministic kernels, and warns in the trial's log if it has none. `envknee repeats` measures
 the differences that remain.
 
 Another kind of CPU or GPU, or other versions, round differently. A trial that the clock ends (`budget_s`) may have more or fewer

@@ -23,13 +23,12 @@ import torch
 from tensordict import TensorDict
 
 from envknee.base.point import rollout_size
-from envknee.machine.processes import in_cluster
 from envknee.measure.meter import Meter
 from envknee.measure.out_of_memory import own_errors_of_ray
 from envknee.measure.rows import Collected
 from envknee.record.schema import Pipeline, RankResult, Request
 from envknee.study.errors import UserError
-from envknee.study.strategies import RAY_ADDRESS
+from envknee.study.strategies import RAY_ADDRESS, joins_cluster
 from envknee.trainers.torchrl.async2 import timed
 from envknee.trainers.torchrl.learner import Learner
 from envknee.trainers.torchrl.remote import RemoteCollector
@@ -81,7 +80,7 @@ def _start(request: Request, count: int, on_gpus: bool) -> None:
     """Join the cluster at RAY_ADDRESS, or start a Ray for this trial that no other machine can reach."""
     import ray
 
-    if in_cluster(request):
+    if joins_cluster(request.strategy, os.environ):
         address = os.environ[RAY_ADDRESS]
         check_answers(address)
         try:
