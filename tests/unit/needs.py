@@ -64,6 +64,7 @@ class Part:
 
 
 PARTS = {
+    "rsl_rl": Part(lambda: _module("rsl_rl"), "make setup"),
     "rl_games": Part(lambda: _module("rl_games"), "make setup TRAINERS=all"),
     "skrl": Part(lambda: _module("skrl"), "make setup TRAINERS=all"),
     "sb3": Part(lambda: _module("stable_baselines3"), "make setup TRAINERS=all"),
