@@ -129,7 +129,7 @@ style:
 	@ruff format --check .
 	@ruff check .
 	@PYTHONPATH=workflow lint-imports --no-logo --no-cache
-	@snakefmt --check Snakefile workflow/rules
+	@snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	@snakemake --lint
 
 locks: ## write the lock files again from the lists beside them (*.in), with the sha256 of each file; needs uv

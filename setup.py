@@ -11,7 +11,7 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 BESIDE = (
-    "Snakefile", "workflow/rules", "workflow/report", "workflow/profiles", "config",
+    "Snakefile", "workflow/Snakefile", "workflow/rules", "workflow/report", "workflow/profiles", "config",
     "slurm",  # a link to the profile; what this names, slurm/site.yaml, is sought beside the Snakefile
     *(f"containers/{path.name}" for path in (HERE / "containers").glob("*.lock")),
 )  # fmt: skip

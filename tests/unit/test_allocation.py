@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 from envknee.run import launch, nodes
-from envknee.slurm import allocation, facts, jobs
+from envknee.slurm import admission, allocation, facts, jobs, rule_resources
 from envknee.slurm.allocation import Allocation, Closing
 from envknee.slurm.facts import Node
 from envknee.slurm.jobs import Shape
+from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from programs import run_main
@@ -138,3 +139,32 @@ def test_a_signal_of_slurms_closes_a_sweep_and_its_blocks(folder: StudyFolder, m
     monkeypatch.setattr(launch, "raise_at_signals", lambda _: None)
     assert run_main(launch.main, *trials) != 0
     assert capsys.readouterr().err == f"{trials[0]}: not begun, because this job ends soon\n"
+
+
+def test_a_study_is_admitted_to_an_allocation_that_has_what_it_asks_for(cluster: dict[str, str]):
+    environment = {"SLURM_JOB_ID": "7"}
+    assert admission.to_allocation(a_study(), 5, environment).job_id == "7"
+    for margin in ("5", -1, True, None):
+        with pytest.raises(UserError, match="allocation_margin_minutes .*expected minutes"):
+            admission.to_allocation(a_study(), margin, environment)
+    with pytest.raises(UserError, match=r"this study does not fit here:\n  arms\.stock: 8 GPUs asked for"):
+        admission.to_allocation(a_study(arms={"stock": {"gpus": 8}}), 5, environment)
+
+
+def test_a_rules_resources_are_those_of_its_trials(cluster: dict[str, str]):
+    study = a_study()
+    slots = space.plan(study)[:2]
+    assert rule_resources.of_rule(study, lambda _: slots, None, None) == {}
+    here = allocation.observe({"SLURM_JOB_ID": "7"})
+    step = rule_resources.of_rule(study, lambda _: slots, None, here)["step"]
+    assert step(wildcards=None) == here.prefix(jobs.block_work(study, slots, here.auto)[0])
+
+
+def test_a_site_is_sought_in_the_working_directory_first(tmp_path: Path):
+    here, shipped = tmp_path / "here/site.yaml", tmp_path / "shipped/site.yaml"
+    folders = [here.parent, shipped.parent]
+    assert admission.find_site("site.yaml", folders) == here, "where a user would put it"
+    for path in (shipped, here):
+        path.parent.mkdir()
+        path.write_text("")
+        assert admission.find_site("site.yaml", folders) == path

@@ -1,9 +1,12 @@
 """Lack of memory is recognized by the errors that libraries really raise. Kills by the kernel: test_launch, test_machine."""
 
+import importlib
+
 import numpy
 import pytest
 import torch
 from envknee.measure.out_of_memory import is_out_of_memory, own_errors_of_ray, requested_gb
+from needs import need
 
 
 def test_real_errors_are_recognized_and_others_are_not():
@@ -32,7 +35,8 @@ def test_what_was_asked_for_is_read_from_the_error(message, gb):
 
 
 def test_an_error_in_a_worker_of_ray_is_the_workers_own():
-    exceptions = pytest.importorskip("ray.exceptions")
+    need("ray")
+    exceptions = importlib.import_module("ray.exceptions")
     with pytest.raises(MemoryError, match="the node ran low"), own_errors_of_ray():
         raise exceptions.OutOfMemoryError("the node ran low")
     with pytest.raises(KeyError), own_errors_of_ray():

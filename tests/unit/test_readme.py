@@ -269,7 +269,8 @@ NOT_MEASURED = {
         "5% of its memory kept free", "keeps 5% of the memory free",
         "a card of 24 GB holds 25.8 × 10⁹ bytes",
         # Said by hand; the machine decides.
-        "about 5 minutes on two", "about half a minute of the 5", "frames: 3 minutes", "`undecided (10 more repeats)`",
+        "about 5 minutes on two", "about 15 minutes on two CPU cores",
+        "about half a minute of the 5", "frames: 3 minutes", "`undecided (10 more repeats)`",
         # Names.
         "H200", "H100", "`stock-lean-h200`", "Apache-2.0", "SB3", "python3-venv",
     ],
@@ -332,6 +333,7 @@ RUN_BY = {
     "make sweep PROFILE=slurm": "tests/workflow/test_slurm.py: PROFILE=",
     "snakemake prepare --profile slurm": "tests/workflow/test_slurm.py: \"prepare\"",
     "make sweep PROFILE=allocation": "tests/workflow/test_slurm.py: test_blocks_run_as_steps_of_an_allocation",
+    "make test": ".ci/run: make test",
     "make setup": "tests/workflow/test_setup.py: workflow/setup.sh",
     "make setup PHYSICS=ovphysx": "tests/workflow/test_setup.py: PHYSICS",
     "make setup TRAINERS=all": "tests/workflow/test_setup.py: TRAINERS",

@@ -1,5 +1,6 @@
 """A cluster's description, what jobs ask for, and what does not fit: decided without a SLURM."""
 
+import math
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 import records
 from envknee.machine import gpus
-from envknee.slurm import checks, facts, jobs, node, site
+from envknee.slurm import checks, facts, jobs, node, rule_resources, site
 from envknee.slurm.facts import Cluster
 from envknee.slurm.site import Site
 from envknee.study import space
@@ -223,3 +224,17 @@ def test_a_block_asks_for_the_time_of_all_its_trials_and_may_be_cut_off():
     (line,) = checks.warnings(study, mine, a_cluster(partitions=short))
     assert "4 trials of a block may take 49 minutes together" in line and "'gpu' ends jobs after 30" in line
     assert checks.problems(study, mine, a_cluster(partitions=short)) == []
+
+
+def test_a_rules_resources_are_those_of_its_job_with_more_time_for_each_attempt(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(facts, "longest_minutes", lambda partition: 20)
+    study, here = a_study(), Site(partition="gpu", gpu_type="h100")
+    (slot, *_) = (slot for slot in plan(study) if slot.arm == "four" and slot.kind == "throughput")
+    resources = rule_resources.of_rule(study, lambda wildcards: [slot], here, None)
+    assert tuple(resources) == jobs.resource_names()
+    assert resources["gres"](wildcards=None, attempt=1) == "gpu:h100:4"
+    minutes = [resources["runtime"](wildcards=None, attempt=attempt) for attempt in (1, 2, 3)]
+    first = jobs.job_of(*jobs.block_work(study, [slot]), here).minutes
+    assert minutes == [first, min(20, math.ceil(1.5 * first)), 20] and first < 20
+    prepared = rule_resources.of_rule(study, None, here, None)["gres"]
+    assert prepared(wildcards=None, attempt=1) == "gpu:h100:4"

@@ -17,10 +17,9 @@ from pathlib import Path
 import psutil
 from conftest import wait_for, wait_until_none
 from envknee.slurm.facts import fields_of
+from needs import system_path
 from programs import a_program
 from tracking_server import free_port
-
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sinfo", "scontrol", "srun", "sbatch", "sstat")
 
 CONFIG = """\
 ClusterName=test
@@ -74,15 +73,6 @@ PartitionName=closed Nodes=ALL State=DOWN
 """As small as tests need, with short timeouts. Its executor plugin's own step drops SLURM_CONF: see `start`."""
 
 
-def missing_program() -> str | None:
-    """Return a program that a cluster needs and this machine lacks."""
-    return next((name for name in PROGRAMS if shutil.which(name, path=_search_path()) is None), None)
-
-
-def _search_path() -> str:
-    return os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
-
-
 class Cluster:
     """Nodes n1, n2, ... of two GPUs each, all on this machine."""
 
@@ -91,7 +81,7 @@ class Cluster:
         self.nodes = [f"n{number}" for number in range(1, nodes + 1)]
         self.environment = {
             "SLURM_CONF": str(folder / "etc/slurm.conf"),
-            "PATH": f"{folder / 'bin'}{os.pathsep}{_search_path()}",
+            "PATH": f"{folder / 'bin'}{os.pathsep}{system_path()}",
         }
 
     def start(self) -> None:

@@ -11,9 +11,10 @@ from envknee.measure.meter import Meter
 from envknee.record.read import read_rows
 from envknee.record.schema import Row
 from envknee.study.paths import TrialFolder
+from needs import need
 from trained import a_torchrl_trial, refusal, trained_here
 
-pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
+need("torchrl")
 
 from envknee.trainers.common.metered import MeteredEnv
 from envknee.trainers.torchrl import async2

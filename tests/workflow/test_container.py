@@ -27,6 +27,7 @@ from envknee.record.schema import Environment
 from envknee.run import nodes
 from envknee.run.container import apptainer, enter
 from envknee.study.paths import TrialFolder
+from needs import need
 from programs import ran, refused, succeeded
 from records import known
 
@@ -37,10 +38,6 @@ pytestmark = pytest.mark.timeout(1800)  # whichever test comes first builds the 
 
 # The base that needs no container registry.
 ENVIRONMENT["BASE"] = "debian"
-
-needs_apptainer = pytest.mark.skipif(
-    shutil.which("apptainer") is None, reason="no apptainer (on Debian 12, as root: containers/install-apptainer.sh)"
-)
 
 
 def build(folder: Path) -> Path:
@@ -56,12 +53,12 @@ def build(folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def sif(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the Debian image for the CPU, built once for the files that it is made of."""
-    if shutil.which("apptainer") is None:
-        pytest.skip("no apptainer")
+    need("apptainer")
     if given := os.environ.get("ENVKNEE_TEST_IMAGE"):
         return Path(given)
-    if os.geteuid() != 0 or shutil.which("debootstrap") is None:
-        pytest.skip("building the Debian image needs root and debootstrap")
+    if os.geteuid() != 0:
+        pytest.skip("only root can build the Debian image")
+    need("debootstrap")
     folder = tmp_path_factory.mktemp("image")
     cached = (
         Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / f"envknee-test-image/{inputs_sha256()}.sif"
@@ -273,12 +270,10 @@ def test_an_ordinary_user_steps_the_environment(sif: Path, tmp_path: Path) -> No
     assert f"{len(pins)} packages; one step of Isaac-Cartpole-Camera-Direct" in said
 
 
-@needs_apptainer
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give an ordinary user ranges of numbers for a moment")
 def test_an_ordinary_user_builds_where_the_kernel_lets_them(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The base of the image alone: what follows needs nothing more of the kernel."""
-    if shutil.which("newuidmap") is None or shutil.which("debootstrap") is None:
-        pytest.skip("no newuidmap or no debootstrap")
+    need("apptainer", "debootstrap", "newuidmap")
     with tempfile.TemporaryDirectory() as name:  # pytest's own folders are root's alone
         folder = Path(name)
         # Seen by this test's processes alone: a user, and numbers for the users in what it builds.
@@ -318,8 +313,9 @@ def test_an_ordinary_user_builds_where_the_kernel_lets_them(tmp_path_factory: py
 @pytest.fixture(scope="session")
 def podman(sif: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the name of the same image in Podman, whose store is a folder of the tests'."""
-    if shutil.which("podman") is None or os.geteuid() != 0:
-        pytest.skip("needs podman and root")
+    need("podman")
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount an image for Podman")
     folder = tmp_path_factory.mktemp("podman")
     # A virtual machine's root may be unable to raise limits, and crun to use mixed control groups.
     files, processes = (resource.getrlimit(which)[1] for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
@@ -398,8 +394,8 @@ def test_a_trial_on_the_host_that_belongs_into_the_image_is_refused(tmp_path: Pa
     refused(Workspace(tmp_path).module("launch", str(trial.root)), "none was named", status=2)
 
 
-@needs_apptainer
 def test_without_an_image_the_workflow_would_build_one_first(workspace: Workspace) -> None:
+    need("apptainer")
     done = succeeded(workspace.sweep(workspace.study(runtime="apptainer"), "-n"))
     assert "image" in known(re.search(r"output files have to be generated:\n\s*(.*)", done))[1].split(", ")
     assert "image" not in succeeded(workspace.sweep(workspace.study(), "-n"))
@@ -413,16 +409,16 @@ def test_without_apptainer_a_sweep_says_so_before_it_starts(workspace: Workspace
     assert not workspace.results().root.exists()
 
 
-@needs_apptainer
 def test_an_image_that_is_missing_or_broken_is_named(workspace: Workspace) -> None:
+    need("apptainer")
     study = workspace.study(runtime="apptainer", image="no.sif")
     refused(workspace.sweep(study, "-n"), "no.sif is not there", "containers/build.sh")
     (workspace.folder / "no.sif").write_text("not an image")
     refused(workspace.sweep(study, "-n"), "Is the file a whole image?")
 
 
-@needs_apptainer
 def test_an_image_of_a_commit_with_other_packages_is_refused_before_anything_starts(workspace: Workspace) -> None:
+    need("apptainer")
     labels = f"org.envknee.lock-sha256 {'0' * 64}\n    org.envknee.git-commit abcdef"
     (workspace.folder / "old.def").write_text(f"Bootstrap: scratch\n\n%labels\n    {labels}\n")
     succeeded(workspace.run(["apptainer", "build", "old.sif", "old.def"], timeout_s=60))

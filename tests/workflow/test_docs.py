@@ -13,10 +13,10 @@ from envknee.record.schema import Record, Request, Row
 from envknee.study.model import Study
 from envknee.study.paths import In, StudyFolder, TrialFolder
 from envknee.verdict.csv import CSV_COLUMNS
+from needs import need
 from programs import python, refused, succeeded
 
-pytest.importorskip("mkdocs")
-pytest.importorskip("material")
+need("mkdocs")
 
 ROOT = Path(__file__).parents[2]
 

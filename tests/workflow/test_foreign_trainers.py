@@ -20,6 +20,7 @@ from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.space import Slot
 from envknee.trainers.command import program
+from needs import need
 from programs import ran, succeeded
 from test_command_trainer import measured
 from tracked import stored_runs
@@ -90,6 +91,7 @@ def test_isaac_labs_own_commands_are_measured_unchanged(preset: str, command: li
 @pytest.mark.parametrize("library", ["rl_games", "skrl", "sb3"])
 def test_isaac_lab_with_its_other_libraries_is_measured_unchanged(library: str, tmp_path: Path, monkeypatch):
     """One trial each. Episodes are so short that each rollout ends some."""
+    need(library)
     monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")  # RL-Games would compile its network for a minute
     command = [
         "train", "--rl_library", library, "--task", "Isaac-Cartpole-Direct", "env.episode_length_s=0.1",

@@ -21,10 +21,10 @@ from envknee.record.read import load_record, read_rows
 from envknee.record.schema import Record
 from envknee.run import launch
 from envknee.study.errors import UserError
+from needs import need
 from PIL import Image
 from programs import succeeded
 from records import known
-from trained import need
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 

@@ -5,8 +5,9 @@ import torch
 from conftest import a_trial, camera
 from envknee.record.read import read_rows
 from envknee.run import launch
+from needs import need
 from records import known
-from trained import a_learning_trial, need
+from trained import a_learning_trial
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 

@@ -9,7 +9,8 @@ from conftest import a_trial
 from envknee.record.read import read_rows
 from envknee.study.paths import TrialFolder
 from envknee.trainers.rsl_rl import command_line
-from trained import need, refusal
+from needs import need
+from trained import refusal
 
 TRAINERS = ("rsl_rl", "rl_games", "skrl", "sb3", "torchrl")
 

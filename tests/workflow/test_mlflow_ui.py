@@ -3,7 +3,6 @@
 import base64
 import http.client
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -23,10 +22,11 @@ from envknee.measure.keepsakes import contact_sheet
 from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder
 from envknee.tracking.publish import publish
+from needs import chromium, need
+from records import known
 from tracked import a_folder, a_live_run, a_run, stored_runs
 from tracking_server import Server, attack
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="200"><rect width="300" height="200" fill="red"/></svg>'
 )
@@ -160,10 +160,9 @@ def test_figure_is_shown(server: str, folder: StudyFolder, tmp_path: Path) -> No
 
 def browse(address: str, where: Path, screenshot: Path | None = None) -> str:
     """Return the document that Chromium makes of a page once its scripts have run, or take a picture of it."""
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on PATH: `apt-get install chromium` to look at MLflow's pages")
+    need("chromium")
     command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
+        known(chromium()), "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
         f"--user-data-dir={where / 'chromium'}", "--window-size=1600,2400", "--virtual-time-budget=120000",
         "--dump-dom" if screenshot is None else f"--screenshot={screenshot}", address,
     ]  # fmt: skip

@@ -11,6 +11,7 @@ from envknee.run.container.enter import shown_folder
 from envknee.run.prepare import resolve_arms
 from envknee.study.errors import UserError
 from envknee.tasks import assets, physics
+from needs import need
 from programs import python, told
 from records import known
 
@@ -19,7 +20,7 @@ SMALL = {"num_envs": 8, "horizon": 4, "batch_size": 16, "iterations": 2, "warmup
 
 
 def test_physx_without_isaac_sim_is_measured_with_phases(tmp_path):
-    pytest.importorskip("ovphysx", reason="make setup PHYSICS=ovphysx")
+    need("ovphysx", "ovphysx-libraries")
     trial = a_trial(tmp_path / "trial", overrides=camera(24) | {"presets": "ovphysx"}, **SMALL)
     record = quick.launch(trial)
     assert record.outcome.status == "ok", record.outcome.reason

@@ -16,10 +16,11 @@ from envknee.record.read import read_rows
 from envknee.run import launch
 from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
+from needs import need
 from records import known
 from trained import HORIZON, NUM_ENVS, a_torchrl_trial, refusal
 
-pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
+need("torchrl")
 
 from envknee.trainers.torchrl import collectors
 
@@ -37,7 +38,7 @@ def a_gathering(folder: Path, **changes: Any) -> TrialFolder:
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Mark all that a test starts; what is left of it afterwards is ended."""
-    pytest.importorskip("ray", reason="Ray is not installed: make setup TRAINERS=ray")
+    need("ray")
     text = uuid.uuid4().hex
     monkeypatch.setenv(MARK, text)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)

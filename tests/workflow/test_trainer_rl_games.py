@@ -11,9 +11,10 @@ from envknee.record.schema import Record
 from envknee.study.arm import Memory
 from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
+from needs import need
 from trained import a_request, refusal
 
-pytest.importorskip("rl_games", reason="trainer: rl_games is optional: make setup TRAINERS=all")
+need("rl_games")
 
 from envknee.trainers import rl_games
 from records import known

@@ -3,15 +3,15 @@
 from typing import Any
 
 import numpy
-import pytest
 import torch
 from alike import AlikeTests
 from envknee import tasks
 from envknee.trainers import load
 from gymnasium import spaces
+from needs import need
 from trained import a_request, refusal
 
-pytest.importorskip("stable_baselines3", reason="trainer: sb3 is optional: make setup TRAINERS=all")
+need("sb3")
 
 from envknee.trainers.sb3 import observations_of
 from stable_baselines3.common.buffers import RolloutBuffer

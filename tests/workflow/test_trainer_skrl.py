@@ -10,10 +10,11 @@ from envknee.record.read import read_rows
 from envknee.record.schema import Record
 from envknee.study.paths import TrialFolder
 from envknee.trainers import load
+from needs import need
 from records import known
 from trained import a_learning_trial, a_request, refusal, trained_here
 
-pytest.importorskip("skrl", reason="trainers skrl and skrl_sac are optional: make setup TRAINERS=all")
+need("skrl")
 
 from skrl.memories.torch import RandomMemory
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import torch
 from alike import AlikeTests
+from needs import need
 
-pytest.importorskip("torchrl", reason="TorchRL is not installed: make setup TRAINERS=all")
+need("torchrl")
 
 from envknee.trainers import torchrl  # once it is known to be there
 from envknee.trainers.common.metered import MeteredEnv

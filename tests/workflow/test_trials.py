@@ -21,9 +21,10 @@ from envknee.run.prepare import resolve_arms
 from envknee.study.errors import UserError
 from envknee.study.files import read_model
 from envknee.trainers.common import metered
+from needs import need
 from programs import told
 from records import known
-from trained import a_learning_trial, need
+from trained import a_learning_trial
 
 
 def test_memory_that_runs_out_is_a_result(tmp_path):
@@ -37,8 +38,8 @@ def test_memory_that_runs_out_is_a_result(tmp_path):
     assert not (tmp_path / "oom" / "frames.png").exists()
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_rows_outcome_and_record_are_on_the_disk_in_that_order(tmp_path):
+    need("strace")
     trial, calls = a_trial(tmp_path / "trial"), tmp_path / "calls"
     words = ["strace", "-f", "--seccomp-bpf", "-y", "-e", "trace=fsync,rename", "-o", str(calls)]
     subprocess.run([*words, sys.executable, "-m", "envknee", "launch", str(trial.root)], check=True)

@@ -18,7 +18,9 @@ from typing import Self
 import pytest
 import requests
 from conftest import ENVIRONMENT
+from needs import need, postgresql
 from programs import ran, refused, succeeded
+from records import known
 
 PASSWORD = "kept-out-of-every-log"  # noqa: S105
 START_S = 400
@@ -60,12 +62,10 @@ class Postgres:
 @contextlib.contextmanager
 def postgres() -> Iterator[Postgres]:
     """Give a PostgreSQL with the empty database `mlflow`; skip where Debian's is not installed."""
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    if not programs:
-        pytest.skip("no PostgreSQL in /usr/lib/postgresql: `apt-get install postgresql` to test a server on it")
+    need("postgresql")
     # Not below pytest's own folder, which another user may not enter.
     folder = Path(tempfile.mkdtemp(prefix="envknee-postgres-"))
-    database = Postgres(folder, free_port(), programs[-1])
+    database = Postgres(folder, free_port(), known(postgresql()))
     try:
         (folder / "given").write_text(PASSWORD)
         shutil.chown(folder / "given", database.user)

@@ -45,11 +45,6 @@ def a_learning_trial(px: int, **changes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def need(trainer: str) -> None:
-    library = {"sb3": "stable_baselines3"}.get(trainer, trainer)
-    pytest.importorskip(library, reason=f"trainer: {trainer} is optional: make setup TRAINERS=all")
-
-
 def optimizer_steps(trial: TrialFolder) -> int:
     """Run a trial in a process of its own, as the launcher does, and return how many steps its optimizer made."""
     counted = trial.root / "steps"

@@ -1,22 +1,24 @@
 # The study, its folder and its plan: everything that the other rule files read.
 #
 # In:   the configuration that Snakemake was given
-# Out:  STUDY, FOLDER, TRIALS; study.json and a lock on the folder while a sweep runs
+# Out:  STUDY, FOLDER, TRIALS; once a sweep starts, study.json and a lock on the folder
 import functools
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
-from snakemake_interface_logger_plugins.common import LogEvent
 
-sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
+# The file that was named to Snakemake is Snakefile or workflow/Snakefile, so `workflow.basedir` is one folder or another.
+ROOT = os.path.abspath(os.path.join(workflow.current_basedir.get_path_or_uri(secret_free=True), "../.."))
+sys.path.insert(0, os.path.join(ROOT, "workflow"))
 
 from envknee.ask.ask import recorded_in
 from envknee.machine.processes import own_python_first
-from envknee.run import attempts, claim
-from envknee.slurm import allocation, jobs
+from envknee.run import attempts, claim, messages, sweep_end
+from envknee.slurm import jobs
 from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
@@ -40,26 +42,25 @@ try:
     TRIALS = len(PLAN)
     claim.check(STUDY, FOLDER)
     recorded_in(STUDY, FOLDER)  # a replay without its requests stops here
-    if workflow.is_main_process and not workflow.dryrun:
-        for path in FOLDER.trial_files("outcome.json"):
-            if why := attempts.forget_torn(FOLDER.trial(int(path.parent.name))):
-                logger.warning(f"envknee: {path.parent} is measured again: {why}")
 except UserError as error:
     raise WorkflowError(str(error))
 
 
-# Trials print a line each. Of what Snakemake says between them, this is left out: two lines per job, and that
-# the container is not used where nobody asked for it.
-LEFT_OUT = ("Select jobs to execute", "Execute ", "Singularity containers")
-TOLD = set()
-# Once a sweep ends because its allocation does, blocks stop between two trials: no error, whatever Snakemake says of it.
-CLOSING = None
-LEFT_OUT_AT_CLOSING = (
-    "RuleException",
-    "Removing output files of failed job",
-    "Trying to restart job",
-    "Will exit after",
-)
+@functools.cache
+def why_torn(number):
+    """Return why a recorded trial must be measured again, such as rows that a power cut took; None if it need not."""
+    try:
+        return attempts.why_torn(FOLDER.trial(number))
+    except UserError as error:
+        raise WorkflowError(str(error))
+
+
+def torn_marks(numbers):
+    """Return what makes Snakemake run the job of recorded trials again: a mark that is newer than the record, for each torn one.
+
+    The launcher then sets aside what is there. `rule torn` makes the marks.
+    """
+    return [FOLDER.root / "logs" / f"torn-{number:04d}" for number in numbers if why_torn(number)]
 
 
 def tell_plan(tell):
@@ -68,32 +69,21 @@ def tell_plan(tell):
 
     for line in plan.lines_here(STUDY, FOLDER.root.parent):
         tell(f"envknee: {line}")
+    for number in range(TRIALS):
+        if why := why_torn(number):
+            tell(f"envknee: {FOLDER.trial(number).root} is measured again: {why}")
 
 
-def is_told(entry):
-    """How many jobs there are is what a dry-run is for: the profile's `quiet` hides it, and Snakemake says it twice.
+# Whether the sweep ends because its allocation does. `cluster.smk` knows; none does elsewhere.
+CLOSING = None
 
-    It also hides what SLURM says of a job that it refuses or ends.
-    """
-    message = entry.getMessage()
-    if getattr(entry, "event", None) == LogEvent.JOB_ERROR and entry.rule_msg:
-        why = entry.rule_msg.splitlines()[0]
-        print(f"envknee: a job of {entry.rule_name!r} failed: {why}", file=sys.stderr)
-    if workflow.dryrun and getattr(entry, "event", None) == LogEvent.RUN_INFO:
-        del entry.event
-        if not TOLD:
-            tell_plan(functools.partial(print, file=sys.stderr))
-        first = message not in TOLD
-        TOLD.add(message)
-        return first
-    return not message.startswith(LEFT_OUT + (LEFT_OUT_AT_CLOSING if CLOSING and CLOSING.why else ()))
+logger.addFilter(messages.BetweenTrials(lambda: CLOSING is not None and CLOSING.why is not None))
+logger.addHandler(messages.FailedJobs(sys.stderr))
+# Whether this is a dry run is not known before the files are read.
+logger.addHandler(messages.DryRun(lambda: workflow.dryrun, tell_plan, sys.stderr))
 
 
-logger.addFilter(is_told)
-
-
-# Curves in the tracking store while trials run. Only what the user's own file names gets the user's credentials.
-LIVE = None
+# Only what the user's own file names gets the user's credentials. As in all.smk, nothing public tells which files were named.
 trust_address(STUDY, workflow.config_settings.configfiles or ())
 
 
@@ -123,38 +113,34 @@ def devices_of(wildcards):
     return jobs.shape_of(STUDY, PLAN[int(wildcards.number)].arm).devices
 
 
+# What a sweep holds until its process ends, and what runs beside it until its last trial.
+HELD, BESIDE = ExitStack(), ExitStack()
+
+
 onstart:
-    global sweep_lock, LIVE
     try:
         check_cluster()
         locate_store(STUDY, FOLDER)  # a wrong address is told before anything is measured
-        sweep_lock = claim.take(STUDY, FOLDER)
-        watch_allocation()
+        HELD.enter_context(claim.take(STUDY, FOLDER))
+        if CLOSING is not None:
+            CLOSING.start()
         if SITE is None:
             claim.wait_for_trials(FOLDER)
     except UserError as error:
         raise WorkflowError(str(error))
     tell_plan(logger.warning)
-    follow_jobs()
-    LIVE = follow.start(STUDY, FOLDER)
-
-
-def run_on_study(command):
-    """Run one of our commands on the whole study, after all rules."""
-    subprocess.run([sys.executable, "-m", "envknee", command, str(FOLDER.root)], check=True)
+    follow_jobs(BESIDE)
+    # Curves in the tracking store while trials run.
+    if publisher := follow.start(STUDY, FOLDER):
+        BESIDE.callback(follow.stop, publisher, logger.warning)
 
 
 def finish():
     """End what ran beside the sweep, and print the verdict of a whole study: also when only its publication failed."""
-    if LIVE:
-        follow.stop(LIVE, logger.warning)
-    if FOLLOWER:
-        FOLLOWER.look()
-    if all(path.exists() for path in (*RECORDS, *FIGURES, FOLDER.verdict, FOLDER.report)):
-        if FOLDER.published.exists() and FOLDER.report.stat().st_mtime_ns < FOLDER.published.stat().st_mtime_ns:
-            run_on_study("report")  # once more, with links to the runs
-        run_on_study("summary")
-    if CLOSING and CLOSING.why:
+    BESIDE.close()
+    for command in sweep_end.commands(FOLDER, [*RECORDS, *FIGURES]):
+        subprocess.run([sys.executable, "-m", "envknee", command, str(FOLDER.root)], check=True)
+    if CLOSING is not None and CLOSING.why:
         logger.warning(
             f"envknee: stopped in time: {CLOSING.why}. Run this again in another allocation: it goes on from here."
         )
@@ -166,10 +152,6 @@ onerror:
 
 onsuccess:
     finish()
-    if set(workflow.dag_settings.targets) <= {"all"} and (
-        missing := [path for path in RECORDS if not path.exists()]
-    ):
-        raise WorkflowError(
-            f"{len(missing)} of {TRIALS} trials were not measured: {', '.join(path.parent.name for path in missing)}."
-            " Something else changed this study's folder meanwhile. Run the sweep again: it measures these alone."
-        )
+    # Whoever names a target wants no more than that. Snakemake has no public way to ask for the targets.
+    if set(workflow.dag_settings.targets) <= {"all"} and (why := sweep_end.why_incomplete(RECORDS)):
+        raise WorkflowError(why)

@@ -38,7 +38,7 @@ if STUDY.runtime == "docker":
 
 
 if STUDY.runtime == "apptainer" and STUDY.image is None:
-    CONTAINERS = os.path.join(workflow.basedir, "containers")
+    CONTAINERS = os.path.join(ROOT, "containers")
 
     # Where Snakemake itself runs: nodes of a cluster have no network.
     rule image:
@@ -59,7 +59,7 @@ if STUDY.runtime == "apptainer" and STUDY.image is None:
                     "with-kernels.sh",
                 )
             ],
-            os.path.join(workflow.basedir, "workflow/envknee/lean/kernels.py"),
+            os.path.join(ROOT, "workflow/envknee/lean/kernels.py"),
         output:
             "containers/isaaclab.sif",
         log:

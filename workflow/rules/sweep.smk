@@ -3,6 +3,14 @@
 # In:     results/<study>/study.json, and with runtime: apptainer the image
 # Out:    results/<study>/trials/<number>/{request.json, metrics.jsonl, record.json}
 # Steps:  prepare once, then for each number: request (Optuna is asked), trial (Isaac Lab runs)
+#         a trial that was recorded and is torn, as after a power cut: torn, trial
+
+
+# A mark beside the logs, until the trial was measured again: see torn_marks.
+rule torn:
+    output:
+        touch(temp(FOLDER.root / "logs" / "torn-{number}")),
+    localrule: True
 
 
 rule prepare:
@@ -48,6 +56,7 @@ rule request:
 rule trial:
     input:
         FOLDER.trials / "{number}" / "request.json",
+        lambda wildcards: torn_marks([int(wildcards.number)]),
         image=IMAGE,
     output:
         FOLDER.trials / "{number}" / "record.json",
@@ -92,6 +101,7 @@ for BLOCK in BLOCKS:
             f"block_{BLOCK[0].number:04d}"
         input:
             [FOLDER.trial(slot.number).request for slot in BLOCK],
+            lambda wildcards, block=BLOCK: torn_marks([slot.number for slot in block]),
             image=IMAGE,
         output:
             [FOLDER.trial(slot.number).record for slot in BLOCK],

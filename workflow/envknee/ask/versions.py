@@ -10,9 +10,9 @@ module as version 1 is, raise `study.rules.ASK_VERSION`, and add the module here
 from envknee.ask import policies, samplers
 from envknee.ask.question import Choice, NotRun, Question
 from envknee.ask.refusals import KnownMemory
+from envknee.ask.samplers import TRIAL_SAMPLERS
 from envknee.base.point import Point
 from envknee.record.reasons import RefusalReason
-from envknee.study.rules import TRIAL_SAMPLERS
 
 
 def not_run(question: Question, point: Point) -> NotRun:

@@ -104,20 +104,27 @@ def settle(trial: TrialFolder, gpus: int) -> None:
 
 
 def forget_torn(trial: TrialFolder) -> str | None:
-    """If a trial must be measured again, remove its record, so that the sweep does so, and return why; else None.
+    """If a trial must be measured again, remove its record, and return why; else None."""
+    why = why_torn(trial)
+    if why is not None:
+        trial.record.unlink(missing_ok=True)
+    return why
+
+
+def why_torn(trial: TrialFolder) -> str | None:
+    """Return why a trial with an outcome must be measured again; else None. Changes nothing.
 
     A power cut may have taken rows, or the outcome came too late.
     """
+    if not trial.outcome.exists():
+        return None
     outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
     rows = trial.metrics.read_bytes() if trial.metrics.exists() else b""
     if trial.attempts.exists() and outcome.attempt < _read(trial).number:
-        why = f"its outcome is of attempt {outcome.attempt}, which came back after the next had begun"
-    elif outcome.metrics_sha256 is not None and (not rows.endswith(b"\n") or b"\0" in rows):
-        why = f"{trial.metrics.name} is not whole, as after a power cut"
-    else:
-        return None
-    trial.record.unlink(missing_ok=True)
-    return why
+        return f"its outcome is of attempt {outcome.attempt}, which came back after the next had begun"
+    if outcome.metrics_sha256 is not None and (not rows.endswith(b"\n") or b"\0" in rows):
+        return f"{trial.metrics.name} is not whole, as after a power cut"
+    return None
 
 
 def _read(trial: TrialFolder) -> Attempts:

@@ -58,7 +58,7 @@ def launch(trial: TrialFolder, given: Path | None = None, worker: Worker | None 
     with claim.only_launcher_of(trial):
         if request.processes > 1 and trial.attempts.exists() and not trial.outcome.exists():
             ends.merge_ranks(trial, request, wait_s=0.0)  # a launcher that was stopped meanwhile left that undone
-        torn = attempts.forget_torn(trial) if trial.outcome.exists() else None
+        torn = attempts.forget_torn(trial)
         if torn:
             tell(f"{trial.root}: measured again: {torn}. What was there is kept beside it")
             _set_aside(trial)

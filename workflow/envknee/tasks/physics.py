@@ -45,12 +45,17 @@ def check(env_cfg: Any) -> None:
             f"presets: {OVPHYSX}: PhysX without Isaac Sim needs {' and '.join(missing)}, which is not installed here. Install with"
             " `make setup PHYSICS=ovphysx`, or `pip install --no-deps -r containers/requirements-ovphysx.lock` where trials run"
         )
-    absent = [package for library, package in LIBRARIES.items() if not _loads(library)]
+    absent = missing_libraries()
     if absent:
         raise UserError(
             f"presets: {OVPHYSX}: PhysX without Isaac Sim needs libraries of the system that are missing here. Install with"
             f" `apt-get install {' '.join(absent)}`, or unpack these packages and name their folder in LD_LIBRARY_PATH"
         )
+
+
+def missing_libraries() -> list[str]:
+    """Return the Debian packages of the system's libraries that OvPhysX needs and this machine lacks."""
+    return [package for library, package in LIBRARIES.items() if not _loads(library)]
 
 
 def _loads(library: str) -> bool:
