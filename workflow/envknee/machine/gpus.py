@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Literal
 
 from envknee.machine import nvml
+from envknee.study import lock
 from envknee.study.errors import UserError
 
 POLL_S = 0.5
@@ -154,6 +155,7 @@ def _try_lock(path: Path, held: ExitStack) -> bool:
         is_held = False
     if is_held:
         held.callback(os.close, descriptor)
+        held.enter_context(lock.noted(descriptor))
     else:
         os.close(descriptor)
     return is_held

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from envknee.machine.processes import dying_with_parent, environment_of, in_cluster
+from envknee.machine.processes import environment_of, in_cluster, kept
 from envknee.record.schema import Request
 from envknee.run.container.enter import Entrance, command_line
 from envknee.study.paths import TrialFolder
@@ -42,4 +42,4 @@ def command_of(
         variables |= own_cluster(request.strategy, meeting)
     if entrance is not None:
         return command_line(entrance, trials, request, command, variables, meeting)
-    return [*dying_with_parent(), *command], variables
+    return [*kept(), *command], variables

@@ -28,6 +28,7 @@ from envknee.run.command import command_of as command_here
 from envknee.run.container.enter import Entrance, entrance_for, leave
 from envknee.run.hang_watch import beats_here
 from envknee.slurm import allocation
+from envknee.study import lock
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import TrialFolder
@@ -114,9 +115,10 @@ def main() -> int:
         spent = cost.Costs(uuids).start()
         command, variables = command_here([trial], request, uuids, local, entrance, shared_meeting=shared)
         others = processes.adopt_orphans()
-        process = subprocess.Popen(command, env=variables, start_new_session=True)
+        locks = lock.held() if entrance is None else []
+        process = subprocess.Popen(command, env=variables, start_new_session=True, pass_fds=locks)
         try:
-            while process.poll() is None:
+            while processes.exit_status(process) is None:
                 write_atomically(shared / f"node-{node}.json", REPORT.dump_json(beats_here(local)).decode())
                 time.sleep(RELAY_S)
         finally:
