@@ -9,6 +9,8 @@ from envknee.measure import validity
 from envknee.measure.out_of_memory import TEXTS
 from envknee.measure.rows import TrialDone
 from envknee.record.schema import Failure
+from envknee.trainers.command import bounded
+from envknee.trainers.command.scan import Scan
 
 OUT_OF_MEMORY = (
     *map(re.escape, TEXTS),
@@ -32,7 +34,15 @@ DIVERGED_ABOVE = 1e10
 """Training does not recover from a loss of this size. The limit is higher than for envknee's own trainers (1e6): a value loss is a squared
 return, and many programs do not scale returns, which reach thousands."""
 
-KEPT_LINES = 200
+NEEDLES = (
+    "memory", "alloc", "exhausted",  # OUT_OF_MEMORY
+    "detected", "found", "encountered", "elements of std", "invalid values",  # NOT_A_NUMBER
+    *(f"{verb} {figure}" for verb in ("is", "are", "contain", "contains", "became") for figure in ("nan", "inf")),
+    "overflow", "exceeded", "collisionstacksize", "memoryconfig",  # validity.OVERFLOWS
+)  # fmt: skip
+"""Lower-case texts of which every line has one that a pattern of ours matches. Looking for them is a thousand times as fast."""
+
+NEWEST_LINES = 200
 
 
 class Output:
@@ -42,33 +52,49 @@ class Output:
         """Begin with no lines; `oom` and `invalid` are a study's own patterns."""
         self._oom = re.compile("|".join([*OUT_OF_MEMORY, *oom]), re.IGNORECASE)
         self._invalid = validity.patterns(invalid)
-        self._newest = deque[str](maxlen=KEPT_LINES)
+        self._of_study = Scan([re.compile(text, re.IGNORECASE) for text in (*oom, *invalid)])
+        self._newest = deque[str](maxlen=NEWEST_LINES)
         self.oom_line: str | None = None
         self.nan_line: str | None = None
         self.invalid_lines: dict[str, str] = {}
         """Kinds of invalid simulation, each with the first line that reports it."""
 
-    def take(self, line: str) -> None:
-        """Add a line."""
-        line = line.rstrip()
-        if not line:
-            return
-        self._newest.append(line)
+    def take(self, lines: str) -> None:
+        """Add lines, with line feeds between them."""
+        newest = lines.rsplit("\n", NEWEST_LINES)[-NEWEST_LINES:]
+        self._newest.extend(line for line in newest if line.strip())
+        for line in self._of_study.matching(lines):
+            self._judge(line)
+        lower = lines.lower()
+        if any(needle in lower for needle in NEEDLES):
+            for line in lines.split("\n"):
+                lower = line.lower()
+                if any(needle in lower for needle in NEEDLES):
+                    self._judge(line)
+
+    def _judge(self, line: str) -> None:
         if self.oom_line is None and self._oom.search(line):
-            self.oom_line = line.strip()
+            self.oom_line = bounded.shown(line)
         if self.nan_line is None and NOT_A_NUMBER.search(line):
-            self.nan_line = line.strip()
-        self.invalid_lines = validity.matches([line], self._invalid) | self.invalid_lines
+            self.nan_line = bounded.shown(line)
+        first_lines = validity.matches([line], self._invalid)
+        self.invalid_lines = {kind: bounded.shown(first) for kind, first in first_lines.items()} | self.invalid_lines
 
     def last_error(self) -> str:
         """Return the newest line that names an error, else the newest line."""
-        errors = [line for line in self._newest if re.match(r"\s*[\w.]*(?:Error|Exception|error:|fatal)\b", line)]
-        return (errors or self._newest or ["it printed nothing"])[-1].strip()
+        newest = list(self._newest)
+        errors = [
+            line
+            for line in newest
+            if re.match(r"\s*[\w.]*(?:Error|Exception|error:|fatal)\b", line[: bounded.MOST_SHOWN])
+        ]
+        return bounded.shown((errors or newest or ["it printed nothing"])[-1])
 
 
 def check_figures(figures: Mapping[str, float | None], iteration: int) -> None:
     """Raise a TrialDone for the first of `rewards` and `losses/NAME` that is not finite or diverged in this iteration."""
     for name, value in figures.items():
+        name = bounded.shown(name)
         if value is not None and not math.isfinite(value):
             raise TrialDone("nan", f"{name} became {value}", Failure(iteration=iteration, tensor=name))
         if value is not None and name.startswith("losses/") and abs(value) > DIVERGED_ABOVE:
