@@ -43,17 +43,17 @@ def test_lines_are_the_same_however_they_arrive():
 def test_a_long_line_is_cut_and_takes_no_longer_for_each_byte_than_a_shorter_one():
     def seconds(megabytes: int) -> float:
         whole, chunk = WholeLines(), b"x" * MOST_LINE_BYTES
-        began_s = time.perf_counter()
+        began_s = time.process_time()
         for _ in range(megabytes * 1_000_000 // len(chunk)):
             assert whole.take(chunk) == ""
-        spent_s = time.perf_counter() - began_s
+        spent_s = time.process_time() - began_s
         first, second = whole.take(b"y\nnext\n").split("\n")[:2]
         assert (len(first), second, whole.cut_lines) == (MOST_LINE_BYTES, "next", 1)
         return spent_s
 
     seconds(10)
     # In time that grows with the square, it would be a hundred times as long.
-    assert seconds(100) < 40 * min(seconds(10) for _ in range(3))
+    assert min(seconds(100) for _ in range(3)) < 40 * min(seconds(10) for _ in range(3))
 
 
 DEEP = "[" * 30_000
@@ -212,7 +212,7 @@ def test_every_line_that_a_pattern_of_ours_matches_has_a_text_that_is_looked_for
     nan = ["NaN detected", "inf values found", "infinite encountered", "loss contains nan", "value is inf", "actions became NaN",
            "normal expects all elements of std >= 0.0", "to satisfy the constraint Real() but found invalid values:",
            "invalid values: tensor([nan])"]  # fmt: skip
-    wrong = ["overflow - please increase nconmax", "nconmax overflow", "Kamino: contact capacity exceeded", "patch buffer overflow",
+    wrong = ["overflow - please increase nconmax", "nconmax overflow", "Kamino world 3: contact capacity exceeded", "patch buffer overflow",
              "collisionStackSize", "PxGpuDynamicsMemoryConfig::x"]  # fmt: skip
     for line in of_memory:
         output = ends.Output([], {})
@@ -257,7 +257,7 @@ def test_a_log_keeps_the_beginning_and_the_end_of_a_long_output(monkeypatch: pyt
 
 def test_a_full_disk_does_not_stop_the_reading():
     with Path("/dev/full").open("wb", buffering=0) as full:
-        log = printed.BoundedLog(full)  # type: ignore[arg-type]  # unbuffered, so that each line fails at once
+        log = printed.BoundedLog(full)  # unbuffered, so that each line fails at once
         log.add(b"a line\n")
         log.add(b"a line\n")
         log.close()

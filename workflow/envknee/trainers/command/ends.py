@@ -3,7 +3,7 @@
 import math
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from envknee.measure import validity
 from envknee.measure.out_of_memory import TEXTS
@@ -34,13 +34,38 @@ DIVERGED_ABOVE = 1e10
 """Training does not recover from a loss of this size. The limit is higher than for envknee's own trainers (1e6): a value loss is a squared
 return, and many programs do not scale returns, which reach thousands."""
 
-NEEDLES = (
-    "memory", "alloc", "exhausted",  # OUT_OF_MEMORY
-    "detected", "found", "encountered", "elements of std", "invalid values",  # NOT_A_NUMBER
-    *(f"{verb} {figure}" for verb in ("is", "are", "contain", "contains", "became") for figure in ("nan", "inf")),
-    "overflow", "exceeded", "collisionstacksize", "memoryconfig",  # validity.OVERFLOWS
-)  # fmt: skip
-"""Lower-case texts of which every line has one that a pattern of ours matches. Looking for them is a thousand times as fast."""
+Needles = Mapping[str, Sequence[str]]
+
+NEEDLES_OF_MEMORY: Needles = {
+    "memory": (
+        "out of memory", "outofmemory", "out_of_device_memory", "devicememoryallocator", "memoryerror", "memoryallocation",
+        "allocate memory",
+    ),
+    "alloc": ("failed to allocate", "alloc_failed", "bad_alloc"),
+    "exhausted": ("resource_exhausted",),
+}  # fmt: skip
+NEEDLES_OF_NAN: Needles = {
+    **{
+        verb: tuple(
+            f"{figure} {values}{verb}" for figure in ("nan", "inf", "infinite") for values in ("", "value ", "values ")
+        )
+        for verb in ("detected", "found", "encountered")
+    },
+    **{
+        figure: tuple(f"{verb} {figure}" for verb in ("is", "are", "contain", "contains", "became"))
+        for figure in ("nan", "inf")
+    },
+    "elements of std": ("elements of std",),
+    "invalid values": ("found invalid values", "invalid values:"),
+}
+NEEDLES_OF_SIMULATION: Needles = {
+    "overflow": ("please increase", "max overflow", "buffer overflow"),
+    "exceeded": ("capacity exceeded",),
+    "collisionstacksize": ("collisionstacksize",),
+    "memoryconfig": ("memoryconfig",),
+}
+"""Lower-case texts: a line that a pattern of ours matches has a key and one of its texts. Looking for them in a block of lines is far faster
+than the patterns are. Programs print some of the keys all the time, and hardly ever one of the texts."""
 
 NEWEST_LINES = 200
 
@@ -64,21 +89,39 @@ class Output:
         newest = lines.rsplit("\n", NEWEST_LINES)[-NEWEST_LINES:]
         self._newest.extend(line for line in newest if line.strip())
         for line in self._of_study.matching(lines):
-            self._judge(line)
+            for judge, _ in self._judges():
+                judge(line)
         lower = lines.lower()
-        if any(needle in lower for needle in NEEDLES):
-            for line in lines.split("\n"):
-                lower = line.lower()
-                if any(needle in lower for needle in NEEDLES):
-                    self._judge(line)
+        judges = [(judge, needles) for judge, needles in self._judges() if _has(lower, needles)]
+        if not judges:
+            return
+        for line in lines.split("\n"):
+            lower = line.lower()
+            for judge, needles in judges:
+                if _has(lower, needles):
+                    judge(line)
 
-    def _judge(self, line: str) -> None:
+    def _judges(self) -> list[tuple[Callable[[str], None], Needles]]:
+        """Return what is still to be found, with the texts that each kind of line has."""
+        judges: list[tuple[Callable[[str], None], Needles]] = [(self._judge_simulation, NEEDLES_OF_SIMULATION)]
+        if self.oom_line is None:
+            judges.append((self._judge_memory, NEEDLES_OF_MEMORY))
+        if self.nan_line is None:
+            judges.append((self._judge_nan, NEEDLES_OF_NAN))
+        return judges
+
+    def _judge_memory(self, line: str) -> None:
         if self.oom_line is None and self._oom.search(line):
             self.oom_line = bounded.shown(line)
+
+    def _judge_nan(self, line: str) -> None:
         if self.nan_line is None and NOT_A_NUMBER.search(line):
             self.nan_line = bounded.shown(line)
-        first_lines = validity.matches([line], self._invalid)
-        self.invalid_lines = {kind: bounded.shown(first) for kind, first in first_lines.items()} | self.invalid_lines
+
+    def _judge_simulation(self, line: str) -> None:
+        unseen = {pattern: meaning for pattern, meaning in self._invalid.items() if meaning not in self.invalid_lines}
+        for meaning, first in validity.matches([line], unseen).items():
+            self.invalid_lines = self.invalid_lines | {meaning: bounded.shown(first)}
 
     def last_error(self) -> str:
         """Return the newest line that names an error, else the newest line."""
@@ -89,6 +132,11 @@ class Output:
             if re.match(r"\s*[\w.]*(?:Error|Exception|error:|fatal)\b", line[: bounded.MOST_SHOWN])
         ]
         return bounded.shown((errors or newest or ["it printed nothing"])[-1])
+
+
+def _has(lower: str, needles: Needles) -> bool:
+    """Tell whether a text has one of the needles."""
+    return any(key in lower and any(text in lower for text in texts) for key, texts in needles.items())
 
 
 def check_figures(figures: Mapping[str, float | None], iteration: int) -> None:
