@@ -64,8 +64,8 @@ NEEDLES_OF_SIMULATION: Needles = {
     "collisionstacksize": ("collisionstacksize",),
     "memoryconfig": ("memoryconfig",),
 }
-"""Lower-case texts: a line that a pattern of ours matches has a key and one of its texts. Looking for them in a block of lines is far faster
-than the patterns are. Programs print some of the keys all the time, and hardly ever one of the texts."""
+"""Lower-case texts: a line that a pattern of ours matches has a key and one of its texts. Looking for them in a block of lines is far
+faster than the patterns are. Programs print some of the keys all the time, and hardly ever one of the texts."""
 
 NEWEST_LINES = 200
 
