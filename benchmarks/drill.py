@@ -5,10 +5,14 @@ sweep which nobody disturbs asks for (`envknee replay --verify`). Trials are rea
 in processes of their own: a kill takes about half a minute on an idle machine.
 
     python -m envknee drill --kills 50
+    python -m envknee drill --kills 50 --trainer command
+
+With `--trainer command`, trials run a program of somebody else's (`drilled_trainer.sh`): below a shell, with a daemon, deaf to SIGTERM.
+It looks for others of its kind, so that a trial which is measured beside a left one is found.
 
 Once all trials are measured, another repeat is asked for. Between kills a second sweep of the same study is started, which must
 refuse, and a sweep whose files may not grow past a few kilobytes, as on a full disk. The clock of all Python processes (`time.time`)
-jumps: an hour back, a year on.
+jumps: an hour back, a year on. A power cut ends everything at once, and takes the end of a trial's rows.
 """
 
 import argparse
@@ -29,6 +33,7 @@ from typing import Any
 import psutil
 import yaml
 from envknee.after.replay import verify
+from envknee.record.read import read_rows
 from envknee.record.schema import Cost, Outcome
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import read_model, sha256_of
@@ -48,7 +53,35 @@ STUDY: dict[str, Any] = {
         "num_envs": [2, 4], "horizon": 4, "batch_size": 8, "repeats": 1, "target_reward": 1000.0, "budget_s": 2.0,
     },
 }  # fmt: skip
+COMMAND = Path(__file__).with_name("drilled_trainer.sh")
+PROGRAM = COMMAND.with_suffix(".py")
+
+
+def study_of_commands(folder: Path, name: str) -> dict[str, Any]:
+    """Return a study whose trials run `drilled_trainer.sh`, in which the clock is as wrong as in all other processes."""
+    names = {"fps": "fps", "collect_s": "collect", "learn_s": "learn", "reward": "reward"}
+    command = {
+        "argv": ["bash", str(COMMAND), sys.executable, str(PROGRAM), name, "{iterations}", "{num_envs}"],
+        "env": {"PYTHONPATH": str(folder)},
+        "rows": {"source": "jsonl", "path": "log.jsonl", "step": "iterations", "time_name": "time", "names": names},
+    }
+    sizes = {"num_envs": [2, 4], "horizon": 4, "batch_size": "library"}
+    return {
+        "study": "drill",
+        "arms": {"program": {"trainer": "command", "gpus": 0, "command": command}},
+        "throughput": sizes | {"repeats": 2, "iterations": 4},
+        "learning": sizes | {"repeats": 1, "target_reward": 1000.0, "budget_s": 3.0},
+    }
+
+
+KEEPER = "the keeper"
+OF_COMMANDS = {
+    "the command's shell": COMMAND.name,
+    "the command's daemon": f"{PROGRAM.name} daemon",
+    "the command": PROGRAM.name,
+}
 KINDS = {
+    KEEPER: "machine/keeper.py",
     "the block": "envknee.run.process --meeting", "the trial": "envknee.run.process", "the launcher": "envknee launch",
     "preparing": "envknee prepare", "asking": "envknee ask", "the verdict": "envknee verdict", "figures": "envknee figures",
     "publishing": "envknee publish", "the report": "envknee report", "Snakemake": "snakemake",
@@ -84,9 +117,17 @@ ENDS_S, LEAVES_S = 3600.0, 60.0
 class Drill:
     """One sweep that is disturbed, in a folder of its own."""
 
-    def __init__(self, folder: Path, dice: random.Random) -> None:
-        """Take an empty folder; `dice` decides what is killed when."""
+    def __init__(self, folder: Path, dice: random.Random, of_commands: bool) -> None:
+        """Take an empty folder; `dice` decides what is killed when. `of_commands`: trials run a program of somebody else's."""
         self.folder, self.dice = folder, dice
+        self.name = str(folder / "program")
+        self.study = study_of_commands(folder, self.name) if of_commands else STUDY
+        self.names = (OF_COMMANDS if of_commands else {}) | KINDS
+        """Kinds of processes of this drill, and what their command lines have in them: the first that fits counts."""
+        if of_commands:
+            del self.names["the block"]
+        self.cuts = 0
+        """Number of power cuts."""
         self.file = folder / "drill.yaml"
         self.more_repeats = 0
         self.write_study()
@@ -104,7 +145,9 @@ class Drill:
 
     def write_study(self) -> None:
         """Write the study file, with the further repeats that are asked for by now."""
-        study = STUDY | {kind: STUDY[kind] | {"more_repeats": self.more_repeats} for kind in ("throughput", "learning")}
+        study = self.study | {
+            kind: self.study[kind] | {"more_repeats": self.more_repeats} for kind in ("throughput", "learning")
+        }
         self.file.write_text(yaml.safe_dump(study), encoding="utf-8")
 
     def start(self, most_bytes: int | None = None) -> "subprocess.Popen[bytes]":
@@ -132,16 +175,24 @@ class Drill:
         for process in self.processes():
             with suppress(psutil.Error):
                 command = " ".join(process.cmdline())
-                named = (kind for kind, words in KINDS.items() if words in command)
-                kind = SHELL if process.name() in ("bash", "sh") else next(named, None)
+                kind = self.kind_of(process.name(), command)
                 if kind:
                     kinds.setdefault(kind, []).append(process)
         return kinds
 
+    def kind_of(self, name: str, command: str) -> str | None:
+        """Return the kind of a process, by its name and its command line."""
+        if KINDS[KEEPER] in command:  # which has the words of another kind behind its own
+            return KEEPER
+        kind = next((kind for kind, words in self.names.items() if words in command), None)
+        if name in ("bash", "sh") and kind not in OF_COMMANDS:
+            return SHELL
+        return kind
+
     def kill_one(self) -> str | None:
         """Kill a process and return its kind: one that was killed least often, if it is met within a while."""
         # Snakemake and its shells run all the time: by chance alone, the others would hardly be met.
-        fewest = min(self.killed[kind] for kind in (*KINDS, SHELL))
+        fewest = min(self.killed[kind] for kind in (*self.names, SHELL))
         is_first = not any(self.killed.values())  # there is no preparing once the first trial runs
         give_up_s = time.monotonic() + self.dice.uniform(1.0, 40.0)
         while True:
@@ -161,6 +212,28 @@ class Drill:
                 self.killed[kind] += 1
                 return kind
         return None
+
+    def cut_power(self) -> None:
+        """End everything at once, and tear the rows of a trial: zeros in place of the end of the file, or nothing there."""
+        while running := self.processes():
+            for process in running:
+                with suppress(psutil.Error):
+                    process.kill()
+            time.sleep(LOOKS_S)
+        self.cuts += 1
+        paths = list(self.results.trial_files("metrics.jsonl"))
+        if not paths:
+            return
+        path = self.dice.choice(paths)
+        rows = path.read_bytes()
+        left = rows[: self.dice.randrange(len(rows) + 1)].removesuffix(b"\n")
+        path.write_bytes(left + self.dice.choice([b"", b"\0" * (len(rows) - len(left))]))
+        self._outcomes.pop(path.with_name("outcome.json"), None)  # that it is measured once more is right
+
+    def beside(self) -> int:
+        """Return how often a program met another one of its kind, which a killed launcher had left."""
+        path = Path(f"{self.name}.beside")
+        return len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0
 
     def look(self) -> None:
         """Note outcomes, and which of those noted before are others now."""
@@ -190,6 +263,10 @@ class Drill:
                 jump_s = self.dice.choice(JUMPS_S)
                 self.clock.write_text(str(jump_s), encoding="ascii")
                 say(f"the clock is wrong by {jump_s:+,.0f} s")
+            elif self.dice.random() < 0.1:
+                self.cut_power()
+                sweep.wait(ENDS_S)
+                say("a power cut")
             elif kind := self.kill_one():
                 done += 1
                 say(f"kill {done} of {kills}: {kind}")
@@ -225,6 +302,11 @@ class Drill:
             outcome = read_model(trial.outcome, Outcome, "")
             cost = read_model(trial.cost, Cost, "")
             durations = {"total_s": outcome.total_s, "held_s": cost.held_s, "lost held_s": cost.lost.held_s}
+            for row in read_rows(trial):
+                durations |= {
+                    f"row {row.iteration}'s wall_s": row.wall_s,
+                    f"row {row.iteration}'s iteration_s": row.iteration_s or 0.0,
+                }
             bad = {name: value for name, value in durations.items() if not 0 <= value <= most_s}
             wrong += [f"trial {number}: {name} {value}" for name, value in bad.items()]
         return wrong
@@ -251,10 +333,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--kills", type=int, default=50, help="how many processes to kill (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of what is killed, and when (default: %(default)s)")
+    parser.add_argument(
+        "--trainer", choices=["rsl_rl", "command"], default="rsl_rl", help="what trials run (default: %(default)s)"
+    )
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the sweep ends, too
     with tempfile.TemporaryDirectory(prefix="envknee-drill-") as folder:
-        drill = Drill(Path(folder).resolve(), random.Random(given.seed))  # noqa: S311  draws no secret
+        drill = Drill(Path(folder).resolve(), random.Random(given.seed), given.trainer == "command")  # noqa: S311  draws no secret
         try:
             drill.disturb(given.kills)
             status, orphaned = drill.end()
@@ -265,12 +350,14 @@ def main() -> int:
             say(drill.said())
         requests, findings = verify(drill.results)
         wrong = [] if lost else drill.wrong_durations()
-        say("killed: " + ", ".join(f"{kind} {drill.killed[kind]}" for kind in (*KINDS, SHELL)))
-        left = f"lost {lost}, doubled {len(drill.doubled)}, orphaned {orphaned}"
+        say("killed: " + ", ".join(f"{kind} {drill.killed[kind]}" for kind in (*drill.names, SHELL)))
+        beside = drill.beside()
+        left = f"lost {lost}, doubled {len(drill.doubled)}, orphaned {orphaned}, measured beside others {beside}"
+        say(f"power cuts: {drill.cuts}")
         say(f"{left}; the last sweep ended with status {status}")
         say(f"{requests} requests, {len(findings)} of them others than an undisturbed sweep asks for")
         say("".join([f"{len(wrong)} durations that cannot be", *(f"\n  {duration}" for duration in wrong)]))
-        return int(bool(lost or drill.doubled or orphaned or status or findings or wrong))
+        return int(bool(lost or drill.doubled or orphaned or beside or status or findings or wrong))
 
 
 if __name__ == "__main__":

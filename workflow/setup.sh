@@ -114,6 +114,7 @@ make_venv
 mkdir .venv/tmp
 TMPDIR=$PWD/.venv/tmp bash containers/install.sh .venv/bin/python "${locks[@]}"
 rmdir .venv/tmp
-echo "$PWD/workflow" >"$(echo .venv/lib/python3.*/site-packages)/envknee.pth"
+# Relative: Python reads this file in the encoding of the locale, and a path outside of ASCII would stop every command under LC_ALL=C.
+echo "../../../../workflow" >"$(echo .venv/lib/python3.*/site-packages)/envknee.pth"
 write_command
 printf '%s\n' "$(key .venv/bin/python)" "${TORCH:-auto}" "$TRAINERS" "$PHYSICS" >.venv/complete

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from envknee.run import claim
 from envknee.study import space
+from envknee.study.continued import continued
 from envknee.study.errors import UserError
 from envknee.study.load import read_study
 from envknee.study.model import Study
@@ -76,14 +77,14 @@ def test_repeats_that_are_added_again_and_again_leave_every_trial_its_number(fol
     with_a_trial(folder, asking(0, 0))
     before = space.plan(asking(0, 0))
     for more in ((0, 1), (1, 1), (2, 1), (2, 3), (4, 3)):
-        study = claim.continued(asking(*more), folder)
+        study = continued(asking(*more), folder)
         claim.take(study, folder).close()
         plan = space.plan(read_study(folder.study))
         assert plan[: len(before)] == before and len(plan) > len(before)
         before = plan
-    assert claim.continued(asking(4, 3), folder) == study, "as often as the sweep is started"
+    assert continued(asking(4, 3), folder) == study, "as often as the sweep is started"
     # Whoever asks for all of them at once has no order to keep.
-    assert claim.continued(asking(2, 2), StudyFolder(tmp_path / "new")).raised == []
+    assert continued(asking(2, 2), StudyFolder(tmp_path / "new")).raised == []
 
 
 def test_a_folder_without_trials_belongs_to_nobody_yet(folder):

@@ -21,6 +21,7 @@ import records
 import side_by_side
 import yaml
 from envknee.machine import gpus
+from envknee.machine.processes import KEEPER
 from envknee.record.schema import Request
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import parse_study
@@ -152,7 +153,9 @@ def trial_processes(folder: Path) -> list[int]:
     """Return the processes that measure a trial below `folder`."""
 
     def measures(process: psutil.Process) -> bool:
-        return "envknee.run.process" in process.cmdline() and Path(process.cwd()).is_relative_to(folder)
+        words = process.cmdline()
+        is_keeper = KEEPER in words  # which has the same words behind its own
+        return "envknee.run.process" in words and not is_keeper and Path(process.cwd()).is_relative_to(folder)
 
     return [process.pid for process in processes_that(measures)]
 

@@ -323,6 +323,18 @@ def test_the_command_runs_from_anywhere_and_an_older_environment_gets_it(made: P
     assert made.does(str(link), "a") == "['a']\n"
 
 
+def test_a_path_outside_of_ascii_stops_no_command_in_the_c_locale(tmp_path: Path, quick_python: str) -> None:
+    """Python reads .pth files in the encoding of the locale, which has no such letters."""
+    (tmp_path / "größe大").mkdir()
+    project = Project(tmp_path / "größe大", quick_python)
+    assert "setting up" in project.does(LC_ALL="C")
+    code = "import envknee, os; print(os.fsencode(envknee.__file__) == os.fsencode(os.environ['EXPECTED']))"
+    expected = str(project.root / "workflow/envknee/__init__.py")
+    assert project.does(".venv/bin/python", "-c", code, LC_ALL="C", EXPECTED=expected) == "True\n"
+    (project.root / "workflow/envknee/__main__.py").write_text("import sys; print(sys.argv[1:])")
+    assert project.does(".venv/bin/envknee", "a", LC_ALL="C") == "['a']\n"
+
+
 def test_the_second_set_up_needs_nothing_but_the_environment(made: Project) -> None:
     """No network, no Python but .venv's own, no name of an interpreter."""
     a_program(made.bin / "no-python", "python3", "exit 127")

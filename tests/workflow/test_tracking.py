@@ -14,6 +14,7 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from conftest import serving
@@ -389,6 +390,16 @@ def test_two_machines_with_a_study_of_one_name_keep_each_others_runs(tmp_path: P
     runs = stored_runs(mine, f"sqlite:///{tmp_path}/shared.db")
     assert len(runs) == 4
     assert len({run.data.tags[TAG_RESULTS] for run in runs}) == 2
+
+
+@pytest.mark.parametrize("name", ["it's here", "a :colon", '"two" and 50%', "grün"])
+def test_a_folder_of_any_name_holds_a_store(name: str, tmp_path: Path) -> None:
+    """MLflow writes the place of its default experiment's files into SQL as it stands."""
+    folder = a_folder(tmp_path / name / "demo", a_study(), a_run(0, "stock", "ok"))
+    assert publish(a_study(), folder).created == 2
+    assert publish(a_study(), folder).created == 0
+    default = client_of(folder).get_experiment("0")
+    assert unquote(default.artifact_location) == f"file://{tmp_path / name / 'mlartifacts/0'}"
 
 
 def test_runs_of_others_in_the_experiment_are_left_alone(study: Study, folder: StudyFolder) -> None:

@@ -158,9 +158,9 @@ def test_a_rank_of_a_block_that_hangs_ends_all_within_a_minute_and_is_named(tmp_
     assert whole.record.exists() and not hanging.outcome.exists()
 
 
-@pytest.mark.parametrize(("ranks", "processes", "train"), [(1, 1, False), (2, 3, False), (2, 3, True)])
+@pytest.mark.parametrize(("ranks", "processes", "train"), [(1, 2, False), (2, 4, False), (2, 4, True)])
 def test_a_launcher_that_is_killed_leaves_no_rank_behind(tmp_path, ranks, processes, train):
-    """Also while they import what they need."""
+    """Also while they import what they need. `processes` counts the keeper, torchrun and the ranks."""
     trial = a_trial(tmp_path / "endless", **TWO | {"cpu_ranks": ranks}, iterations=10**6)
     with started_launcher(trial) as launcher:
         parent = psutil.Process(launcher.pid)

@@ -20,6 +20,7 @@ from envknee.machine.processes import own_python_first
 from envknee.run import attempts, claim, messages, sweep_end
 from envknee.slurm import jobs
 from envknee.study import space
+from envknee.study.continued import continued
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import context_of, parse_study
@@ -37,7 +38,7 @@ MARGIN_MINUTES = config.pop("allocation_margin_minutes", None)
 try:
     STUDY = parse_study(config, context=context_of(workflow.config_settings.configfiles or ()))
     FOLDER = claim.folder_of(STUDY)
-    STUDY = claim.continued(STUDY, FOLDER)
+    STUDY = continued(STUDY, FOLDER)
     PLAN = space.plan(STUDY)
     TRIALS = len(PLAN)
     claim.check(STUDY, FOLDER)

@@ -25,8 +25,9 @@ from envknee.ask.samplers import POINT_SAMPLERS
 from envknee.base.point import Point
 from envknee.record.reasons import RefusalReason, SkipReason
 from envknee.record.schema import Record, Request, ScaledFrom
-from envknee.study import claim, designs, space
+from envknee.study import designs, space
 from envknee.study.arm import Setup
+from envknee.study.continued import continued
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_lines, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
@@ -352,5 +353,5 @@ def main() -> None:
     folder = StudyFolder(given.folder)
     study = read_study(given.study_file)
     if given.study_file.resolve() != folder.study.resolve():
-        study = claim.continued(study, folder)
+        study = continued(study, folder)
     write_requests(study, folder, given.number)

@@ -24,7 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from envknee.machine import nvml
+from envknee.machine import lock, nvml
 from envknee.study.errors import UserError
 
 POLL_S = 0.5
@@ -154,6 +154,7 @@ def _try_lock(path: Path, held: ExitStack) -> bool:
         is_held = False
     if is_held:
         held.callback(os.close, descriptor)
+        held.enter_context(lock.noted(descriptor))
     else:
         os.close(descriptor)
     return is_held

@@ -10,6 +10,9 @@ from typing import IO
 
 POLL_S = 0.5
 
+_held = set[int]()
+"""Descriptors of the locks that this process holds now."""
+
 
 @contextmanager
 def locked(path: Path, waits: str | None = None) -> Iterator[IO[str]]:
@@ -25,5 +28,24 @@ def locked(path: Path, waits: str | None = None) -> Iterator[IO[str]]:
                     waits = ""
                 time.sleep(POLL_S)
             else:
+                break
+        with noted(stream.fileno()):
+            try:
                 yield stream
-                return
+            finally:
+                fcntl.flock(stream, fcntl.LOCK_UN)  # a process that inherited the descriptor holds it no longer
+
+
+@contextmanager
+def noted(descriptor: int) -> Iterator[None]:
+    """Count an open lock among those that `held` returns."""
+    _held.add(descriptor)
+    try:
+        yield
+    finally:
+        _held.discard(descriptor)
+
+
+def held() -> list[int]:
+    """Return the descriptors of the locks that this process holds. A process that inherits them holds the locks, too."""
+    return sorted(_held)

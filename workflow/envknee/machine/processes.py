@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +16,9 @@ import psutil
 
 GRACE_S = 10.0
 """Seconds between asking a process group to end and killing it."""
+
+POLL_S = 0.02
+"""Between two looks at whether a process has ended."""
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 """prctl(2)"""
@@ -34,14 +36,29 @@ def own_python_first() -> None:
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
-def dying_with_parent(how: Literal["KILL", "TERM"] = "KILL") -> list[str]:
-    """Return the words before a command that must be killed (or asked to end) when its parent ends, from its first moment on.
+KEEPER, DYING = (str(Path(__file__).with_name(name)) for name in ("keeper.py", "dying.py"))
+"""Programs that need nothing of envknee."""
 
-    `die_with_parent` alone is too late: a trial's imports take seconds, in which a killed launcher would leave it behind. Empty if
-    util-linux's setpriv is missing.
+
+def _python() -> list[str]:
+    """Return the words that start a program in this process's Python with the standard library alone, which takes milliseconds."""
+    return [sys.executable, "-I", "-S"]
+
+
+def dying_with_parent(how: Literal["KILL", "TERM", "USR1"] = "KILL") -> list[str]:
+    """Return the words before a command that must get a signal when this process ends, from the command's first moment on.
+
+    `die_with_parent` alone is too late: a trial's imports take seconds, in which a killed launcher would leave it behind.
     """
-    program = shutil.which("setpriv")
-    return [] if program is None else [program, "--pdeathsig", how]
+    return [*_python(), DYING, str(os.getpid()), how]
+
+
+def kept() -> list[str]:
+    """Return the words before a command that must leave no process behind when it ends, or when this process ends.
+
+    Pass the descriptors of this process's locks on, too (`machine.lock.held`): the locks then last until the last process is gone.
+    """
+    return [*_python(), KEEPER, str(os.getpid())]
 
 
 def age_s() -> float:
@@ -73,6 +90,23 @@ def raise_at_signals(error: Callable[[int], BaseException]) -> None:
         signal.signal(asked, end)
 
 
+def exit_status(process: "subprocess.Popen[bytes]") -> int | None:
+    """Return a process's exit status (negative: the signal that ended it), or None while it runs.
+
+    Unlike `process.poll()`, it leaves the ended process in the kernel's table. So no other process can get its PID before `end_all` has
+    signalled it and its group.
+    """
+    if process.returncode is not None:
+        return process.returncode
+    try:
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:  # another process's child
+        return process.poll()
+    if ended is None:
+        return None
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+
 def end_all(process: subprocess.Popen[bytes], grace_s: float, others: frozenset[int] | None = None) -> None:
     """End every process of the trial and wait for that: SIGTERM, then SIGKILL after `grace_s` (0: at once).
 
@@ -101,22 +135,35 @@ def _end_orphans(others: frozenset[int]) -> None:
         psutil.wait_procs(orphans, timeout=GRACE_S)
 
 
-def _end_tree(process: subprocess.Popen[bytes], grace_s: float) -> None:
-    with suppress(psutil.NoSuchProcess):
-        descendants = psutil.Process(process.pid).children(recursive=True)
-        if grace_s > 0:
-            _signal_group(process, signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(grace_s)
-        _signal_group(process, signal.SIGKILL)
-        for descendant in descendants:
-            with suppress(psutil.NoSuchProcess):
-                descendant.kill()
-        psutil.wait_procs(descendants, timeout=GRACE_S)
+def _end_tree(process: "subprocess.Popen[bytes]", grace_s: float) -> None:
+    if process.returncode is not None:
+        return  # it was waited for, and its PID may be another process's by now
+    descendants = _descendants(process.pid)
+    if grace_s > 0:
+        _signal_group(process, signal.SIGTERM)
+        _await(process, grace_s)
+    _signal_group(process, signal.SIGKILL)
+    for descendant in descendants:
+        with suppress(psutil.NoSuchProcess):
+            descendant.kill()
+    psutil.wait_procs(descendants, timeout=GRACE_S)
     _signal_group(process, signal.SIGKILL)  # processes that an ended process left in its group
     process.wait()
 
 
-def _signal_group(process: subprocess.Popen[bytes], signal_number: signal.Signals) -> None:
+def _descendants(pid: int) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).children(recursive=True)
+    return []
+
+
+def _await(process: "subprocess.Popen[bytes]", most_s: float) -> None:
+    """Wait until a process has ended, at most `most_s`."""
+    give_up_s = time.monotonic() + most_s
+    while exit_status(process) is None and time.monotonic() < give_up_s:
+        time.sleep(POLL_S)
+
+
+def _signal_group(process: "subprocess.Popen[bytes]", signal_number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal_number)

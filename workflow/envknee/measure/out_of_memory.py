@@ -15,7 +15,9 @@ TEXTS = ("can't allocate memory", "failed to allocate", "out of memory", "cudaer
 """Lower-case parts of a RuntimeError about memory: from PyTorch's CPU allocator, Warp 1.17 ("Failed to allocate N bytes on device"),
 CUDA, cuBLAS and cuDNN (CUBLAS_STATUS_ALLOC_FAILED)."""
 
-REQUESTED = re.compile(r"(?:tried to allocate|failed to allocate)\s+([\d.]+)\s*(bytes|KiB|MiB|GiB)?", re.IGNORECASE)
+REQUESTED = re.compile(
+    r"(?:tried to allocate|failed to allocate)\s+(\d{1,30}(?:\.\d{1,30})?)\s*(bytes|KiB|MiB|GiB)?", re.IGNORECASE
+)
 """The failed request in errors of PyTorch 2.11 ("Tried to allocate 20.00 GiB", on a CPU "you tried to allocate 123 bytes") and
 Warp 1.17 ("Failed to allocate 123 bytes")."""
 

@@ -13,6 +13,7 @@ turns        how a block's trials are named to their process
 process      the trial's own process: starts ranks, or trains
 training     a trainer with a meter, in that process
 foreign      a program of `trainer: command`, in that process
+printed      reads what that program prints, and keeps the trial's log short
 supervise    time limit, hanging ranks and kernel kills of running processes
 hang_watch   ranks that make no progress
 progress     how far a sweep is, and its remaining time

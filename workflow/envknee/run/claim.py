@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from envknee.machine.lock import locked
-from envknee.study import space
+from envknee.study.continued import asked_before
 from envknee.study.errors import UserError
 from envknee.study.files import READABLE, SECRET, canonical_json, write_atomically
-from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.study.rules import ASK_VERSION
 
 RAISE = " For more repeats of a measured study leave `repeats` as it was, and set `more_repeats`."
 
@@ -31,7 +29,7 @@ def check(study: Study, folder: StudyFolder) -> None:
             f"{folder.root} cannot be written to: it is on a read-only file system, or belongs to another user."
             " Make it writable, or run the study in another folder. What is measured there is untouched."
         )
-    before = _asked_before(folder)
+    before = asked_before(folder)
     if before is None:
         return
     for kind, asks in study.sections.items():
@@ -49,29 +47,6 @@ def check(study: Study, folder: StudyFolder) -> None:
             "Change `study:` to a new name (nothing is lost, both can be compared), put these values back, or move that folder away."
             f"{RAISE if any('.repeats: ' in line for line in differences.splitlines()) else ''}"
         )
-
-
-def continued(study: Study, folder: StudyFolder) -> Study:
-    """Return the study as its folder goes on with it.
-
-    Further repeats that the folder asked for come before those that are asked for now. A folder goes on with its own ask_version, a
-    new one begins with the newest. A replay has the ask_version of the requests that it runs again.
-    """
-    before = _asked_before(folder)
-    if before is None:
-        return study if study.replay else study.model_copy(update={"ask_version": ASK_VERSION})
-    study = study.model_copy(update={"ask_version": before.ask_version})
-    plain = study.model_copy(update={"raised": []})
-    behind = study.model_copy(update={"raised": space.later_repeats(before)})
-    order = space.later_repeats(behind)
-    return plain if order == space.later_repeats(plain) else study.model_copy(update={"raised": order})
-
-
-def _asked_before(folder: StudyFolder) -> Study | None:
-    """Return the study that a folder holds, or None while no trial of it was asked for."""
-    if folder.study.exists() and any(folder.trials.glob("*/request.json")):
-        return read_study(folder.study)
-    return None
 
 
 def take(study: Study, folder: StudyFolder) -> IO[str]:

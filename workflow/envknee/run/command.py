@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from envknee.machine.processes import dying_with_parent
+from envknee.machine.processes import kept
 from envknee.record.schema import Request
 from envknee.run.container.enter import Entrance, command_line
 from envknee.run.resources import environment_of
@@ -44,4 +44,4 @@ def command_of(
         variables |= own_cluster(request.strategy, meeting)
     if entrance is not None:
         return command_line(entrance, trials, request, command, variables, meeting)
-    return [*dying_with_parent(), *command], variables
+    return [*kept(), *command], variables

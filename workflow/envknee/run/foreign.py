@@ -12,17 +12,14 @@ import signal
 import statistics
 import subprocess
 import sys
-import threading
 import time
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import NoReturn
 
 from envknee.machine import control_group, environment
 from envknee.machine.nvml import Gpu
-from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, dying_with_parent, end_all
+from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, dying_with_parent, end_all, exit_status
 from envknee.measure import validity
 from envknee.measure.out_of_memory import requested_gb
 from envknee.measure.rows import TrialDone, end_if_done
@@ -31,10 +28,12 @@ from envknee.record.status import TRAINED
 from envknee.run import attempts
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
+from envknee.run.printed import BoundedLog, Reader
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
-from envknee.trainers.command import ends, program, sources
+from envknee.trainers.command import bounded, ends, program, sources
+from envknee.trainers.command.clock import LogClock
 from envknee.trainers.command.rows import Builder, LogRow, transitions, unlike_clock
 from envknee.trainers.command.usage import SAMPLED, Usage
 
@@ -48,22 +47,43 @@ MEDIANS = 10
 OOM_GRACE_S = 15.0
 """A program that logged an out-of-memory error, and then nothing for this time, will not go on."""
 
+MOST_JUMPS = 3
+"""Jumps of a log's clock that the outcome names."""
+
 PACKAGES = (
     *environment.PACKAGES,
     "mjlab", "jax", "jaxlib", "brax", "playground", "mani-skill", "sapien", "rl-zoo3", "isaacsim", "isaaclab-rl", "physx",
 )  # fmt: skip
 
 
+class SteadyClock:
+    """Seconds since 1970 by a clock that is never set: the wall clock is read once."""
+
+    def __init__(self) -> None:
+        """Read the wall clock."""
+        self._began_unix_s = time.time() - time.monotonic()
+
+    def now_unix_s(self) -> float:
+        """Return the time."""
+        return self._began_unix_s + time.monotonic()
+
+
 class Follower:
     """Follows one program from its start to its end."""
 
     def __init__(
-        self, request: Request, trial: TrialFolder, run_dir: Path, process: subprocess.Popen[bytes], usage: Usage
+        self,
+        request: Request,
+        trial: TrialFolder,
+        run_dir: Path,
+        process: "subprocess.Popen[bytes]",
+        usage: Usage,
+        clock: SteadyClock,
     ) -> None:
         """Begin to follow `process`, which prints into a pipe, and writes files into `run_dir`."""
+        assert process.stdout is not None, "the command prints into a pipe"
         self.request, self.trial, self.process, self.usage = request, trial, process, usage
-        self.printed: SimpleQueue[tuple[float, str] | None] = SimpleQueue()
-        threading.Thread(target=_read, args=(process, self.printed), name="printed", daemon=True).start()
+        self.clock = clock
         self.rollout = request.num_envs * request.horizon * request.world_size
         """Transitions of an iteration."""
         self.rows: list[Row] = []
@@ -81,6 +101,8 @@ class Follower:
         self.origin_frames = 0
         self.origin_is_known = False
         self.kills = control_group.oom_kills(anywhere=False)
+        self.log_clock = LogClock(max(command.hang_s, FLUSH_S))
+        self.printed = Reader(process.stdout.fileno(), BoundedLog(sys.stdout.buffer), self._note_printed)
 
     def to_its_end(self) -> NoReturn:
         """Follow the program until it has logged enough, breaks, hangs or ends.
@@ -89,35 +111,30 @@ class Follower:
             TrialDone: with the trial's result.
             UserError: when it ended, or logged nothing, without a result.
         """
-        while self.process.poll() is None:
+        while exit_status(self.process) is None:
             self._look(is_last=False)
             self._check_silence()
             time.sleep(POLL_S)
-        self._drain(GRACE_S)  # the last lines tell why
+        self.printed.wait(GRACE_S)  # the last lines tell why
         self._look(is_last=True)
         raise self._of_ended()
 
     def _look(self, is_last: bool) -> None:
         """Read new events, and write the rows that they complete."""
-        self._drain(0.0)
-        events = list(self.source.poll(time.time()))
-        if events:
+        for event in self.source.poll(self.clock.now_unix_s()):
             self.newest_s = time.monotonic()
-        whole = self.builder.add(events)
+            for entry in self.builder.add([event]):
+                self._take(entry)
         quiet_s = time.monotonic() - self.newest_s
         if is_last or quiet_s > FLUSH_S or (quiet_s > SETTLED_S and self.builder.is_complete()):
-            whole += self.builder.close()
-        for entry in whole:
-            self._take(entry)
+            for entry in self.builder.close():
+                self._take(entry)
 
-    def _drain(self, wait_s: float) -> None:
-        """Read the printed lines, waiting at most `wait_s` for the last one."""
-        deadline_s = time.monotonic() + wait_s
-        with suppress(Empty):
-            while line := self.printed.get(timeout=max(0.001, deadline_s - time.monotonic())):
-                self.output.take(line[1])
-                if isinstance(self.source, sources.Printed):
-                    self.source.take(*line)
+    def _note_printed(self, lines: str) -> None:
+        """Note printed lines, in the thread that reads them."""
+        self.output.take(lines)
+        if isinstance(self.source, sources.Printed):
+            self.source.take(self.clock.now_unix_s(), lines)
 
     def _take(self, entry: LogRow) -> None:
         """Write a row, and end the trial if that has its result."""
@@ -135,34 +152,41 @@ class Follower:
     def _row(self, entry: LogRow) -> Row | None:
         """Return a row from a log entry; None if its step or time does not follow the entry before."""
         request, figure, rollout, before = self.request, self.builder.figure, self.rollout, self.before
+        if before is not None and entry.step <= before.step:
+            return None
+        arrived_unix_s = entry.unix_time_s if entry.arrived_unix_s is None else entry.arrived_unix_s
+        timed = self.log_clock.time(entry.unix_time_s, arrived_unix_s)
+        if timed is None:
+            return None
+        if before is not None and timed.elapsed_s is None:
+            self.before = entry
+            return None
         fps = iteration_s = None
         if before is None:
-            self._set_origin(entry)
-        elif entry.step <= before.step or entry.unix_time_s <= before.unix_time_s:
-            return None
-        else:
-            made, elapsed_s = self._transitions(entry.step - before.step), entry.unix_time_s - before.unix_time_s
-            fps, iteration_s = made / elapsed_s, elapsed_s * rollout / made
+            self._set_origin(entry, timed.unix_time_s)
+        elif timed.elapsed_s is not None:
+            made = self._transitions(entry.step - before.step)
+            fps, iteration_s = _finite(made / timed.elapsed_s), timed.elapsed_s * rollout / made
         self.before = entry
         memory, load = self.usage.take()
         is_warmup = len(self.rows) < request.untimed_iterations
-        if not is_warmup and (said := figure(entry, "fps")) is not None:
+        if not is_warmup and (said := _finite(figure(entry, "fps"))) is not None:
             self.logged_fps.append(said)
-        collect_s, env_step_s = figure(entry, "collect_s"), figure(entry, "env_step_s")
-        fps_collecting = rollout / collect_s if collect_s else _finite(figure(entry, "fps_env_step_inference"))
+        collect_s, env_step_s = _seconds(figure(entry, "collect_s")), _seconds(figure(entry, "env_step_s"))
+        fps_collecting = _finite(rollout / collect_s) if collect_s else _finite(figure(entry, "fps_env_step_inference"))
         reward = _finite(statistics.fmean(entry.episodes) if entry.episodes else figure(entry, "reward"))
         return Row(
             **load.model_dump(),
             iteration=len(self.rows),
             warmup=is_warmup,
             frames=self.origin_frames + round(self._transitions(entry.step - self.first_step)),
-            wall_s=max(0.0, entry.unix_time_s - self.origin_unix_s),
-            unix_time_s=entry.unix_time_s,
+            wall_s=max(0.0, timed.unix_time_s - self.origin_unix_s),
+            unix_time_s=timed.unix_time_s,
             iteration_s=iteration_s,
             env_step_s=env_step_s,
             collect_s=collect_s,
-            learn_s=figure(entry, "learn_s"),
-            fps_env_step=rollout / env_step_s if env_step_s else _finite(figure(entry, "fps_env_step")),
+            learn_s=_seconds(figure(entry, "learn_s")),
+            fps_env_step=_finite(rollout / env_step_s) if env_step_s else _finite(figure(entry, "fps_env_step")),
             fps_env_step_inference=fps_collecting,
             fps_total=fps,
             reward_mean=reward,
@@ -178,13 +202,13 @@ class Follower:
         """Return how many transitions `steps` of the log are."""
         return transitions(self.command.rows, steps, self.rollout, self.request.num_envs * self.request.world_size)
 
-    def _set_origin(self, entry: LogRow) -> None:
+    def _set_origin(self, entry: LogRow, unix_time_s: float) -> None:
         """Set the start of training: before the first row by that row's own seconds, or at the row if it has none."""
-        seconds = [self.builder.figure(entry, name) for name in ("collect_s", "learn_s")]
+        seconds = [_seconds(self.builder.figure(entry, name)) for name in ("collect_s", "learn_s")]
         known = [second for second in seconds if second is not None]
         self.first_step = entry.step
         self.origin_is_known = len(known) == len(seconds)
-        self.origin_unix_s = entry.unix_time_s - (sum(known) if self.origin_is_known else 0.0)
+        self.origin_unix_s = unix_time_s - (sum(known) if self.origin_is_known else 0.0)
         self.origin_frames = self.rollout
         if self.command.rows.step != "iterations":
             self.origin_frames = max(self.rollout, round(self._transitions(entry.step)))
@@ -223,10 +247,10 @@ class Follower:
             failure = Failure(iteration=len(self.rows), tensor="training")
             return TrialDone("nan", f"its log says: {self.output.nan_line}", failure)
         wanted = self.request.untimed_iterations + (self.request.iterations or 0)
-        status = self.process.returncode
+        status = exit_status(self.process) or 0
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
         if status == 0 and not self.rows:
-            unreadable = getattr(self.source, "unreadable", None)
+            unreadable = self.source.problems.unreadable
             line = f" The first line that cannot be read: {unreadable}" if unreadable else ""
             raise UserError(
                 f"the command ended {how} and left no row: {self.builder.missing()}.{line}"
@@ -270,7 +294,27 @@ class Follower:
             )
         if self.usage.before_gb is not None and self.usage.before_gb > 0.5:
             notes.append(f"another process used {self.usage.before_gb:.1f} GB of the GPU before; it is taken off")
-        return [note for note in notes if note is not None]
+        return [note for note in [*notes, *self._log_notes()] if note is not None]
+
+    def _log_notes(self) -> list[str]:
+        """Return what of the program's log was not read, or is not what it says, as sentences."""
+        notes, problems, reader = self.log_clock.jumps[:MOST_JUMPS], self.source.problems, self.printed
+        if problems.count:
+            notes.append(f"{problems.count:,} entries of its log cannot be read. The first: {problems.unreadable}")
+        if reader.lines.cut_lines:
+            notes.append(
+                f"{reader.lines.cut_lines:,} printed lines were read to {bounded.MOST_LINE_BYTES:,} bytes only"
+            )
+        if reader.log.left_out:
+            notes.append(f"{self.trial.log.name} lacks {reader.log.left_out:,} bytes of what it printed")
+        if reader.log.error is not None:
+            notes.append(f"{self.trial.log.name} could not be written to its end: {reader.log.error.strerror}")
+        return notes
+
+
+def _seconds(value: float | None) -> float | None:
+    """Return a duration that can be; None for others."""
+    return value if value is not None and 0.0 <= value < bounded.LATEST_TIME_S else None
 
 
 def _finite(value: float | None) -> float | None:
@@ -284,8 +328,8 @@ def measure(trial: TrialFolder, request: Request) -> None:
     Raises:
         UserError: when it cannot be run, or ended without a result.
     """
-    lived_s = age_s()
-    started, started_unix_s = time.monotonic() - lived_s, time.time() - lived_s
+    lived_s, clock = age_s(), SteadyClock()
+    started, started_unix_s = time.monotonic() - lived_s, clock.now_unix_s() - lived_s
     enter.check_runtime(request.runtime)
     uuids = [uuid for uuid in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
     gpus = [gpu for uuid in uuids if (gpu := Gpu.named(uuid)) is not None]
@@ -302,7 +346,7 @@ def measure(trial: TrialFolder, request: Request) -> None:
         [*dying_with_parent(), *argv], cwd=run_dir, env=_variables(request, run_dir, len(uuids)),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
-    follower = Follower(request, trial, run_dir, process, usage)
+    follower = Follower(request, trial, run_dir, process, usage, clock)
     usage.start(process.pid)
     try:
         follower.to_its_end()
@@ -311,6 +355,7 @@ def measure(trial: TrialFolder, request: Request) -> None:
     finally:
         usage.close()
         end_all(process, GRACE_S, others)
+        follower.printed.wait(SETTLED_S)
     batches = None if request.batch_size is None else int(program.values(request, run_dir, 0)["num_mini_batches"])
     outcome = outcome_of(
         trial, started, status=end.status, reason=end.reason, failure=end.failure, environment=machine,
@@ -327,19 +372,3 @@ def _variables(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
     for name in ("PYTHONSAFEPATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", attempts.TOLD, program.USERS_PATH):
         inherited.pop(name, None)
     return inherited | program.variables(request, run_dir, gpus)
-
-
-def _read(process: "subprocess.Popen[bytes]", printed: "SimpleQueue[tuple[float, str] | None]") -> None:
-    """Queue each printed line with its time, and write it to the trial's log. A progress bar's CR also ends a line."""
-    assert process.stdout is not None, "the command prints into a pipe"
-    waiting = b""
-    while chunk := os.read(process.stdout.fileno(), 65536):
-        now_unix_s = time.time()
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
-        *whole, waiting = (waiting + chunk).replace(b"\r", b"\n").split(b"\n")
-        for line in whole:
-            printed.put((now_unix_s, line.decode("utf-8", errors="replace")))
-    if waiting:
-        printed.put((time.time(), waiting.decode("utf-8", errors="replace")))
-    printed.put(None)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from envknee.machine import gpus, processes, scratch
+from envknee.machine import gpus, lock, processes, scratch
 from envknee.record.schema import Beat, Cost, Request
 from envknee.run import cost
 from envknee.run.command import command_of as command_here
@@ -114,9 +114,10 @@ def main() -> int:
         spent = cost.Costs(uuids).start()
         command, variables = command_here([trial], request, uuids, local, entrance, shared_meeting=shared)
         others = processes.adopt_orphans()
-        process = subprocess.Popen(command, env=variables, start_new_session=True)
+        locks = lock.held() if entrance is None else []
+        process = subprocess.Popen(command, env=variables, start_new_session=True, pass_fds=locks)
         try:
-            while process.poll() is None:
+            while processes.exit_status(process) is None:
                 write_atomically(shared / f"node-{node}.json", REPORT.dump_json(beats_here(local)).decode())
                 time.sleep(RELAY_S)
         finally:

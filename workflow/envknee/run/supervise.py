@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 
+from envknee.machine.processes import exit_status
 from envknee.measure.out_of_memory import KernelKills
 from envknee.record.schema import Beat, Request
 from envknee.run import attempts, ends, progress
@@ -40,7 +41,7 @@ class Supervised:
     def wait(self, process: subprocess.Popen[bytes], alive: Callable[[], None], is_over: Callable[[], bool]) -> None:
         """Return when the process has ended, `is_over`, the time limit is over, or a rank hangs; call `alive` meanwhile."""
         try:
-            while process.poll() is None and not is_over():
+            while exit_status(process) is None and not is_over():
                 self.hang = self._watch.look() if self._watch else None
                 if self.hang or self._is_late():
                     return

@@ -14,8 +14,8 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from envknee.machine import gpus
-from envknee.machine.processes import GRACE_S, adopt_orphans, end_all
+from envknee.machine import gpus, lock
+from envknee.machine.processes import GRACE_S, adopt_orphans, end_all, exit_status
 from envknee.record.schema import Request
 from envknee.run import attempts, cost, nodes, turns
 from envknee.run.command import command_of
@@ -97,7 +97,7 @@ class Worker:
         running.turns += 1
         turns.name(running.meeting, turn)
         supervised.wait(running.process, alive, lambda: turns.ended(running.meeting, turn) is not None)
-        returncode, ended = running.process.poll(), turns.ended(running.meeting, turn)
+        returncode, ended = exit_status(running.process), turns.ended(running.meeting, turn)
         if ended != "" or request.fresh:
             self._end()
         supervised.conclude(returncode)
@@ -114,9 +114,11 @@ class Worker:
             meeting = Path(self._meeting.enter_context(tempfile.TemporaryDirectory(prefix="envknee-ranks-")))
             command, variables = command_of(self._trials, request, uuids, meeting, entrance)
         others = None if request.runtime == "docker" else adopt_orphans()  # a container's processes end with it
+        # In an image, the container runtime ends them all, and closes what it inherits.
+        locks = lock.held() if entrance is None else []
         with trial.log.open("a", encoding="utf-8") as log:
             process = subprocess.Popen(
-                command, stdout=log, stderr=subprocess.STDOUT, env=variables, start_new_session=True
+                command, stdout=log, stderr=subprocess.STDOUT, env=variables, start_new_session=True, pass_fds=locks
             )
         self._running = _Running(process, meeting, entrance, others)
         return self._running

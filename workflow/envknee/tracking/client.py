@@ -73,7 +73,8 @@ def writer_of(store: Store, study: Study, identity: IO[str]) -> Writer:
     from mlflow import MlflowClient
 
     if store.artifacts is not None:
-        prepare_database(store, str(store.artifacts))
+        # As a URI, because MLflow writes this one into SQL as it stands: a quote or a colon in the path would break that.
+        prepare_database(store, store.artifacts.absolute().as_uri())
     client = MlflowClient(tracking_uri=store.uri)
     experiment = _experiment(client, study.study, store)
     view.show(client, experiment, study)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from envknee.machine.processes import dying_with_parent
 from envknee.machine.schema import Image
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, sha256_of, write_atomically
@@ -117,7 +118,7 @@ def check_fits(name: Path | str, image: Image, build: str = BUILD) -> None:
 def guarded(scratch: Path, program: str, container: str, command: Sequence[str]) -> list[str]:
     """Return a command line that runs a command, and ends it when the launcher is killed (see guard.sh)."""
     guard = str(Path(__file__).with_name("guard.sh"))
-    return ["setpriv", "--pdeathsig", "USR1", "bash", guard, str(scratch), program, container, *command]
+    return [*dying_with_parent("USR1"), "bash", guard, str(scratch), program, container, *command]
 
 
 def command_in(

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a trial's command in a container, and takes it along when the launcher is killed.
 #
-#     setpriv --pdeathsig USR1 bash guard.sh SCRATCH PROGRAM CONTAINER COMMAND...       as the first process of its group
+#     python dying.py PARENT USR1 bash guard.sh SCRATCH PROGRAM CONTAINER COMMAND...       as the first process of its group
 #
 # In:   SCRATCH, the folder that the command may fill; PROGRAM and CONTAINER, by which a container that is no child of
 #       this process group is removed (docker NAME), or two empty words

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from envknee.study.command import Rows, Told
 from envknee.study.errors import nearest
+from envknee.trainers.command import bounded
 from envknee.trainers.command.sources import Event
 
 FPS_DIFFER = 0.1
@@ -25,6 +26,8 @@ class LogRow:
     values: dict[str, float] = field(default_factory=dict)
     episodes: list[float] = field(default_factory=list)
     """Returns of single episodes, if the log has those."""
+    arrived_unix_s: float | None = None
+    """When its first event was read, by a clock that is never set."""
 
 
 @dataclass
@@ -41,20 +44,21 @@ class Builder:
     _closed: LogRow | None = None
     """The row that was closed last. Later values of its step are dropped, because they belong to no other row."""
     _seen: set[str] = field(default_factory=set)
-    """All names that the log has had."""
+    """Names that the log has had."""
 
     def add(self, events: Iterable[Event]) -> list[LogRow]:
         """Add new events; return the rows that they complete. The newest row stays open: `close` returns it."""
         whole: list[LogRow] = []
         for event in events:
-            self._seen.update(event.values)
+            if len(self._seen) < bounded.MOST_NAMES:
+                self._seen.update(event.values)
             if not self._begins(event):
                 self._note(event)
                 continue
             whole += self.close()
             self._count += 1
             step = float(self._count) if event.step is None else event.step
-            self._open = LogRow(event.unix_time_s, step, self._newest, self._episodes)
+            self._open = LogRow(event.unix_time_s, step, self._newest, self._episodes, event.arrived_unix_s)
             self._newest, self._episodes = {}, []
             self._note(event)
             if event.is_whole:
@@ -98,7 +102,7 @@ class Builder:
             return f"nothing was found in {rows.path!r}"
         wanted = rows.row or [name for names in rows.names.values() for name in names] or [rows.step_name]
         named = ", ".join(f"{name!r}{nearest(name, seen)}" for name in wanted[:4])
-        return f"its log has none of {named}. It has: {', '.join(seen[:30])}"
+        return f"its log has none of {named}. It has: {bounded.shown(', '.join(seen[:30]))}"
 
     def _begins(self, event: Event) -> bool:
         if event.begins_row or self.rows.source != "tensorboard":

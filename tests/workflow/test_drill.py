@@ -1,0 +1,51 @@
+"""The drill itself: a real sweep of foreign commands whose processes are killed, on a disk that fills up, with a clock that is wrong."""
+
+import random
+from pathlib import Path
+
+import pytest
+from envknee.run import attempts
+from programs import python, succeeded
+from records import a_trial, write_trial
+
+from benchmarks.drill import KEEPER, KINDS, SHELL, Drill
+
+
+def a_drill(folder: Path, of_commands: bool = True, seed: int = 1) -> Drill:
+    return Drill(folder, random.Random(seed), of_commands)  # noqa: S311  draws no secret
+
+
+@pytest.mark.alone
+def test_nothing_of_a_sweep_of_commands_is_lost_doubled_or_left_behind():
+    done = python("-m", "envknee", "drill", "--trainer", "command", "--kills", 4, "--seed", 3, timeout=1100)
+    said = succeeded(done)
+    assert "lost 0, doubled 0, orphaned 0, measured beside others 0; the last sweep ended with status 0" in said
+    assert ", 0 of them others than an undisturbed sweep asks for" in said and "0 durations that cannot be" in said
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_power_cut_of_the_drill_takes_rows_and_the_next_sweep_sees_it(seed: int, tmp_path: Path):
+    drill = a_drill(tmp_path, seed=seed)
+    trial = drill.results.trial(0)
+    trial.root.mkdir(parents=True)
+    write_trial(trial, a_trial(32))
+    assert attempts.forget_torn(trial) is None
+    drill.look()
+    drill.cut_power()
+    assert "not whole, as after a power cut" in (attempts.forget_torn(trial) or "")
+    trial.outcome.write_text(trial.outcome.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    drill.look()
+    assert not drill.doubled, "a trial that is measured once more after a power cut is not doubled"
+
+
+def test_the_drill_tells_processes_apart_by_their_command_lines(tmp_path: Path):
+    drill = a_drill(tmp_path)
+    trial = "python -m envknee.run.process results/drill/trials/0001"
+    assert drill.kind_of("python", f"python -I -S /x/machine/keeper.py 12 {trial}") == KEEPER
+    assert drill.kind_of("python", trial) == "the trial"
+    assert drill.kind_of("bash", "bash /x/drilled_trainer.sh python /x/drilled_trainer.py n 7") == "the command's shell"
+    assert drill.kind_of("python", "python /x/drilled_trainer.py daemon n 7 12") == "the command's daemon"
+    assert drill.kind_of("python", "python /x/drilled_trainer.py trains n 7 12") == "the command"
+    assert drill.kind_of("bash", "bash -c envknee launch x") == SHELL
+    assert drill.kind_of("python", "python -m something") is None
+    assert "the block" in KINDS and "the block" not in drill.names, "a program is measured in no block"
