@@ -4,10 +4,19 @@ In: study.json, requests and records so far. Out: request.json of one trial. May
 
 plan         what a study would measure, and could show
 ask          the next request; of a replay, the one that another study recorded
+history      what a request may use: earlier requests and records
+journal      the same in one file, so that not every file is read again
 question     what a sampler is told of earlier trials, and may answer
 samplers/    what picks points, a file each
-search       the doublings that decide the verdict
-enough       when repeats are enough
+versions     which rules ask: those of the study's ask_version
+policies     why a trial is not run: reasons in order
+repeat       what earlier repeats tell of the next one
+enough       when every series is decided
+clear        points whose doublings clearly pay
+time_limit   how long another repeat takes
+horizons     points that follow from those of another horizon
 economy      learning trials that would change nothing
 refusals     points that cannot fit the memory
+search       the doublings that decide the verdict
+version_1    all rules and texts of version 1, for studies that were begun with it
 """
