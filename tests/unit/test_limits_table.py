@@ -16,7 +16,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import learning, memory_limit, throughput
-from envknee.verdict.schema.table import ColumnNotRead, ColumnRead, NotMeasured, TableVerdict
+from envknee.verdict.schema.table import ColumnNotRead, NotMeasured, TableVerdict
 from envknee.words.table import (
     closing_lines,
     detail_lines,
