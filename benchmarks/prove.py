@@ -596,7 +596,7 @@ class TableScenario(ThroughputScenario):
         """Judge the estimate."""
         fps = {size: values[0] for size, values in self.trials.measure(self.fps, generator, repeats).fps.items()}
         with tally.verdict():
-            answer = estimate(fps, cv_of, "published", DELTA, SETTINGS.confidence, None)
+            answer = estimate(fps, cv_of, DELTA, SETTINGS.confidence, None)
             decision = throughput.decision_of({n: [value] for n, value in fps.items()}, DELTA, SETTINGS.confidence)
         assert answer is not None
         tally.count("false_reached", decision.threshold in self.still_paying)

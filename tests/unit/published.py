@@ -5,15 +5,15 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from envknee.after.compare import print as compare
-from envknee.after.compare.ratios import Ratio
-from envknee.after.compare.sides import Side
+from envknee.after.compare.ratios import compare
+from envknee.after.compare.sides import Side, sides
 from envknee.decide.study import decide
 from envknee.record.read import load_records
 from envknee.record.schema import Record
 from envknee.show.words import fitting
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
+from envknee.verdict.schema.comparison import MeasureName, Ratio
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.study import Verdict
 
@@ -42,13 +42,13 @@ def uuid_of(record: Record) -> str | None:
 
 def both_sides(study: str, left: str, right: str) -> tuple[Side, Side]:
     """Return two arms of a study, with what they have in common."""
-    (pair,) = compare.sides(*(f"{PUBLISHED[study].root}:{name}" for name in (left, right)))
+    (pair,) = sides(*(f"{PUBLISHED[study].root}:{name}" for name in (left, right)))
     return pair
 
 
-def ratio_of(pair: Iterable[Side], measure: str) -> Ratio:
+def ratio_of(pair: Iterable[Side], measure: MeasureName) -> Ratio:
     """Return the right side's measure over the left one's."""
-    comparison = compare.compare(*pair, confidence=0.95, margin=0.05)
+    comparison = compare(*pair, confidence=0.95, margin=0.05)
     return next(ratio for ratio in comparison.overall if ratio.measure == measure)
 
 
@@ -58,7 +58,7 @@ def gain_in_fps(study: str, arm: str, num_envs: int, pairs: int) -> str:
         replace(side, records=[record for record in side.records if record.request.num_envs == num_envs])
         for side in both_sides(study, "stock", arm)
     ]
-    fps = ratio_of(at_size, "FPS, total")
+    fps = ratio_of(at_size, "fps_total")
     assert fps.lower is not None and fps.upper is not None and fps.pairs == pairs
     return f"{fps.ratio:.2f} ({fps.lower:.2f} to {fps.upper:.2f})"
 

@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 from envknee.after.compare import print as compare
 from envknee.after.compare.gate import Estimate, bound
-from envknee.after.compare.ratios import Ratio, stratified
+from envknee.after.compare.ratios import compare as compared
+from envknee.after.compare.ratios import stratified
 from envknee.after.compare.sides import Side
 from envknee.machine.schema import Image
 from envknee.record.schema import PHASES, Status
 from envknee.study.errors import UserError
 from envknee.study.paths import StudyFolder
 from envknee.verdict.rule import doublings
+from envknee.verdict.schema.comparison import Apart, Comparison, Difference, LeftOut, Outcome, Place, Ratio
+from envknee.words import compare as words
 from programs import run_main
 from records import (
     CPU,
@@ -53,24 +56,23 @@ def side(name: str, trials: list[Trial]) -> Side:
     return Side(name, a_study(), records_of(trials), "stock")
 
 
-def found_in(a: list[Trial], b: list[Trial], margin: float = 0.05) -> compare.Comparison:
-    return compare.compare(side("a", a), side("b", b), 0.95, margin)
+def found_in(a: list[Trial], b: list[Trial], margin: float = 0.05) -> Comparison:
+    return compared(side("a", a), side("b", b), 0.95, margin)
 
 
-def overall(comparison: compare.Comparison, measure: str) -> Ratio:
+def overall(comparison: Comparison, measure: str) -> Ratio:
     return next(ratio for ratio in comparison.overall if ratio.measure == measure)
 
 
 def test_a_slower_side_is_shown_with_its_interval_and_is_a_regression_beyond_the_margin():
     comparison = found_in(fps_trials(noisy(1.0, 1)), fps_trials(noisy(0.9, 2)))
-    fps = overall(comparison, "FPS, total")
+    fps = overall(comparison, "fps_total")
     assert known(fps.lower) < 0.9 < known(fps.upper) < 1
     assert (fps.change, fps.points, fps.pairs) == ("worse", 3, 9)
-    beyond = "beyond 5%: FPS, total: -9", "beyond 5%: FPS, total: -10"
-    assert any(line.startswith(beyond) for line in comparison.gate.reasons)
+    assert comparison.gate.answer == "fail" and fps in comparison.gate.losses
     assert found_in(fps_trials(noisy(1.0, 1)), fps_trials(noisy(0.9, 2)), margin=0.2).gate.answer == "pass"
     turned = found_in(fps_trials(noisy(0.9, 2)), fps_trials(noisy(1.0, 1)))
-    assert overall(turned, "FPS, total").change == "better" and turned.gate.answer == "pass"
+    assert overall(turned, "fps_total").change == "better" and turned.gate.answer == "pass"
 
 
 def test_two_runs_of_the_same_are_called_different_in_one_of_twenty_at_most():
@@ -108,9 +110,9 @@ def test_a_point_of_one_pair_by_hand():
 
 
 def test_one_pair_alone_tells_no_noise_and_one_pair_a_point_lets_points_be_the_sample():
-    alone = overall(found_in(fps_trials({16: [100.0]}), fps_trials({16: [50.0]})), "FPS, total")
+    alone = overall(found_in(fps_trials({16: [100.0]}), fps_trials({16: [50.0]})), "fps_total")
     assert (alone.ratio, alone.lower, alone.p_value, alone.change) == (0.5, None, None, "none shown")
-    points = overall(found_in(fps_trials(noisy(1, 1, repeats=1)), fps_trials(noisy(0.5, 2, repeats=1))), "FPS, total")
+    points = overall(found_in(fps_trials(noisy(1, 1, repeats=1)), fps_trials(noisy(0.5, 2, repeats=1))), "fps_total")
     assert points.lower is not None and points.change == "worse"
 
 
@@ -118,9 +120,9 @@ def test_too_few_pairs_are_inconclusive_and_the_power_is_told(tmp_path: Path, ca
     assert command(*written(tmp_path, fps_trials({16: [100.0]}), fps_trials({16: [50.0]}))) == compare.INCONCLUSIVE
     assert "inconclusive: FPS, total: one pair tells no noise" in capsys.readouterr().out
     gate = found_in(fps_trials(noisy(1.0, 1, 0.06)), fps_trials(noisy(1.0, 2, 0.06))).gate
-    (fps,) = [bounded for bounded in gate.bounds if bounded.measure == "FPS, total"]
+    (fps,) = [bounded for bounded in gate.bounds if bounded.measure == "fps_total"]
     assert gate.answer == "inconclusive" and not fps.passes
-    assert known(fps.pairs_for_power) > 9 and "pairs would pass in 80% of comparisons" in gate.reasons[0]
+    assert known(fps.pairs_for_power) > 9
 
 
 def test_a_true_loss_beyond_the_margin_hardly_ever_passes_and_no_loss_hardly_ever_fails():
@@ -135,9 +137,9 @@ def test_a_true_loss_beyond_the_margin_hardly_ever_passes_and_no_loss_hardly_eve
 def test_a_bound_by_hand():
     # ln(B/A) = -0.02 with error 0.01 and 8 degrees of freedom: t is 1.860, so the loss is up to 1 - exp(-0.0386).
     settings = {"more_is_better": True, "confidence": 0.95, "margin": 0.05}
-    bounded = bound("FPS, total", Estimate(-0.02, 1e-4, 8.0), 9, **settings)
+    bounded = bound("fps_total", Estimate(-0.02, 1e-4, 8.0), 9, **settings)
     assert (bounded.loss, bounded.loss_upper) == pytest.approx((0.0198, 0.0379), abs=1e-4) and bounded.passes
-    assert not bound("FPS, total", Estimate(-0.04, 1e-4, 8.0), 9, **settings).passes
+    assert not bound("fps_total", Estimate(-0.04, 1e-4, 8.0), 9, **settings).passes
 
 
 def with_phases(*repeats_s: Any) -> list[Trial]:
@@ -156,7 +158,7 @@ def test_phases_are_those_of_the_pairs():
     """What A alone repeated, on a slow day, is no phase that got faster."""
     a, b = (with_phases(*({"learning": seconds} for seconds in side)) for side in ((2.0, 2.0, 3.0, 3.0), (2.0, 2.0)))
     comparison = found_in(a, b)
-    assert (overall(comparison, "FPS, total").ratio, overall(comparison, "FPS, total").pairs) == (1.0, 2)
+    assert (overall(comparison, "fps_total").ratio, overall(comparison, "fps_total").pairs) == (1.0, 2)
     assert list(comparison.phases.values()) == [0.0] * len(PHASES)
 
 
@@ -164,25 +166,28 @@ def test_learning_compares_points_at_which_every_seed_arrived_and_counts_the_oth
     a = learning_trials({16: [10.0, 11.0, 12.0], 32: [20.0, 21.0, None]}, device=GPU)
     b = learning_trials({16: [20.0, 22.0, 24.0], 32: [40.0, 42.0, 44.0]}, device=GPU)
     comparison = found_in(a, b)
-    seconds = overall(comparison, "seconds to target")
+    seconds = overall(comparison, "seconds_to_target")
     assert seconds.ratio == pytest.approx(2.0) and (seconds.pairs, seconds.change) == (3, "worse")
-    assert overall(comparison, "peak memory").pairs == 6, "a trial that spent its budget had its memory"
+    assert overall(comparison, "memory_peak_gb").pairs == 6, "a trial that spent its budget had its memory"
     assert comparison.outcomes == [
-        "learning, 32 environments, horizon 8, batch 128: 2 of 3 target_reached (1 timeout), then 3 of 3;"
-        " no ratio of seconds and frames to target here, for seeds did not arrive (repeat 2)"
-    ]
-    assert not any("outcomes" in line for line in comparison.gate.reasons), "more successes are no loss"
+        Outcome(
+            place=Place("learning", 32, 8, 128), pairs=3, a_succeeded=2, b_succeeded=3, a_lost={"timeout": 1}, b_lost={},
+            lost_repeats=[(2, 2)],
+        )
+    ]  # fmt: skip
+    assert comparison.gate.fewer_succeeded == [], "more successes are no loss"
 
 
 def test_a_side_whose_seeds_stop_arriving_is_a_regression_however_quick_the_survivors():
     a = learning_trials({64: [40.0, 42.0, 44.0, 46.0, 48.0]})
     b = learning_trials({64: [38.0, 40.0, None, None, None]})
     comparison = found_in(a, b)
-    assert not any(ratio.measure.endswith("to target") for ratio in [*comparison.overall, *comparison.by_place])
-    (line,) = [reason for reason in comparison.gate.reasons if reason.startswith("in outcomes")]
-    place = "learning, 64 environments, horizon 8, batch 128"
-    assert line.startswith(f"in outcomes: {place}: 5 of 5 target_reached, then 2 of 5 (3 timeout);")
-    assert "(repeats 2, 3, 4)" in line
+    assert not any(ratio.measure.endswith("to_target") for ratio in [*comparison.overall, *comparison.by_place])
+    (outcome,) = comparison.gate.fewer_succeeded
+    assert comparison.gate.answer == "fail" and outcome not in comparison.outcomes
+    assert outcome.place == Place("learning", 64, 8, 128)
+    assert (outcome.a_succeeded, outcome.b_succeeded, outcome.pairs, outcome.b_lost) == (5, 2, 5, {"timeout": 3})
+    assert outcome.lost_repeats == [(2, 2), (3, 3), (4, 4)]
 
 
 @pytest.mark.parametrize("status", ["oom", "nan", "refused", "timeout", "diverged"])
@@ -193,10 +198,12 @@ def test_throughput_trials_that_break_are_a_regression_and_their_pairs_are_named
         *(a_trial(256, number=9 + repeat, repeat=repeat, fps=4000.0, status=status) for repeat in (1, 2)),
     ]
     comparison = found_in(a, b)
-    fps = overall(comparison, "FPS, total")
+    fps = overall(comparison, "fps_total")
     assert fps.pairs == 4 and fps.ratio == pytest.approx(1.0, abs=0.01)
-    words = f"3 of 3 ok, then 1 of 3 (2 {status}); left out: repeats 1, 2"
-    assert comparison.gate.reasons == [f"in outcomes: throughput, 256 environments, horizon 8, batch 128: {words}"]
+    (outcome,) = comparison.gate.fewer_succeeded
+    assert (outcome.place.num_envs, outcome.a_succeeded, outcome.b_succeeded) == (256, 3, 1)
+    assert (outcome.b_lost, outcome.lost_repeats) == ({status: 2}, [(1, 1), (2, 2)])
+    assert comparison.gate.losses == []
     assert found_in(b, a).gate.answer != "fail" and len(found_in(b, a).outcomes) == 1
     assert found_in(b, b).gate.answer != "fail", "as many on both sides"
 
@@ -217,16 +224,19 @@ def test_repeats_that_one_side_alone_has_are_named_and_count_for_no_loss():
     a = fps_trials({16: [100.0, 101.0, 102.0]})
     b = [*fps_trials({16: [100.0]}), a_trial(16, number=7, repeat=7, status="nan")]
     comparison = found_in(a, b)
+    place = Place("throughput", 16, 8, 128)
     assert comparison.left_out == [
-        "only a: throughput, 16 environments, horizon 8, batch 128, repeats 1, 2",
-        "only b: throughput, 16 environments, horizon 8, batch 128, repeat 7 (1 nan)",
+        LeftOut(side="a", place=place, repeats=[1, 2], whole_point=False, lost={}),
+        LeftOut(side="b", place=place, repeats=[7], whole_point=False, lost={"nan": 1}),
     ]
     assert not comparison.outcomes and comparison.gate.answer != "fail"
 
 
 def test_what_one_side_alone_has_is_named_and_nothing_in_common_is_an_error():
     comparison = found_in(fps_trials({16: [1.0], 32: [1.0]}), fps_trials({32: [1.0], 64: [1.0]}))
-    assert [line.partition(",")[0] for line in comparison.left_out] == ["only a: throughput", "only b: throughput"]
+    assert [(left.side, left.place.num_envs, left.whole_point) for left in comparison.left_out] == [
+        ("a", 16, True), ("b", 64, True)
+    ]  # fmt: skip
     with pytest.raises(UserError, match=r"a and b have no point in common: throughput, 16 environments"):
         found_in(fps_trials({16: [1.0]}), fps_trials({32: [1.0]}))
 
@@ -234,13 +244,21 @@ def test_what_one_side_alone_has_is_named_and_nothing_in_common_is_an_error():
 def test_other_hardware_other_settings_and_another_target_are_said():
     """Seconds to another reward are no gain, and an arm of the same name may hold other settings."""
     a, b = learning_trials({16: [20.0] * 3}, target_reward=4.0), learning_trials({16: [10.0] * 3}, target_reward=2.0)
-    assert found_in(a, b).differs == ["target: reward 4 over 10 episodes → reward 2 over 10 episodes"]
+    assert found_in(a, b).differs == [Difference(name="target_reward", a=["4"], b=["2"])]
     timed = fps_trials({16: [100.0, 101.0]})
     assert found_in([*timed, *a], timed).differs == [], "one side alone learned"
     hardware = found_in(fps_trials({16: [1.0]}, device=CPU), fps_trials({16: [1.0]}, device=GPU)).differs
-    assert any(line.startswith("hardware: AMD EPYC") and "H100" in line for line in hardware)
+    (device,) = [difference for difference in hardware if difference.name == "hardware"]
+    assert known(device.a[0]).startswith("AMD EPYC") and "H100" in known(device.b[0])
+    assert "host CPU: none → AMD EPYC (2 cores)" in map(words.difference_line, hardware)
     changed = [trial.asked(observations="lean", overrides={"env.decimation": 4}) for trial in timed]
-    assert found_in(timed, changed).differs == ["observations: stock → lean", "env.decimation: none → 4"]
+    assert found_in(timed, changed).differs == [
+        Difference(name="observations", a=["stock"], b=["lean"]),
+        Difference(name="env.decimation", a=[], b=["4"]),
+    ]
+    assert [words.difference_line(difference) for difference in found_in(timed, changed).differs] == [
+        "observations: stock → lean", "env.decimation: none → 4"
+    ]  # fmt: skip
 
 
 def moved(trial: Trial, **changes: Any) -> Trial:
@@ -258,13 +276,12 @@ def test_pairs_across_machines_and_gpus_are_counted():
         moved(a[3], uuid="GPU-3", cpu_model="Intel Xeon"),
         moved(a[4], uuid="GPU-4", host="node2"),
     ]
-    machines, gpus = found_in(a, b).notes
-    assert machines.startswith("pairs across machines: 2 of 5 (")
-    assert gpus.startswith("pairs across GPUs: 1 of 5 (")
-    assert "host CPU: AMD EPYC (2 cores) → AMD EPYC (2 cores), Intel Xeon (2 cores)" in found_in(a, b).differs
-    assert not found_in(a, a).notes
+    assert found_in(a, b).apart == Apart(machines=2, gpus=1, pairs=5)
+    cpus = Difference(name="host CPU", a=["AMD EPYC (2 cores)"], b=["AMD EPYC (2 cores)", "Intel Xeon (2 cores)"])
+    assert cpus in found_in(a, b).differs
+    assert found_in(a, a).apart == Apart(machines=0, gpus=0, pairs=5)
     on_cpu = fps_trials({16: [100.0]})
-    assert found_in(on_cpu, [moved(on_cpu[0], host="node2")]).notes[0].startswith("pairs across machines: 1 of 1 (")
+    assert found_in(on_cpu, [moved(on_cpu[0], host="node2")]).apart == Apart(machines=1, gpus=0, pairs=1)
 
 
 def test_a_note_on_machines_is_printed_and_written(tmp_path: Path, capsys):
@@ -275,7 +292,7 @@ def test_a_note_on_machines_is_printed_and_written(tmp_path: Path, capsys):
     printed = capsys.readouterr().out
     assert f"note  {note}" in printed
     assert "inconclusive: no machine ran both sides: what differs may be the machines'" in printed
-    assert json.loads((tmp_path / "found.json").read_text())[0]["notes"][0].startswith(note)
+    assert json.loads((tmp_path / "found.json").read_text())[0]["apart"] == {"machines": 2, "gpus": 0, "pairs": 2}
 
 
 def two_arms(root: Path) -> StudyFolder:
@@ -321,7 +338,7 @@ def test_one_study_is_split_by_commit_and_by_image(tmp_path: Path, capsys):
         assert command(f"{folder}@{a}", f"{folder}@{b}:stock", "--output", tmp_path / "found.json") == 3
         assert "commit: 1a2b3c4d1a → 5d6e7f805d" in capsys.readouterr().out
         (comparison,) = json.loads((tmp_path / "found.json").read_text())
-        fps = next(ratio for ratio in comparison["overall"] if ratio["measure"] == "FPS, total")
+        fps = next(ratio for ratio in comparison["overall"] if ratio["measure"] == "fps_total")
         assert (fps["pairs"], fps["points"]) == (9, 3) and fps["lower"] < 0.8 < fps["upper"]
     with pytest.raises(UserError, match=r"'9999' fits none .*, 1a2b3c4d1a2b \(9 trials\)"):
         command(f"{folder}@9999", f"{folder}@5d6e")
@@ -329,3 +346,25 @@ def test_one_study_is_split_by_commit_and_by_image(tmp_path: Path, capsys):
         command(f"{folder}@1a", f"{folder}@5d6e")
     with pytest.raises(UserError, match="has no arm 'fast'"):
         command(f"{folder}@1a2b:fast", folder)
+
+
+def test_what_a_comparison_found_is_said_from_its_numbers():
+    a = [*fps_trials({16: [100.0, 101.0, 102.0], 32: [150.0, 151.0]}), *learning_trials({32: [20.0, 21.0, None]})]
+    b = [*fps_trials({16: [100.0], 64: [200.0]}), *learning_trials({32: [40.0, None, None]})]
+    b.append(a_trial(16, number=7, repeat=1, status="nan"))
+    comparison = found_in(a, b)
+    place = "throughput, 16 environments, horizon 8, batch 128"
+    assert words.reasons(comparison) == [
+        "in outcomes: learning, 32 environments, horizon 8, batch 128: 2 of 3 target_reached (1 timeout), then 1 of 3 (2 timeout);"
+        " no ratio of seconds and frames to target here, for seeds did not arrive (repeats 1, 2)",
+        f"in outcomes: {place}: 2 of 2 ok, then 1 of 2 (1 nan); left out: repeat 1",
+    ]
+    assert words.shortened([words.left_out_line(left_out) for left_out in comparison.left_out]) == (
+        f"only a: {place}, repeat 2; only a: throughput, 32 environments, horizon 8, batch 128; and 1 more"
+    )
+    noisy_sides = found_in(fps_trials(noisy(1.0, 1, 0.06)), fps_trials(noisy(1.0, 2, 0.06)))
+    (fps,) = [bounded for bounded in noisy_sides.gate.bounds if bounded.measure == "fps_total"]
+    assert words.reasons(noisy_sides)[0] == (
+        f"FPS, total may be up to {known(fps.loss_upper):.1%} worse, and 5% is accepted; without any difference"
+        f" {fps.pairs_for_power} pairs would pass in 80% of comparisons"
+    )

@@ -13,11 +13,21 @@ import pytest
 from envknee.after.csv import formats
 from envknee.after.csv.command import main, read_table
 from envknee.after.csv.table import COLUMNS, Table, parse, step_of
-from envknee.after.csv.verdict import Options, TableVerdict, decide
+from envknee.after.csv.verdict import Options, decide
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import learning, memory_limit, throughput
+from envknee.verdict.schema.table import ColumnNotRead, NotMeasured, TableVerdict
+from envknee.words.table import (
+    closing_lines,
+    detail_lines,
+    estimate_statement,
+    found,
+    found_briefly,
+    point_rows,
+    series_label,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import python, refused, run_main, told
@@ -66,9 +76,9 @@ def test_a_byte_order_mark_is_let_through(tmp_path: Path):
 
 
 def test_other_columns_are_named_and_left_out():
-    assert table("num_envs,fps,vram,gpu", "16,1,n/a,A100").notes == (
-        "column 'vram' is not read (did you mean 'vram_gb'?)",
-        "column 'gpu' is not read",
+    assert table("num_envs,fps,vram,gpu", "16,1,n/a,A100").columns_not_read == (
+        ColumnNotRead(heading="vram", nearest="vram_gb"),
+        ColumnNotRead(heading="gpu", nearest=None),
     )
 
 
@@ -85,7 +95,12 @@ def test_other_columns_are_named_and_left_out():
 def test_tables_as_people_have_them(lines: tuple[str, ...], understood: int):
     read = table(*lines)
     assert [(row.num_envs, row.fps) for row in read.rows] == [(1024, 1500.0)]
-    assert len(read.notes) == understood
+    assert len(read.columns_read) == understood
+    assert {(column.column, column.factor) for column in read.columns_read} <= {
+        ("num_envs", 1.0),
+        ("fps", 1.0),
+        ("fps", 1000.0),
+    }
 
 
 @pytest.mark.parametrize(
@@ -114,13 +129,16 @@ def test_tables_of_seven_projects_as_they_wrote_them(
     for row, wanted in ((read.rows[0], first), (read.rows[-1], last)):
         assert (row.num_envs, row.fps, row.vram_gb) == pytest.approx(wanted)
     (series,) = decide(read, name, Options()).series
-    assert series.estimate is not None and series.estimate.statement.startswith(said)
+    assert series.estimate is not None and estimate_statement(series.estimate).startswith(said)
     assert [point.num_envs for point in series.throughput.infeasible] == ([] if failed is None else [failed])
 
 
 def test_two_repeats_get_an_estimate_and_three_a_verdict():
     two = decide(table("num_envs,fps,repeat", "16,100,0", "16,101,1", "32,102,0", "32,103,1"), "t", Options()).series[0]
-    assert known(two.estimate).statement == "estimate: 16 environments (a doubling gains 2.0%)"
+    estimate = known(two.estimate)
+    assert (estimate.num_envs, estimate.assumed_cv) == (16, None) and known(estimate.step).gain == pytest.approx(
+        0.0199, abs=1e-4
+    )
     single = decide(table("num_envs,fps", "16,100.5", "32,102.5"), "t", Options()).series[0]
     steps = [known(series.estimate).steps[0] for series in (single, two)]
     wide, narrow = (step.gain_upper - step.gain_lower for step in steps)
@@ -284,14 +302,13 @@ def test_learning_and_memory_are_those_of_the_same_records():
     limit = known(memory_limit.analyse(records_of(trials), Decide()))
     ours, memory = known(said.series[0].learning), known(said.memory)
     assert (ours.state, ours.threshold_num_envs, ours.gains) == (learned.state, None, learned.gains)
-    assert ours.statement == learned.statement
     assert [point.timeout for point in ours.points] == [1, 0, 0]
-    assert (memory.terms_gb, memory.walls, memory.statement) == (limit.terms_gb, limit.walls, limit.statement)
+    assert (memory.terms_gb, memory.walls) == (limit.terms_gb, limit.walls)
 
 
 def test_one_point_only():
     (series,) = verdict(["num_envs,fps", "64,100"]).series
-    assert series.throughput.statement.endswith("one point (64 environments): a doubling needs two")
+    assert found(series).endswith("one point (64 environments): a doubling needs two")
     assert series.measure_next == (
         "Measure 128 environments: no doubling is measured yet, and at least 3 repeats of each point (now 1)."
     )
@@ -306,10 +323,11 @@ def test_any_num_envs_pairs_with_its_double_and_the_others_are_told():
     lines = as_lines({100: [10.0, 10.1, 10.2], 200: [19.0, 19.1, 19.2], 300: [20.0, 20.1, 20.2]})
     (series,) = verdict(lines).series
     assert [(gain.num_envs, gain.doubled) for gain in series.throughput.gains] == [(100, 200)]
-    assert "300 environments: measured, but neither half nor double was; in no doubling" in series.throughput.notes
+    note = "300 environments: measured, but neither half nor double was; in no doubling"
+    assert ("note", note) in detail_lines(series)
     assert series.measure_next == "Measure 600 environments: 300 is in no doubling yet."
     alone = verdict(["num_envs,fps", "100,1", "150,2", "350,3"]).series[0]
-    assert alone.throughput.gains == [] and "no measured num_envs is twice another" in alone.throughput.statement
+    assert alone.throughput.gains == [] and alone.estimate is not None and alone.estimate.num_envs is None
     assert (alone.measure_next or "").startswith("Measure 350 and 700 environments, 3 times each")
 
 
@@ -364,15 +382,14 @@ def test_rounding_counts_as_noise_and_is_told_where_it_is_coarse():
     coarse = verdict(as_lines({16: [20_000] * 3, 32: [21_000] * 3}))
     fine = verdict(as_lines({16: [20_000, 20_001, 20_002], 32: [21_000, 21_001, 21_002]}))
     assert [table.series[0].throughput.state for table in (coarse, fine)] == ["undecided", "reached"]
-    assert any(note.startswith("every fps is a multiple of 1,000") for note in coarse.notes)
-    assert not any("multiple" in note for note in fine.notes)
+    assert (coarse.fps_step, fine.fps_step) == (1_000.0, None)
     point = coarse.series[0].throughput.points[0]
     assert point.fps_lower is not None and point.fps_lower < 20_000.0 - 1_000.0 / 12**0.5
 
 
 def test_horizons_and_batches_are_series_of_their_own():
     said = verdict(["num_envs,fps,horizon,batch_size", "16,1,8,64", "32,2,8,64", "16,3,16,64", "16,4,8,"])
-    assert [(series.label, len(series.throughput.points)) for series in said.series] == [
+    assert [(series_label(series, said), len(series.throughput.points)) for series in said.series] == [
         ("horizon 8, library batch", 1), ("horizon 8, batch 64", 2), ("horizon 16, batch 64", 1)
     ]  # fmt: skip
 
@@ -390,15 +407,60 @@ def test_without_a_horizon_only_the_seconds_of_the_law_differ():
 def test_an_empty_time_without_a_budget_is_not_measured_and_said():
     said = verdict(["num_envs,fps,seconds_to_target", "16,1,5", "32,2,"])
     assert [point.num_envs for point in known(said.series[0].learning).points] == [16]
-    assert "1 row (at 32 environments) without seconds_to_target and budget_s: taken as not measured" in said.notes[0]
+    assert said.not_measured == NotMeasured(rows=1, num_envs=[32])
 
 
 def test_memory_without_a_device_and_without_a_column():
     lines = ["num_envs,fps,vram_gb", "16,1,1", "32,2,2", "64,3,4"]
     without = verdict(lines).memory
-    assert without is not None and without.statement.endswith("the GPU's memory is not given (--device-gb)")
+    assert without is not None and without.device_memory_gb is None and without.identifiable
     assert verdict(["num_envs,fps", "16,1"]).memory is None
-    assert "library" not in (verdict(lines, device_gb=80.0).memory or without).statement
+    assert [wall.batch_size for wall in known(verdict(lines, device_gb=80.0).memory).walls] == [None]
+
+
+# --- Its words
+
+
+def test_notes_on_a_table_are_said_from_what_was_read():
+    lines = ["envs,FPS (k),repeat,vram,seconds_to_target", "16,20,0,n/a,5", "16,20,1,n/a,6", "32,21,0,n/a,"]
+    assert closing_lines(verdict(lines)) == [
+        ("read", "fps.csv: 3 rows; a doubling stops paying below 10%, confidence 95%"),
+        ("note", "column 'envs' is read as num_envs"),
+        ("note", "column 'FPS (k)' is read as fps x 1,000"),
+        ("note", "column 'vram' is not read (did you mean 'vram_gb'?)"),
+        ("note", "every fps is a multiple of 1,000: repeats may hide what was rounded away, and it counts as noise. Give more"
+         " digits where there are more"),
+        ("note", "1 row (at 32 environments) without seconds_to_target and budget_s: taken as not measured; give budget_s where"
+         " the target was not reached"),
+    ]  # fmt: skip
+
+
+def test_an_estimate_is_said_with_its_noise_and_a_size_with_what_a_step_from_it_gains():
+    lines = ["num_envs,fps", "16,100", "32,150", "48,160", "96,120", "192,oom"]
+    (series,) = verdict(lines, assume_cv=0.02).series
+    assert known(series.estimate).falls_beyond == 48
+    assert found(series) == "estimate: 48 environments (a doubling loses 25.0%; FPS fall beyond 48)"
+    name, interval = detail_lines(series)[0]
+    assert name == "interval" and ", with noise of 2.0% (--assume-cv)" in interval
+    assert ("note", "one repeat per point: an estimate, not a verdict") in detail_lines(series)
+    assert ("note", "infeasible (out of memory or refused): 192 environments") in detail_lines(series)
+    assert [(row.size, row.fps, row.gain, row.remark) for row in point_rows(series)] == [
+        ("16", "100", "+50.0%", ""),
+        ("32", "150", "+11.7%", "to 48"),
+        ("48", "160", "-25.0%", "estimate, FPS fall"),
+        ("96", "120", "", ""),
+        ("192", "", "", "out of memory"),
+    ]  # fmt: skip
+
+
+def test_a_title_has_the_limit_in_a_few_words():
+    titles = [
+        found_briefly(verdict(as_lines(fps)).series[0])
+        for fps in (REACHED, {16: [100.0, 101.0, 102.0], 32: [200.0, 201.0, 202.0]}, {16: [100.0] * 3, 64: [150.0] * 3})
+    ]
+    assert titles[0].startswith("reached at 32 environments: doubling 32 gains 1.0% (at most ")
+    assert titles[1].startswith("still pays at 32 environments: doubling 16 gains 99.0% (at least ")
+    assert titles[2].startswith("undecided up to 64 environments: no measured num_envs is twice another")
 
 
 # --- The command

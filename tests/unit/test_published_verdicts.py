@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from envknee.verdict.schema.study import SCHEMA_VERSION
 from published import PUBLISHED, verdict_of
 
 SNAPSHOT = json.loads((Path(__file__).parents[1] / "fixtures/published_verdicts.json").read_text(encoding="utf-8"))
@@ -43,6 +44,7 @@ def test_its_numbers_are_what_they_were(name: str):
     now = dict(values(verdict_of(name).model_dump(mode="json")))
     before = dict(values(SNAPSHOT[name]))
     assert len(before) > 50
+    assert (before.pop(".schema_version"), now.pop(".schema_version")) == (1, SCHEMA_VERSION)
     changed = {
         path: (value, now.get(path, "missing")) for path, value in before.items() if not same(value, now.get(path))
     }

@@ -213,7 +213,7 @@ def on_two_gpus() -> list[str]:
 
 def learned_on_warps_frontend() -> list[str]:
     both = both_sides("cartpole-stock-lean-warp-learning", "stock", "lean-warp")
-    frames, seconds = ratio_of(both, "frames to target"), ratio_of(both, "seconds to target")
+    frames, seconds = ratio_of(both, "frames_to_target"), ratio_of(both, "seconds_to_target")
     assert (frames.pairs, seconds.pairs) == (15, 15)
     assert frames.lower is not None and frames.upper is not None and frames.lower < 1 < frames.upper
     stock_s, warp_s = (median(record.seconds_to_target or 0.0 for record in side.records) for side in both)

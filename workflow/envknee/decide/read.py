@@ -9,6 +9,9 @@ from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 
+MOST_NAMED = 8
+"""Studies that an error lists."""
+
 
 def load_measured(folder: StudyFolder) -> tuple[Study, list[Record]]:
     """Return the study of a folder and its records, at least one.
@@ -29,9 +32,7 @@ def load_study(folder: StudyFolder, config_file: Path | None = None) -> Study:
         UserError: when the folder holds no study, or the file describes another one.
     """
     if not folder.study.exists():
-        raise UserError(
-            f"{folder.root} holds no {folder.study.name}. Expected the folder of a study, such as results/cartpole-cpu"
-        )
+        raise UserError(f"{folder.root} holds no {folder.study.name}. {studies_beside(folder)}")
     study = read_study(folder.study)
     if config_file is None:
         return study
@@ -42,3 +43,14 @@ def load_study(folder: StudyFolder, config_file: Path | None = None) -> Study:
             " Name the folder and the file of the same study."
         )
     return study.model_copy(update={"decide": given.decide})
+
+
+def studies_beside(folder: StudyFolder) -> str:
+    """Return what to name in place of a folder that holds no study: the studies beside it, or in it."""
+    for parent in (folder.root.parent, folder.root):
+        found = sorted(path.parent for path in parent.glob("*/study.json"))
+        if found:
+            named = ", ".join(map(str, found[:MOST_NAMED]))
+            more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+            return f"Name the folder of a study: {named}{more}."
+    return "Expected the folder of a study, such as results/cartpole-cpu. `snakemake` measures one."

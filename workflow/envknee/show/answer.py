@@ -8,6 +8,7 @@ from envknee.verdict.learning import best_of
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import Series
+from envknee.words.intervals import threshold_interval
 from envknee.words.learning import seconds_told, soonest_at
 from envknee.words.states import gain_evidence, what_decides
 
@@ -84,7 +85,7 @@ def _short(limit: SeriesLimit) -> str:
     """Return `8,192 (2,048 to 8,192)`, `over 16,384`, or `undecided (3 more repeats)`."""
     if limit.threshold_num_envs is not None:
         alone = limit.threshold_lowest == limit.threshold_highest
-        return f"{limit.threshold_num_envs:,}" + ("" if alone else f" ({words.threshold_interval(limit)})")
+        return f"{limit.threshold_num_envs:,}" + ("" if alone else f" ({threshold_interval(limit)})")
     if limit.state == "still pays":
         return f"over {limit.largest_num_envs:,}"
     missing = what_decides(limit)

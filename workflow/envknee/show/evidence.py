@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from envknee.decide.verdict_file import read_verdict
 from envknee.record.read import load_records, read_rows, without_skipped
 from envknee.record.schema import Record, Row
 from envknee.study.errors import UserError
-from envknee.study.files import read_model
 from envknee.study.paths import StudyFolder
 from envknee.verdict.schema.study import Verdict
 
@@ -21,26 +21,17 @@ class Evidence(NamedTuple):
     """Returns the rows of a trial."""
 
 
-def read_verdict(folder: StudyFolder) -> Verdict:
-    """Return verdict.json. Raises UserError when it is missing or broken."""
-    return read_model(folder.verdict, Verdict, _remedy(folder))
-
-
 def read_evidence(folder: StudyFolder, records: Sequence[Record] | None = None) -> Evidence:
     """Return the verdict of a study, with its trials: `records`, if they were read before.
 
     Raises:
         UserError: when the verdict is missing or older than a trial, or a file was changed after its measurement.
     """
-    records = without_skipped(load_records(folder) if records is None else records)
-    verdict = read_verdict(folder)
+    every = load_records(folder) if records is None else records
+    verdict, records = read_verdict(folder, every), without_skipped(every)
     if verdict.trials_measured != len(records):
         raise UserError(
             f"{folder.verdict} was decided from {verdict.trials_measured} trials, and {folder.root} holds {len(records)}."
-            f" {_remedy(folder)}"
+            f" Write it with `envknee verdict {folder.root}`."
         )
     return Evidence(verdict, records, lambda record: read_rows(folder.trial(record.request.number)))
-
-
-def _remedy(folder: StudyFolder) -> str:
-    return f"Write it with `envknee verdict {folder.root}`."

@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from envknee.decide.read import load_study
+from envknee.decide.verdict_file import read_verdict
 from envknee.show import words
 from envknee.show.answer import Answer, answer, answered_series, answers_table
-from envknee.show.evidence import read_verdict
 from envknee.show.sentences import sentences
 from envknee.study import space
 from envknee.study.errors import printable

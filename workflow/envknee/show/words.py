@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from envknee.verdict.schema.learning import Cost, LearningLimit, Rules
-from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.words.intervals import with_interval
 
 STATUS_WORDS = {
     "ok": "measured",
@@ -69,26 +69,6 @@ def reached(limits: Iterable[LearningLimit]) -> str:
     """Return `3 of 5 trials`: how many of those that could reached the target."""
     points = [point for limit in limits for point in limit.points]
     return f"{sum(point.reached for point in points)} of {sum(point.trials for point in points)} trials"
-
-
-def threshold_interval(limit: SeriesLimit) -> str:
-    """Return the interval of a threshold in words."""
-    if limit.threshold_lowest is None:
-        return "no doubling measured"
-    return sizes_between(limit.threshold_lowest, limit.threshold_highest)
-
-
-def sizes_between(lowest: int, highest: int | None) -> str:
-    """Return `512 to 2,048`, `512 alone` or `512 or more`."""
-    if highest is None:
-        return f"{lowest:,} or more"
-    return f"{lowest:,} alone" if highest == lowest else f"{lowest:,} to {highest:,}"
-
-
-def with_interval(value: float, lower: float | None, upper: float | None, decimals: int = 0) -> str:
-    """Return `788 (721 to 843)`, `788 (721 to no upper end)`, or `788` without an interval."""
-    end = "no upper end" if upper is None else f"{upper:,.{decimals}f}"
-    return f"{value:,.{decimals}f}" + ("" if lower is None else f" ({lower:,.{decimals}f} to {end})")
 
 
 def cards_table(verdict: Verdict) -> Table:

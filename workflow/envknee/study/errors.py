@@ -23,8 +23,14 @@ class UserError(Exception):
 
 def nearest(word: str, legal: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the legal word closest to `word`, or "" when none is close."""
+    close = closest(word, legal)
+    return "" if close is None else f" (did you mean '{close}'?)"
+
+
+def closest(word: str, legal: Iterable[str]) -> str | None:
+    """Return the legal word closest to `word`, or None when none is close."""
     close = difflib.get_close_matches(str(word), [str(candidate) for candidate in legal], n=1, cutoff=0.6)
-    return f" (did you mean '{close[0]}'?)" if close else ""
+    return close[0] if close else None
 
 
 def printable(text: str, kept: str = "") -> str:

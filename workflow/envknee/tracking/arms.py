@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from envknee.decide.read import load_measured
+from envknee.decide.verdict_file import read_verdict
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.run.claim import check
-from envknee.study.files import canonical_json, read_model
+from envknee.study.claim import check
+from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
 from envknee.tracking.describe import describe_trial, devices_of, ended_ms, milliseconds, present, run_name, where_tags
 from envknee.tracking.run import Run, metrics_of, texts_of
-from envknee.verdict.schema.study import Headline, Verdict
+from envknee.verdict.schema.study import Headline
 from envknee.verdict.series import by_point
 
 
@@ -28,24 +30,27 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
     """
     check(study, folder)
     _, every = load_measured(folder)
-    records = without_skipped(every)
+    records, headlines = without_skipped(every), _headlines(folder, every)
     return [
         (
-            _describe_arm(study, arm, [record for record in every if record.request.arm == arm], folder),
+            _describe_arm(
+                study, arm, [record for record in every if record.request.arm == arm], headlines.get(arm), folder
+            ),
             [describe_trial(record, folder) for record in records if record.request.arm == arm],
         )
         for arm in sorted({record.request.arm for record in records})
     ]
 
 
-def _describe_arm(study: Study, arm: str, every: Sequence[Record], folder: StudyFolder) -> Run:
+def _describe_arm(
+    study: Study, arm: str, every: Sequence[Record], headline: Headline | None, folder: StudyFolder
+) -> Run:
     """Return the parent run of an arm: verdict, figures, and what all its trials have in common."""
     records = without_skipped(every)
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
     devices = sorted({devices_of(own, record.devices) for record in records if (own := record.outcome.environment)})
     statuses = Counter(record.outcome.status for record in records)
     planned = sum(slot.arm == arm for slot in plan(study)) - (len(every) - len(records))
-    headline = _headline(folder.verdict, arm)
     best = best_trial(records)
     last_ms = max(ended_ms(record) for record in records)
     params: dict[str, Any] = {"task": study.task.model_dump(mode="json"), "seed": study.seed}
@@ -118,9 +123,8 @@ def _description(
     return "\n\n".join(parts)
 
 
-def _headline(verdict: Path, arm: str) -> Headline | None:
-    """Return the arm's headline in verdict.json; None without one."""
-    if not verdict.exists():
-        return None
-    arms = read_model(verdict, Verdict, "Delete it and run `make sweep`, which decides again.").arms
-    return next((own.headline for own in arms if own.arm == arm), None)
+def _headlines(folder: StudyFolder, every: Sequence[Record]) -> dict[str, Headline | None]:
+    """Return the headline of each arm in verdict.json; nothing before it is written."""
+    if not folder.verdict.exists():
+        return {}
+    return {arm.arm: arm.headline for arm in read_verdict(folder, every).arms}

@@ -11,9 +11,7 @@ import math
 from scipy.special import nctdtr, stdtrit
 
 from envknee.verdict.rule.union import LEAST_REPEATS
-
-ENOUGH = 0.8
-MOST_REPEATS = 50
+from envknee.verdict.schema.power import ENOUGH, MOST_REPEATS
 
 
 def power(repeats: int, cv: float, delta: float, confidence: float, paired: bool = False) -> float:

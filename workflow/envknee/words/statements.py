@@ -13,3 +13,15 @@ STATEMENTS: dict[type, Callable[[Any], str]] = {
 
 NOTES: dict[type, Callable[[Any], list[str]]] = {}
 """Model -> its notes, a sentence each."""
+
+
+def statement_of(part: Any) -> str:
+    """Return a part of a verdict in a sentence."""
+    say = STATEMENTS.get(type(part))
+    return part.statement if say is None else say(part)
+
+
+def notes_of(part: Any) -> list[str]:
+    """Return the notes on a part of a verdict, a sentence each."""
+    say = NOTES.get(type(part))
+    return part.notes if say is None else say(part)

@@ -1,6 +1,7 @@
 """Compares two studies, or parts of them.
 
-In: two results folders. Out: ratios of paired trials, with intervals, and the answer of a gate.
+In: two results folders. Out: ratios of paired trials, with intervals, and the answer of a gate
+(`verdict.schema.comparison`; `words.compare` says it).
 
 sides     the trials of each side
 pairing   pairs of trials

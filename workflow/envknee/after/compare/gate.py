@@ -9,33 +9,11 @@ At most 1 - confidence of all comparisons pass wrongly, for any number of gating
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from envknee.record.schema import Frozen
-from envknee.verdict.power import ENOUGH, MOST_REPEATS, enough_repeats
+from envknee.verdict.power import enough_repeats
 from envknee.verdict.rule.doublings import half_width
-
-
-class Bound(Frozen):
-    """The loss in one measure, with its bound."""
-
-    measure: str
-    loss: float
-    """Estimate: 0.02 is 2% worse, negative is better."""
-    loss_upper: float | None
-    """One-sided bound; None for a single pair, whose noise is unknown."""
-    passes: bool
-    pairs_for_power: int | None
-    """Pairs with which 80% of comparisons would pass if there is no difference; None: over 50, or unknown."""
-
-
-class Gate(Frozen):
-    """The answer, with its reasons."""
-
-    answer: Literal["pass", "fail", "inconclusive"]
-    bounds: list[Bound]
-    reasons: list[str]
-    """Why the answer is fail or inconclusive."""
+from envknee.verdict.schema.comparison import Bound, Gate, MeasureName, Outcome, Ratio
 
 
 class Estimate(NamedTuple):
@@ -48,7 +26,9 @@ class Estimate(NamedTuple):
     """Degrees of freedom of the variance."""
 
 
-def bound(measure: str, log: Estimate, pairs: int, confidence: float, margin: float, *, more_is_better: bool) -> Bound:
+def bound(
+    measure: MeasureName, log: Estimate, pairs: int, confidence: float, margin: float, *, more_is_better: bool
+) -> Bound:
     """Return the bound of the loss in one measure. `margin` is a share of A."""
     sign = -1.0 if more_is_better else 1.0
     limit = -math.log1p(-margin) if more_is_better else math.log1p(margin)
@@ -68,22 +48,20 @@ def bound(measure: str, log: Estimate, pairs: int, confidence: float, margin: fl
     )
 
 
-def gate(bounds: Sequence[Bound], losses: Sequence[str], same_machine: bool, margin: float) -> Gate:
-    """Return the answer. `losses` are those that are shown, a sentence each; `same_machine` tells whether any ran both sides."""
-    if losses:
-        return Gate(answer="fail", bounds=list(bounds), reasons=list(losses))
-    reasons = [] if same_machine else ["no machine ran both sides: what differs may be the machines'"]
-    reasons += [_why(bound, margin) for bound in bounds if not bound.passes]
-    if not bounds:
-        reasons.append("nothing to compare")
-    return Gate(answer="inconclusive" if reasons else "pass", bounds=list(bounds), reasons=reasons)
-
-
-def _why(bound: Bound, margin: float) -> str:
-    if bound.loss_upper is None:
-        return f"{bound.measure}: one pair tells no noise"
-    enough = f"over {MOST_REPEATS}" if bound.pairs_for_power is None else bound.pairs_for_power
-    return (
-        f"{bound.measure} may be up to {bound.loss_upper:.1%} worse, and {margin:.0%} is accepted; without any difference"
-        f" {enough} pairs would pass in {ENOUGH:.0%} of comparisons"
+def gate(
+    bounds: Sequence[Bound], losses: Sequence[Ratio], fewer_succeeded: Sequence[Outcome], one_machine: bool
+) -> Gate:
+    """Return the answer. `losses` are shown and beyond the margin; `one_machine` tells whether any machine ran both sides."""
+    if losses or fewer_succeeded:
+        answer = "fail"
+    elif one_machine and bounds and all(bound.passes for bound in bounds):
+        answer = "pass"
+    else:
+        answer = "inconclusive"
+    return Gate(
+        answer=answer,
+        bounds=list(bounds),
+        losses=list(losses),
+        fewer_succeeded=list(fewer_succeeded),
+        one_machine=one_machine,
     )

@@ -9,23 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from envknee.base.fields import Kind
 from envknee.record.schema import Environment, Record
 from envknee.record.status import SUCCESS, Status
-from envknee.words.numbers import shown_batch
-
-
-class Place(NamedTuple):
-    """The kind and the point of a trial."""
-
-    kind: Kind
-    num_envs: int
-    horizon: int
-    batch_size: int | None
-
-    def __str__(self) -> str:
-        """Return `throughput, 64 environments, horizon 16, batch 128`."""
-        return f"{self.kind}, {self.num_envs:,} environments, horizon {self.horizon}, {shown_batch(self.batch_size)}"
+from envknee.verdict.schema.comparison import Apart, LeftOut, Outcome, Place
 
 
 class Pair(NamedTuple):
@@ -38,11 +24,6 @@ class Pair(NamedTuple):
     def succeeded(self) -> bool:
         """Whether both trials succeeded."""
         return succeeded(self.a) and succeeded(self.b)
-
-    def __str__(self) -> str:
-        """Return the repeat, `3`, or both repeats, `0 and 3`."""
-        a, b = self.a.request.repeat, self.b.request.repeat
-        return str(a) if a == b else f"{a} and {b}"
 
 
 Pairs = dict[Place, list[Pair]]
@@ -61,7 +42,7 @@ def paired(a: Sequence[Record], b: Sequence[Record]) -> tuple[Pairs, Alone, Alon
     """Return the pairs of A and B, and the trials that A alone and B alone has."""
     of_a, of_b = _by_place(a), _by_place(b)
     pairs: Pairs = {}
-    for place in sorted(of_a.keys() & of_b.keys(), key=lambda place: (*place[:3], place.batch_size or 0)):
+    for place in sorted(of_a.keys() & of_b.keys(), key=order):
         by_a, by_b = of_a[place], of_b[place]
         repeats = sorted(by_a.keys() & by_b.keys())
         # Without a common repeat, pair them in order.
@@ -80,60 +61,57 @@ def _by_place(records: Sequence[Record]) -> dict[Place, dict[int, Record]]:
     return by_place
 
 
-def outcomes(pairs_of: Pairs) -> tuple[list[str], list[str]]:
-    """Return a sentence on each common point at which any trial did not succeed: where fewer of B than of A did, then the others.
-
-    A sentence has the point, `5 of 5 target_reached, then 2 of 5 (3 timeout)`, and the consequence for the comparison.
-    """
-    fewer: list[str] = []
-    others: list[str] = []
+def outcomes(pairs_of: Pairs) -> list[Outcome]:
+    """Return the common points at which any trial did not succeed."""
+    found = []
     for place, pairs in pairs_of.items():
-        if not (broken := [str(pair) for pair in pairs if not pair.succeeded]):
+        lost = [(pair.a.request.repeat, pair.b.request.repeat) for pair in pairs if not pair.succeeded]
+        if not lost:
             continue
-        success, count = SUCCESS[place.kind], len(pairs)
+        success = SUCCESS[place.kind]
         a, b = (Counter(record.outcome.status for record in side) for side in zip(*pairs, strict=True))
-        repeats = f"repeat{'s' if len(broken) > 1 else ''} {', '.join(broken)}"
-        follows = (
-            f"no ratio of seconds and frames to target here, for seeds did not arrive ({repeats})"
-            if place.kind == "learning"
-            else f"left out: {repeats}"
+        found.append(
+            Outcome(
+                place=place,
+                pairs=len(pairs),
+                a_succeeded=a[success],
+                b_succeeded=b[success],
+                a_lost=_lost(a, success),
+                b_lost=_lost(b, success),
+                lost_repeats=lost,
+            )
         )
-        (fewer if b[success] < a[success] else others).append(
-            f"{place}: {a[success]} of {count} {success}{_lost(a, success)}, then {b[success]} of {count}{_lost(b, success)}; {follows}"
+    return found
+
+
+def left_out(side: str, alone: Alone, pairs: Pairs) -> list[LeftOut]:
+    """Return the trials that only `side` has, by point."""
+    return [
+        LeftOut(
+            side=side,
+            place=place,
+            repeats=[record.request.repeat for record in records],
+            whole_point=place not in pairs,
+            lost=_lost(Counter(record.outcome.status for record in records), SUCCESS[place.kind]),
         )
-    return fewer, others
+        for place, records in sorted(alone.items(), key=lambda item: order(item[0]))
+    ]
 
 
-def left_out(name: str, alone: Alone, pairs: Pairs) -> list[str]:
-    """Return the trials that only the side called `name` has, a line per point, with repeats and failures."""
-    lines = []
-    for place, records in alone.items():
-        lost = _lost(Counter(record.outcome.status for record in records), SUCCESS[place.kind])
-        repeats = ", ".join(str(record.request.repeat) for record in records)
-        some = f", repeat{'s' if len(records) > 1 else ''} {repeats}" if place in pairs else ""
-        lines.append(f"only {name}: {place}{some}{lost}")
-    return lines
+def order(place: Place) -> tuple[str, int, int, int]:
+    """Sort key of points: the library's own batch size comes first."""
+    return place.kind, place.num_envs, place.horizon, place.batch_size or 0
 
 
-def _lost(counts: Counter[Status], success: Status) -> str:
-    """Return ` (3 timeout)`, the trials that did not succeed; "" if all did."""
-    lost = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()) if status != success)
-    return f" ({lost})" if lost else ""
+def _lost(counts: Counter[Status], success: Status) -> dict[Status, int]:
+    """Return the number of trials that did not succeed, by status."""
+    return {status: count for status, count in sorted(counts.items()) if status != success}
 
 
-def across_machines(pairs_of: Pairs) -> list[str]:
-    """Return notes on pairs whose trials ran on different machines or GPUs, which may be the cause of a difference."""
+def apart(pairs_of: Pairs) -> Apart:
+    """Return how many pairs have trials on different machines or GPUs."""
     where = Counter(_apart(pair) for pairs in pairs_of.values() for pair in pairs)
-    timed = where.total() - where["unknown"]
-    why = "what differs may be theirs, so ratios leave them out where other pairs share a machine"
-    notes = []
-    if machines := where["machines"]:
-        notes.append(f"pairs across machines: {machines} of {timed} (another name, CPU or number of cores): {why}")
-    if gpus := where["GPUs"]:
-        notes.append(
-            f"pairs across GPUs: {gpus} of {timed} (of one machine, or of several that are named alike): what differs may be theirs"
-        )
-    return notes
+    return Apart(machines=where["machines"], gpus=where["GPUs"], pairs=where.total() - where["unknown"])
 
 
 def on_one_machine(pairs_of: Pairs) -> Pairs:

@@ -20,9 +20,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from envknee.after.compare.ratios import Comparison, compare, interval, shortened
+from envknee.after.compare.ratios import compare
 from envknee.after.compare.sides import sides
 from envknee.study.files import canonical_json, write_atomically
+from envknee.verdict.schema.comparison import Comparison
+from envknee.words import compare as words
 
 REGRESSION = 3
 """Exit status if the gate fails."""
@@ -35,48 +37,52 @@ WORTH_SAYING = 0.005
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print a comparison: all points together, the points that changed, phases, thresholds."""
+    """Print a comparison: all points together, the points that changed, phases, limits, and the gate's answer."""
 
     def say(line: str) -> None:
         console.print(line, highlight=False, soft_wrap=True)
 
     say(f"A  {comparison.a}\nB  {comparison.b}")
     for difference in comparison.differs:
-        say(f"   {difference}")
-    for note in comparison.notes:
+        say(f"   {words.difference_line(difference)}")
+    for note in words.notes(comparison):
         say(f"note  {note}")
-    caption = f"B / A over points in common; interval at {comparison.confidence:.0%}, p corrected (Holm)"
-    table = Table(caption=caption, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-    for heading in ("measure", "ratio", "interval", "p", "points", "pairs", ""):
-        table.add_column(heading, justify="left" if heading in ("measure", "") else "right", no_wrap=True)
-    for ratio in comparison.overall:
-        p_value = "" if ratio.p_holm is None else f"{ratio.p_holm:.3f}" if ratio.p_holm >= 0.001 else "< 0.001"
-        counts = map(str, (ratio.points, ratio.pairs))
-        table.add_row(ratio.measure, f"{ratio.ratio:.3f}", interval(ratio), p_value, *counts, ratio.change)
     if comparison.overall:
-        console.print(table)
+        console.print(_table(comparison))
     else:
         say("no measure to compare: no pair of trials succeeded on both sides")
     for ratio in comparison.by_place:
         if ratio.change != "none shown" and abs(ratio.ratio - 1.0) >= WORTH_SAYING:
-            say(f"{ratio.change:>6}  {ratio.measure} at {ratio.place}: {ratio.ratio:.3f} ({interval(ratio)})")
+            say(words.change_line(ratio))
     if comparison.phases:
-        largest = ", ".join(f"{phase} {share:+.1%}" for phase, share in list(comparison.phases.items())[:4])
-        say(f"time of an iteration, by phase, in parts of A's: {largest}")
-    for line in comparison.thresholds:
-        say(line)
+        say(words.phases_line(comparison.phases))
+    for side in comparison.limits:
+        say(words.limit_line(side))
     if comparison.left_out:
-        say(f"left out, because one side alone has it: {shortened(comparison.left_out)}")
+        left_out = words.shortened([words.left_out_line(left_out) for left_out in comparison.left_out])
+        say(f"left out, because one side alone has it: {left_out}")
     for outcome in comparison.outcomes:
-        say(f"outcomes at {outcome}")
-    for reason in comparison.gate.reasons:
+        say(f"outcomes at {words.outcome_line(outcome)}")
+    for reason in words.reasons(comparison):
         if comparison.gate.answer == "fail":
             console.print(f"REGRESSION {reason}", style="bold red", soft_wrap=True)
         else:
             say(f"inconclusive: {reason}")
     if comparison.gate.answer == "pass":
-        gating = ", ".join(bound.measure for bound in comparison.gate.bounds)
-        say(f"passed: a loss of {comparison.margin:.0%} or more is excluded in {gating}")
+        say(words.passed_line(comparison))
+
+
+def _table(comparison: Comparison) -> Table:
+    """Return the ratios over all points."""
+    table = Table(
+        caption=words.caption(comparison), box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True
+    )
+    for heading in ("measure", "ratio", "interval", "p", "points", "pairs", ""):
+        table.add_column(heading, justify="left" if heading in ("measure", "") else "right", no_wrap=True)
+    for ratio in comparison.overall:
+        measure, counts = words.MEASURES[ratio.measure], (str(ratio.points), str(ratio.pairs))
+        table.add_row(measure, f"{ratio.ratio:.3f}", words.interval(ratio), words.p_value(ratio), *counts, ratio.change)
+    return table
 
 
 def main() -> int:

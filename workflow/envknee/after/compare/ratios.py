@@ -4,17 +4,17 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from scipy.special import stdtr
 
-from envknee.after.compare.gate import Bound, Estimate, Gate, bound, gate
+from envknee.after.compare.gate import Estimate, bound, gate
 from envknee.after.compare.pairing import (
     Pairs,
-    Place,
-    across_machines,
+    apart,
     left_out,
     on_one_machine,
+    order,
     outcomes,
     paired,
     succeeded,
@@ -22,24 +22,37 @@ from envknee.after.compare.pairing import (
 from envknee.after.compare.sides import Side
 from envknee.base.fields import Kind
 from envknee.decide.study import decide
-from envknee.record.schema import PHASES, Frozen, Phase, Record
-from envknee.show.words import recommended, threshold_interval
+from envknee.record.schema import PHASES, Phase, Record
+from envknee.show.words import recommended
 from envknee.study.arm import Memory
 from envknee.study.errors import UserError
 from envknee.verdict.hardware import hardware
 from envknee.verdict.memory_sample import counted_peak_gb
 from envknee.verdict.rule import doublings
-from envknee.words.numbers import span
+from envknee.verdict.schema.comparison import (
+    Bound,
+    Comparison,
+    Difference,
+    MeasureName,
+    Place,
+    Ratio,
+    SideLimit,
+)
+from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.words.compare import place_words, shortened
 
 SETTINGS = ("trainer", "world_size", "observations", "frontend", "strategy", "sync_every", "deterministic", "phases")
 """Fields of a request that are listed if the sides differ in them."""
+
+TARGET = ("target_reward", "target_episodes")
+"""The same, of learning trials."""
 
 
 @dataclass(frozen=True)
 class Measure:
     """A measure that is compared."""
 
-    name: str
+    name: MeasureName
     value_of: Callable[[Record], float | None]
     more_is_better: bool
     kind: Kind | None = None
@@ -48,59 +61,24 @@ class Measure:
     """Whether the gate needs its loss to be within the margin."""
 
 
+def _fps_total(record: Record) -> float | None:
+    return None if record.fps_total is None else record.fps_total.median
+
+
+def _fps_collecting(record: Record) -> float | None:
+    fps = record.fps_env_step_inference
+    return None if fps is None else fps.median
+
+
 MEASURES = (
-    Measure("FPS, total", lambda record: record.fps_total and record.fps_total.median, True, "throughput", gates=True),
-    Measure(
-        "FPS, collecting", lambda record: (fps := record.fps_env_step_inference) and fps.median, True, "throughput"
-    ),
-    Measure("peak memory", counted_peak_gb, False, gates=True),
-    Measure("start-up", lambda record: record.outcome.setup_s, False),
-    Measure("seconds to target", lambda record: record.seconds_to_target, False, "learning", gates=True),
+    Measure("fps_total", _fps_total, True, "throughput", gates=True),
+    Measure("fps_env_step_inference", _fps_collecting, True, "throughput"),
+    Measure("memory_peak_gb", counted_peak_gb, False, gates=True),
+    Measure("setup_s", lambda record: record.outcome.setup_s, False),
+    Measure("seconds_to_target", lambda record: record.seconds_to_target, False, "learning", gates=True),
     # Equal on both sides that learn equally well; then speed alone changes the seconds.
-    Measure("frames to target", lambda record: record.frames_to_target, False, "learning"),
+    Measure("frames_to_target", lambda record: record.frames_to_target, False, "learning"),
 )
-
-
-class Ratio(Frozen):
-    """The ratio of one measure, B / A."""
-
-    measure: str
-    place: Place | None
-    """The point; None for all points together."""
-    ratio: float
-    """B / A."""
-    lower: float | None
-    """Two-sided interval; None for a single pair, whose noise is unknown."""
-    upper: float | None
-    p_value: float | None
-    """Two-sided, for no difference, before Holm's correction."""
-    p_holm: float | None
-    points: int
-    pairs: int
-    change: Literal["better", "worse", "none shown"]
-
-
-class Comparison(Frozen):
-    """The comparison of one arm of B with one of A."""
-
-    a: str
-    b: str
-    confidence: float
-    margin: float
-    differs: list[str]
-    """Other differences of the sides: settings, hardware, versions, commits."""
-    overall: list[Ratio]
-    by_place: list[Ratio]
-    phases: dict[str, float]
-    """Change of each phase's time, as a share of A's whole iteration, averaged over points; the largest first."""
-    thresholds: list[str]
-    left_out: list[str]
-    """Trials that only one side has."""
-    outcomes: list[str]
-    """Statuses at points at which a paired trial did not succeed, a sentence each. Where fewer of B's did, the gate's reasons say it."""
-    notes: list[str]
-    """Other possible causes of the ratios."""
-    gate: Gate
 
 
 def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
@@ -111,7 +89,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
     """
     every, *alone = paired(a.records, b.records)
     if not every:
-        only_a, only_b = (shortened(sorted(map(str, places))) for places in alone)
+        only_a, only_b = (shortened([place_words(place) for place in sorted(places, key=order)]) for places in alone)
         raise UserError(
             f"{a.name} and {b.name} have no point in common: {only_a} against {only_b}."
             " Sweep the same num_envs, horizon and batch_size on both sides"
@@ -131,13 +109,10 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
             pooled, count = stratified(list(strata.values())), sum(map(len, strata.values()))
             bounds.append(bound(measure.name, pooled, count, confidence, margin, more_is_better=measure.more_is_better))
     overall = _corrected(overall, confidence)
-    fewer, others = outcomes(every)
-    losses = [
-        f"beyond {margin:.0%}: {ratio.measure}: {ratio.ratio - 1.0:+.1%} ({interval(ratio)})"
-        for ratio in overall
-        if same_machine and ratio.change == "worse" and abs(ratio.ratio - 1.0) > margin
-    ]
-    losses += [f"in outcomes: {outcome}" for outcome in fewer]
+    unsuccessful = outcomes(every)
+    fewer = [outcome for outcome in unsuccessful if outcome.b_succeeded < outcome.a_succeeded]
+    worse = [ratio for ratio in overall if ratio.change == "worse" and abs(ratio.ratio - 1.0) > margin]
+    only_a, only_b = alone
     return Comparison(
         a=a.name,
         b=b.name,
@@ -147,13 +122,11 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         overall=overall,
         by_place=by_place,
         phases=_phases(pairs),
-        thresholds=[f"{side.name}: {_threshold(side)}" for side in (a, b)],
-        left_out=sorted(
-            line for side, own in zip((a, b), alone, strict=True) for line in left_out(side.name, own, every)
-        ),
-        outcomes=others,
-        notes=across_machines(every),
-        gate=gate(bounds, losses, bool(same_machine), margin),
+        limits=[SideLimit(side=side.name, limit=_limit(side)) for side in (a, b)],
+        left_out=[*left_out(a.name, only_a, every), *left_out(b.name, only_b, every)],
+        outcomes=[outcome for outcome in unsuccessful if outcome not in fewer],
+        apart=apart(every),
+        gate=gate(bounds, worse if same_machine else [], fewer, bool(same_machine)),
     )
 
 
@@ -245,58 +218,64 @@ def _phases(pairs_of: Pairs) -> dict[str, float]:
     return dict(sorted(shifts.items(), key=lambda shift: -abs(shift[1])))
 
 
-def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[str]:
+def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[Difference]:
     """Return the differences of settings, hardware, versions and commits."""
     of_a, of_b = _facts(a), _facts(b)
+    common = of_a.keys() & of_b.keys()
     return [
-        f"{name}: {of_a.get(name, 'none')} → {of_b.get(name, 'none')}"
+        Difference(name=name, a=of_a.get(name, []), b=of_b.get(name, []))
         for name in of_a | of_b
         # Without a target on both sides, no learning trials are compared.
-        if of_a.get(name) != of_b.get(name) and (name != "target" or name in of_a.keys() & of_b.keys())
+        if of_a.get(name) != of_b.get(name) and (name not in TARGET or name in common)
     ]
 
 
-def _facts(records: Sequence[Record]) -> dict[str, str]:
-    """Return settings, target, hardware, versions and commits of trials, by name."""
+def _facts(records: Sequence[Record]) -> dict[str, list[str | None]]:
+    """Return settings, target, hardware, versions and commits of trials by name, each value once; None where a trial has none."""
     requests = [record.request for record in records]
     machines = [record.outcome.environment for record in records if record.outcome.environment]
     on_gpus = [machine for machine in machines if machine.device.type == "cuda"]  # else the hardware is the CPU
     overridden = dict.fromkeys(name for request in requests for name in request.overrides)
     packages = sorted({name for machine in machines for name in machine.packages})
-    targets = [
-        f"reward {request.target_reward:g} over {request.target_episodes} episodes"
-        for request in requests
-        if request.target_reward is not None
-    ]
-    values: dict[str, list[Any]] = {
-        "task": [request.task_id for request in requests],
-        **{name: [getattr(request, name) for request in requests] for name in SETTINGS},
-        **{f"memory.{name}": [getattr(request.memory, name) for request in requests] for name in Memory.model_fields},
-        **{name: [request.overrides[name] for request in requests if name in request.overrides] for name in overridden},
-        **({"target": targets} if targets else {}),
-        "hardware": ["; ".join(hardware(records))],
-        "host CPU": [f"{machine.cpu_model} ({machine.cpu_cores} cores)" for machine in on_gpus] or ["none"],
-        "commit": [(machine.git_commit or "unknown")[:10] for machine in machines],
-        "image": [m.image.content_sha256.removeprefix("sha256:")[:12] for m in machines if m.image] or ["none"],
-        "driver": [machine.device.driver or "none" for machine in machines],
-        **{name: [machine.packages.get(name, "none") for machine in machines] for name in packages},
+    learned = [request for request in requests if request.target_reward is not None]
+    values: dict[str, list[Any]] = {"task": [request.task_id for request in requests]}
+    values |= {name: [getattr(request, name) for request in requests] for name in SETTINGS}
+    values |= {
+        f"memory.{name}": [getattr(request.memory, name) for request in requests] for name in Memory.model_fields
     }
-    return {name: ", ".join(sorted(set(map(str, own)))) for name, own in values.items()}
+    values |= {
+        name: [request.overrides[name] for request in requests if name in request.overrides] for name in overridden
+    }
+    if learned:
+        values |= {name: [getattr(request, name) for request in learned] for name in TARGET}
+    values |= {
+        "hardware": hardware(records),
+        "host CPU": [f"{machine.cpu_model} ({machine.cpu_cores} cores)" for machine in on_gpus],
+        "commit": [machine.git_commit and machine.git_commit[:10] for machine in machines],
+        "image": [machine.image and _short_hash(machine.image.content_sha256) for machine in machines],
+        "driver": [machine.device.driver for machine in machines],
+    }
+    values |= {name: [machine.packages.get(name) for machine in machines] for name in packages}
+    return {name: _each_once(own) for name, own in values.items()}
 
 
-def _threshold(side: Side) -> str:
-    """Return the threshold by the verdict on this side alone."""
-    (limit,) = (recommended(arm) for arm in decide(side.records, side.study).arms if arm.arm == side.arm)
-    if limit is None:
-        return "no throughput trial was timed to its end"
-    return f"{limit.statement}; threshold {threshold_interval(limit)} ({limit.series})"
+def _short_hash(sha256: str) -> str:
+    return sha256.removeprefix("sha256:")[:12]
 
 
-def shortened(listed: Sequence[str]) -> str:
-    """Return the first two texts of a list, followed by `; and 7 more` if there are others."""
-    return "; ".join(listed[:2]) + (f"; and {len(listed) - 2} more" if len(listed) > 2 else "")
+def _each_once(values: Sequence[Any]) -> list[str | None]:
+    """Return each value as text, in alphabetical order, then None if it is among them. A list of None alone is empty."""
+    known = sorted({_text(value) for value in values if value is not None})
+    if not known:
+        return []
+    return [*known, None] if any(value is None for value in values) else [*known]
 
 
-def interval(ratio: Ratio) -> str:
-    """Return the ends of a ratio's interval, such as `0.981 to 1.02`."""
-    return span(ratio.lower, ratio.upper, lambda end: f"{end:.3f}" if end < 10.0 else f"{end:.3g}") or "one pair"
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _limit(side: Side) -> ThroughputLimit | None:
+    """Return the throughput limit of the recommended series, by the verdict on this side alone."""
+    (arm,) = (arm for arm in decide(side.records, side.study).arms if arm.arm == side.arm)
+    return recommended(arm)

@@ -1,7 +1,7 @@
 """Common forms of tables: Markdown, tabs, Isaac Lab's training bundles, and other names of columns. Pure.
 
 Input: the text of a file. Output: its rows as cells, with their lines for messages. For a header: the column of each heading, the factor
-of its unit, and a sentence about each heading that goes by another name. In Markdown and tables with tabs, a number may be bold, with
+of its unit, and each heading that goes by another name. In Markdown and tables with tabs, a number may be bold, with
 separators of thousands, a ~ before it and a remark in parentheses after it. In any table, a cell may name its unit, as in `3.5 GB` and
 `200k`.
 """
@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 from envknee.study.errors import UserError
+from envknee.verdict.schema.table import ColumnRead
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "num_envs": (
@@ -99,16 +100,16 @@ def _refuse_huge(line: int, cells: Sequence[str], rows_before: int, source: str)
         )
 
 
-def understand(header: Sequence[str], first: Sequence[str]) -> tuple[list[str], dict[str, Decimal], list[str]]:
+def understand(header: Sequence[str], first: Sequence[str]) -> tuple[list[str], dict[str, Decimal], list[ColumnRead]]:
     """Return the columns that headings stand for. A column's own name has priority over its other names.
 
     `first` is the first row below the header, whose cells may name a unit that the heading does not.
 
     Returns:
-        column names, or other headings in lower case; by column, the factor of its unit, if it goes by another name; and a sentence
-        about each such column.
+        column names, or other headings in lower case; by column, the factor of its unit, if it goes by another name; and each such
+        column.
     """
-    names, factors, said = [given.lower() for given in header], dict[str, Decimal](), []
+    names, factors, read = [given.lower() for given in header], dict[str, Decimal](), list[ColumnRead]()
     for column in [column for column in ALIASES if column not in names]:
         by_rank = [
             (*rank, place)
@@ -118,9 +119,8 @@ def understand(header: Sequence[str], first: Sequence[str]) -> tuple[list[str], 
         if by_rank:
             _, factor, place = min(by_rank)
             names[place], factors[column] = column, factor
-            times = "" if factor == 1 else f" x {factor.normalize():,f}"
-            said.append(f"column {header[place]!r} is read as {column}{times}")
-    return names, factors, said
+            read.append(ColumnRead(heading=header[place], column=column, factor=float(factor)))
+    return names, factors, read
 
 
 def scaled(cell: str, column: str, factor: Decimal) -> str:

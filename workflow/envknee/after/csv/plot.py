@@ -5,9 +5,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from envknee.after.csv.verdict import TableVerdict
 from envknee.show.figures import canvas
 from envknee.show.figures.style import COLOURS, INK, wrapped
+from envknee.verdict.schema.table import TableVerdict
+from envknee.words.table import found_briefly, series_label
 
 
 def plot(verdict: TableVerdict, file: Path) -> None:
@@ -20,7 +21,7 @@ def plot(verdict: TableVerdict, file: Path) -> None:
             continue
         sizes = [point.num_envs for point in points]
         fps = [point.fps for point in points]
-        axes.plot(sizes, fps, "o-", color=colour, linewidth=0.6, label=series.label or "measured")
+        axes.plot(sizes, fps, "o-", color=colour, linewidth=0.6, label=series_label(series, verdict) or "measured")
         if limit.law is not None and limit.law.used:
             along = canvas.densely(sizes)
             fps = [limit.horizon * size / (limit.law.t0_s + limit.law.s_per_env * size) for size in along]
@@ -35,7 +36,7 @@ def plot(verdict: TableVerdict, file: Path) -> None:
     axes.yaxis.set_major_formatter(canvas.thousands)
     axes.set_ylabel("Frames per second")
     found = {
-        series.label: series.estimate.statement if series.estimate else series.throughput.statement.partition(";")[0]
+        series_label(series, verdict): found_briefly(series)
         for series in verdict.series[:3]  # as many as a title has room for
     }
     axes.set_title(wrapped(canvas.by_arm(found), 75), color=INK, fontsize=11, loc="left")

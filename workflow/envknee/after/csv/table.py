@@ -12,7 +12,8 @@ from pydantic import Field
 
 from envknee.after.csv.formats import rows_of, scaled, understand
 from envknee.record.schema import Frozen
-from envknee.study.errors import UserError, nearest
+from envknee.study.errors import UserError, closest, nearest
+from envknee.verdict.schema.table import ColumnNotRead, ColumnRead
 
 OUT_OF_MEMORY = "oom"
 """Value of an fps cell if the point did not fit the memory: a result, not a gap."""
@@ -75,8 +76,9 @@ class Table:
     """Names of its columns, of those in `COLUMNS`."""
     rows: tuple[TableRow, ...]
     """Sorted by num_envs, then repeat; at least one."""
-    notes: tuple[str, ...]
-    """A sentence about each column that goes by another name or unit, then about each that is not read."""
+    columns_read: tuple[ColumnRead, ...]
+    """Columns that go by another name or unit."""
+    columns_not_read: tuple[ColumnNotRead, ...]
 
     @cached_property
     def fps_step(self) -> float:
@@ -96,16 +98,16 @@ def parse(text: str, source: str) -> Table:
             f"{source} holds no measurement. Expected a header such as num_envs,fps and below it a row for each, such as 1024,39000."
         )
     (header_line, header), *below = lines
-    names, factors, said = understand(header, below[0][1])
+    names, factors, read = understand(header, below[0][1])
     not_read = _not_read(header, names, f"{source}, line {header_line}")
     rows = [_row(cells, names, factors, line, source) for line, cells in below]
     _refuse_duplicates(rows, source)
     ordered = sorted(rows, key=lambda row: (row.num_envs, row.horizon, row.batch_size or 0, row.repeat))
-    return Table(frozenset(COLUMNS) & frozenset(names), tuple(ordered), (*said, *not_read))
+    return Table(frozenset(COLUMNS) & frozenset(names), tuple(ordered), tuple(read), tuple(not_read))
 
 
-def _not_read(header: Sequence[str], names: Sequence[str], where: str) -> list[str]:
-    """Check the columns of a header, and return a sentence about each column that is not read.
+def _not_read(header: Sequence[str], names: Sequence[str], where: str) -> list[ColumnNotRead]:
+    """Check the columns of a header, and return each column that is not read.
 
     Case does not matter; columns without a name are left out.
     """
@@ -123,7 +125,7 @@ def _not_read(header: Sequence[str], names: Sequence[str], where: str) -> list[s
             " empty where the budget was spent first). Add it, or leave budget_s out."
         )
     return [
-        f"column {given!r} is not read{nearest(name, set(COLUMNS) - set(names))}"
+        ColumnNotRead(heading=given, nearest=closest(name, set(COLUMNS) - set(names)))
         for given, name in zip(header, names, strict=True)
         if name and name not in COLUMNS
     ]

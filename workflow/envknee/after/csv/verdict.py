@@ -13,10 +13,9 @@ from pydantic import Field
 
 from envknee.after.csv.table import LARGEST, Table, TableRow
 from envknee.base.point import batch_transitions
-from envknee.record.schema import Frozen
 from envknee.study.model import Decide
 from envknee.verdict import learning, memory_limit, throughput
-from envknee.verdict.estimate import Estimate, estimate
+from envknee.verdict.estimate import estimate
 from envknee.verdict.learning_cost import seeds_of
 from envknee.verdict.measure_next import measure_next
 from envknee.verdict.memory_sample import Sample
@@ -24,11 +23,10 @@ from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
+from envknee.verdict.schema.table import Estimate, MissedPeak, NotMeasured, SeriesVerdict, TableVerdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
-from envknee.words.numbers import counted, listed, shown_batch
-
-SCHEMA_VERSION = 1
+from envknee.words.numbers import shown_batch
 
 WORTH_A_NOTE = 0.005
 """Smallest rounding that is noted, as a share of the smallest FPS. Finer rounding does not widen any interval visibly."""
@@ -46,36 +44,6 @@ class Options(Decide):
     """Standard deviation of FPS between processes, as a share, where nothing was repeated; by default that of published studies."""
 
 
-class SeriesVerdict(Frozen):
-    """The verdict on one series: rows with the same horizon and batch size."""
-
-    label: str
-    """`horizon 32, batch 1,024`; "" if the table has neither column."""
-    throughput: ThroughputLimit
-    estimate: Estimate | None
-    """The best estimate, if too few repeats leave the limit undecided."""
-    learning: LearningLimit | None
-    """None without rows on learning."""
-    measure_next: str | None
-    """The rows that would decide an open threshold; None if it is reached."""
-
-
-class TableVerdict(Frozen):
-    """The verdict over a table."""
-
-    schema_version: int = SCHEMA_VERSION
-    source: str
-    rows: int
-    columns: list[str]
-    delta: float
-    confidence: float
-    memory_margin: float
-    series: list[SeriesVerdict]
-    memory: MemoryLimit | None
-    """None without any vram_gb."""
-    notes: list[str]
-
-
 def decide(table: Table, source: str, options: Options) -> TableVerdict:
     """Return the verdict over a table, which is called `source`."""
     grouped: dict[Series, list[TableRow]] = {}
@@ -83,7 +51,7 @@ def decide(table: Table, source: str, options: Options) -> TableVerdict:
         series = Series(source, row.horizon, row.batch_size)
         grouped.setdefault(series, []).append(row)
     ordered = sorted(grouped, key=lambda series: (series.horizon, series.batch_size or 0))
-    verdicts = [_series_verdict(series, grouped[series], table, options) for series in ordered]
+    memory = _memory(table, options)
     return TableVerdict(
         source=source,
         rows=len(table.rows),
@@ -91,9 +59,13 @@ def decide(table: Table, source: str, options: Options) -> TableVerdict:
         delta=options.delta,
         confidence=options.confidence,
         memory_margin=options.memory_margin,
-        series=verdicts,
-        memory=_memory(table, options),
-        notes=_notes(table, any(verdict.throughput.law and verdict.throughput.law.used for verdict in verdicts)),
+        series=[_series_verdict(series, grouped[series], table, options) for series in ordered],
+        memory=memory,
+        missed_peak=None if memory is None else _missed_peak(_samples(table), memory),
+        columns_read=list(table.columns_read),
+        columns_not_read=list(table.columns_not_read),
+        fps_step=_coarse_step(table),
+        not_measured=_not_measured(table),
     )
 
 
@@ -113,7 +85,6 @@ def _series_verdict(series: Series, rows: Sequence[TableRow], table: Table, opti
     limit = throughput.limit_of(series, fps, failures, options, step=table.fps_step)
     best = _estimate(limit, options)
     return SeriesVerdict(
-        label=_label(series, table.columns),
         throughput=limit,
         estimate=best,
         learning=_learning(series, rows, options),
@@ -127,11 +98,10 @@ def _estimate(limit: ThroughputLimit, options: Options) -> Estimate | None:
     repeats = {point.num_envs: len(point.fps_repeats) for point in limit.points}
     cv = options.assume_cv
     half = limit.law.half_saturation_num_envs if limit.law else None
-    noise = "the noise of published GPU studies" if cv is None else f"noise of {cv:.1%} (--assume-cv)"
     return estimate(
         {point.num_envs: point.fps for point in limit.points},
         lambda num_envs: (assumed_cv(num_envs, half) if cv is None else cv) / math.sqrt(repeats[num_envs]),
-        noise, options.delta, options.confidence, limit.law,
+        options.delta, options.confidence, limit.law, assumed_cv=cv,
     )  # fmt: skip
 
 
@@ -154,7 +124,16 @@ def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> Lea
 def _memory(table: Table, options: Options) -> MemoryLimit | None:
     if all(row.vram_gb is None for row in table.rows):
         return None
-    samples = [
+
+    def at(series: Series) -> str:
+        label = _label(series, table.columns)
+        return f" at {label}" if label else ""
+
+    return memory_limit.limit_of(_samples(table), options.device_gb, options, at=at)
+
+
+def _samples(table: Table) -> list[Sample]:
+    return [
         Sample(
             num_envs=row.num_envs,
             horizon=row.horizon,
@@ -165,18 +144,9 @@ def _memory(table: Table, options: Options) -> MemoryLimit | None:
         for row in table.rows
     ]
 
-    def at(series: Series) -> str:
-        label = _label(series, table.columns)
-        return f" at {label}" if label else ""
 
-    limit = memory_limit.limit_of(samples, options.device_gb, options, at=at)
-    # A table without a horizon column needs no note on horizons.
-    notes = [note for note in limit.notes if "horizon" in table.columns or not note.startswith("one horizon")]
-    return limit.model_copy(update={"notes": [*notes, *_not_linear(samples, limit)]})
-
-
-def _not_linear(samples: Sequence[Sample], limit: MemoryLimit) -> list[str]:
-    """Return a note if the linear model misses a peak by more than `NOT_LINEAR`."""
+def _missed_peak(samples: Sequence[Sample], limit: MemoryLimit) -> MissedPeak | None:
+    """Return the peak that the linear model misses most; None if it misses none by more than `NOT_LINEAR`."""
     missed = []
     for sample in samples:
         batch = batch_transitions(sample.num_envs, sample.horizon, sample.batch_size, None, 1)
@@ -184,31 +154,20 @@ def _not_linear(samples: Sequence[Sample], limit: MemoryLimit) -> list[str]:
         if sample.whole and sample.peak_gb and modelled is not None:
             missed.append((abs(modelled / sample.peak_gb - 1.0), sample.num_envs))
     share, num_envs = max(missed, default=(0.0, 0))
-    if share <= NOT_LINEAR:
-        return []
-    return [
-        f"not linear in num_envs: the best line misses {num_envs:,} environments by {share:.0%}, so what fits beyond is a guess"
-    ]
+    return MissedPeak(num_envs=num_envs, share=share) if share > NOT_LINEAR else None
 
 
-def _notes(table: Table, has_law: bool) -> list[str]:
-    notes = [*table.notes]
-    if has_law and "horizon" not in table.columns:
-        notes.append("no horizon column: seconds of the law are those of one step of all environments")
+def _coarse_step(table: Table) -> float | None:
+    """Return the step to which FPS are rounded, if there are repeats and it is worth a note."""
     least = min((row.fps for row in table.rows if row.fps is not None), default=math.inf)
-    if any(row.repeat for row in table.rows) and table.fps_step / least >= WORTH_A_NOTE:
-        notes.append(
-            f"every fps is a multiple of {table.fps_step:,g}: repeats may hide what was rounded away, and it counts as noise."
-            " Give more digits where there are more"
-        )
-    unknown = [
-        row for row in table.rows if row.fps is not None and row.seconds_to_target is None and row.budget_s is None
-    ]
-    if unknown and any(row.seconds_to_target is not None for row in table.rows):
-        sizes = listed(sorted({row.num_envs for row in unknown}))
-        rows = f"{counted(len(unknown), 'row')} (at {sizes} environments)"
-        notes.append(
-            f"{rows} without seconds_to_target and budget_s: taken as not measured; give budget_s where the target was not"
-            " reached"
-        )
-    return notes
+    has_repeats = any(row.repeat for row in table.rows)
+    return table.fps_step if has_repeats and table.fps_step / least >= WORTH_A_NOTE else None
+
+
+def _not_measured(table: Table) -> NotMeasured | None:
+    """Return the rows without an answer on learning, if others have one."""
+    timed = [row for row in table.rows if row.fps is not None]
+    unknown = [row for row in timed if row.seconds_to_target is None and row.budget_s is None]
+    if not unknown or all(row.seconds_to_target is None for row in table.rows):
+        return None
+    return NotMeasured(rows=len(unknown), num_envs=sorted({row.num_envs for row in unknown}))

@@ -22,7 +22,8 @@ Binds = Literal[
 ]
 """The limit that is met first when environments are added."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1 held sentences beside its numbers."""
 
 
 class Headline(OfPlace):
