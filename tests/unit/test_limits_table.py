@@ -16,6 +16,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import learning, memory_limit, throughput
+from envknee.words.memory import memory_statement
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import python, run_main, told
@@ -233,7 +234,8 @@ def test_learning_and_memory_are_those_of_the_same_records():
     assert (ours.state, ours.threshold_num_envs, ours.gains) == (learned.state, None, learned.gains)
     assert ours.statement == learned.statement
     assert [point.timeout for point in ours.points] == [1, 0, 0]
-    assert (memory.terms_gb, memory.walls, memory.statement) == (limit.terms_gb, limit.walls, limit.statement)
+    assert (memory.terms_gb, memory.walls, memory.cards) == (limit.terms_gb, limit.walls, limit.cards)
+    assert memory_statement(memory, said.columns) == memory_statement(limit)
 
 
 def test_one_point_only():
@@ -342,10 +344,12 @@ def test_an_empty_time_without_a_budget_is_not_measured_and_said():
 
 def test_memory_without_a_device_and_without_a_column():
     lines = ["num_envs,fps,vram_gb", "16,1,1", "32,2,2", "64,3,4"]
-    without = verdict(lines).memory
-    assert without is not None and without.statement.endswith("the GPU's memory is not given (--device-gb)")
+    without, on_80_gb = known(verdict(lines).memory), known(verdict(lines, device_gb=80.0).memory)
+    columns = verdict(lines).columns
+    assert without.identifiable and without.device_memory_gb is None
+    assert memory_statement(without, columns).endswith("the GPU's memory is not given (--device-gb)")
     assert verdict(["num_envs,fps", "16,1"]).memory is None
-    assert "library" not in (verdict(lines, device_gb=80.0).memory or without).statement
+    assert "library" not in memory_statement(on_80_gb, columns) and "library" in memory_statement(on_80_gb)
 
 
 # --- The command

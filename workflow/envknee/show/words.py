@@ -1,13 +1,14 @@
 """Phrases and tables that figures, report and terminal share. Pure: they repeat a verdict."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from envknee.verdict.schema.learning import Cost, LearningLimit, Rules
 from envknee.verdict.schema.limit import SeriesLimit
-from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.words.numbers import with_interval
+from envknee.words.shared import shared_series
+from envknee.words.tables import Table
 
 STATUS_WORDS = {
     "ok": "measured",
@@ -20,14 +21,6 @@ STATUS_WORDS = {
     "invalid": "invalid: fast but wrong",
     "skipped": "not needed",
 }
-
-
-class Table(NamedTuple):
-    """A table with a title; cells are text."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
 
 
 def progress(verdict: Verdict) -> str:
@@ -46,17 +39,6 @@ def task_and_hardware(verdict: Verdict) -> str:
     hardware = hardware_of(verdict) or ["hardware unknown: nothing ran"]
     known = [verdict.drill, verdict.task_id, *hardware, shared_series(verdict), f"study {verdict.study}"]
     return " · ".join(word for word in known if word)
-
-
-def shared_series(verdict: Verdict) -> str | None:
-    """Return horizon and batch size if several arms have the same: a figure names them once, below its title."""
-    series = {str(limit.series) for arm in verdict.arms for limit in arm.throughput}
-    series |= {
-        f"{limit.series}" + (f" at {limit.scaled_from.num_envs:,} environments" if limit.scaled_from else "")
-        for arm in verdict.arms
-        for limit in arm.learning
-    }
-    return series.pop() if len(series) == 1 and len(verdict.arms) > 1 else None
 
 
 def recommended(arm: ArmVerdict) -> ThroughputLimit | None:
@@ -83,29 +65,6 @@ def sizes_between(lowest: int, highest: int | None) -> str:
     if highest is None:
         return f"{lowest:,} or more"
     return f"{lowest:,} alone" if highest == lowest else f"{lowest:,} to {highest:,}"
-
-
-def with_interval(value: float, lower: float | None, upper: float | None, decimals: int = 0) -> str:
-    """Return `788 (721 to 843)`, `788 (721 to no upper end)`, or `788` without an interval."""
-    end = "no upper end" if upper is None else f"{upper:,.{decimals}f}"
-    return f"{value:,.{decimals}f}" + ("" if lower is None else f" ({lower:,.{decimals}f} to {end})")
-
-
-def cards_table(verdict: Verdict) -> Table:
-    """Return the environments that are predicted to fit cards: a column for each arm, horizon and batch size, as far as they differ."""
-    form = "{arm}" if shared_series(verdict) else "{arm}: {series}" if len(verdict.arms) > 1 else "{series}"
-    columns: dict[str, None] = {}
-    rows: dict[str, tuple[str, ...]] = {}
-    for arm in verdict.arms:
-        for card in arm.memory.cards if arm.memory else ():
-            columns[form.format(arm=arm.arm, series=card.series)] = None
-            rows[card.card] = (*rows.get(card.card, (card.card,)), fitting(card))
-    return Table("Environments for your GPU", ("card", *columns), list(rows.values()))
-
-
-def fitting(card: CardPrediction) -> str:
-    """Return `788 (721 to 843)`, the environments that are predicted to fit a card."""
-    return with_interval(card.largest_num_envs or 0, card.largest_num_envs_lower, card.largest_num_envs_upper)
 
 
 def rules_table(rules: Rules) -> Table:

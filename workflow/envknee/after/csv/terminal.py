@@ -1,16 +1,19 @@
 """The verdict over a user's own table, for a terminal."""
 
+from collections.abc import Collection
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from envknee.after.csv.verdict import SeriesVerdict, TableVerdict
 from envknee.show.terminal import print_lines
-from envknee.show.words import sizes_between, threshold_interval, with_interval
+from envknee.show.words import sizes_between, threshold_interval
 from envknee.verdict.estimate import Estimate, Step
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.throughput import Law
-from envknee.words.numbers import counted, percent, span
+from envknee.words.memory import memory_notes, memory_statement, not_linear_note
+from envknee.words.numbers import counted, percent, span, with_interval
 
 UNITS: dict[str, str] = {
     "base": "",
@@ -32,7 +35,9 @@ def print_table_verdict(verdict: TableVerdict, console: Console) -> None:
         print_lines(_limits(series), console)
     read = f"{verdict.source}: {counted(verdict.rows, 'row')}"
     settings = f"a doubling stops paying below {verdict.delta:.0%}, confidence {verdict.confidence:.0%}"
-    of_memory = verdict.memory.notes if verdict.memory else []
+    of_memory = memory_notes(verdict.memory, verdict.columns) if verdict.memory else []
+    if verdict.memory_missed is not None:
+        of_memory.append(not_linear_note(verdict.memory_missed))
     notes = [f"memory: {note}" for note in of_memory] + verdict.notes
     print_lines([("read", f"{read}; {settings}"), *(("note", note) for note in notes)], console)
 
@@ -43,7 +48,7 @@ def _answer(series: SeriesVerdict, verdict: TableVerdict) -> list[tuple[str, str
     lines = [("throughput", series.estimate.statement if series.estimate else limit.statement)]
     if series.learning is not None:
         lines.append(("learning", series.learning.statement))
-    lines.append(("memory", _memory(verdict.memory)))
+    lines.append(("memory", _memory(verdict.memory, verdict.columns)))
     return lines if series.measure_next is None else [*lines, ("next", series.measure_next)]
 
 
@@ -119,11 +124,11 @@ def _law(law: Law | None) -> str:
     return f"{seconds}: at most {most} FPS, half of it at {half} environments; {error}"
 
 
-def _memory(limit: MemoryLimit | None) -> str:
+def _memory(limit: MemoryLimit | None, columns: Collection[str]) -> str:
     if limit is None:
         return "not given: with a column vram_gb (peak, GB) you see how many environments fit"
     if not limit.identifiable:
-        return limit.statement
+        return memory_statement(limit, columns)
     model = " + ".join(_scaled(gb, "GB", "MB", "kB") + UNITS[name] for name, gb in limit.terms_gb.items() if gb > 0.0)
     error = f"{model} (largest error {limit.largest_error_gb:.2g} GB)"
     for wall in limit.walls if limit.device_memory_gb is not None or limit.smallest_failed else []:
@@ -132,7 +137,7 @@ def _memory(limit: MemoryLimit | None) -> str:
             return f"{wall.largest_fitted:,} environments fit as measured{failed}; no line through the peaks tells what lies beyond"
     if limit.device_memory_gb is None:
         return f"{error}; give --device-gb to see how many environments fit"
-    return f"{limit.statement}; {error}"
+    return f"{memory_statement(limit, columns)}; {error}"
 
 
 def _scaled(value: float, *units: str) -> str:

@@ -23,7 +23,7 @@ from envknee.verdict.memory_sample import Sample
 from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.learning import LearningLimit
-from envknee.verdict.schema.memory import MemoryLimit
+from envknee.verdict.schema.memory import MemoryLimit, Missed
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
 from envknee.words.numbers import counted, listed, shown_batch
@@ -73,6 +73,8 @@ class TableVerdict(Frozen):
     series: list[SeriesVerdict]
     memory: MemoryLimit | None
     """None without any vram_gb."""
+    memory_missed: Missed | None
+    """The peak that the memory model misses most; None if by no more than 5% of it."""
     notes: list[str]
 
 
@@ -84,6 +86,8 @@ def decide(table: Table, source: str, options: Options) -> TableVerdict:
         grouped.setdefault(series, []).append(row)
     ordered = sorted(grouped, key=lambda series: (series.horizon, series.batch_size or 0))
     verdicts = [_series_verdict(series, grouped[series], table, options) for series in ordered]
+    samples = _samples(table)
+    memory = memory_limit.limit_of(samples, options.device_gb, options) if samples else None
     return TableVerdict(
         source=source,
         rows=len(table.rows),
@@ -92,7 +96,8 @@ def decide(table: Table, source: str, options: Options) -> TableVerdict:
         confidence=options.confidence,
         memory_margin=options.memory_margin,
         series=verdicts,
-        memory=_memory(table, options),
+        memory=memory,
+        memory_missed=_missed(samples, memory) if memory else None,
         notes=_notes(table, any(verdict.throughput.law and verdict.throughput.law.used for verdict in verdicts)),
     )
 
@@ -151,10 +156,11 @@ def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> Lea
     return learning.limit_of(series, seconds, statuses, settings)
 
 
-def _memory(table: Table, options: Options) -> MemoryLimit | None:
+def _samples(table: Table) -> list[Sample]:
+    """Return the memory of each row; none if no row has any."""
     if all(row.vram_gb is None for row in table.rows):
-        return None
-    samples = [
+        return []
+    return [
         Sample(
             num_envs=row.num_envs,
             horizon=row.horizon,
@@ -165,18 +171,9 @@ def _memory(table: Table, options: Options) -> MemoryLimit | None:
         for row in table.rows
     ]
 
-    def at(series: Series) -> str:
-        label = _label(series, table.columns)
-        return f" at {label}" if label else ""
 
-    limit = memory_limit.limit_of(samples, options.device_gb, options, at=at)
-    # A table without a horizon column needs no note on horizons.
-    notes = [note for note in limit.notes if "horizon" in table.columns or not note.startswith("one horizon")]
-    return limit.model_copy(update={"notes": [*notes, *_not_linear(samples, limit)]})
-
-
-def _not_linear(samples: Sequence[Sample], limit: MemoryLimit) -> list[str]:
-    """Return a note if the linear model misses a peak by more than `NOT_LINEAR`."""
+def _missed(samples: Sequence[Sample], limit: MemoryLimit) -> Missed | None:
+    """Return the peak that the linear model misses most; None if by no more than `NOT_LINEAR`."""
     missed = []
     for sample in samples:
         batch = batch_transitions(sample.num_envs, sample.horizon, sample.batch_size, None, 1)
@@ -184,11 +181,7 @@ def _not_linear(samples: Sequence[Sample], limit: MemoryLimit) -> list[str]:
         if sample.whole and sample.peak_gb and modelled is not None:
             missed.append((abs(modelled / sample.peak_gb - 1.0), sample.num_envs))
     share, num_envs = max(missed, default=(0.0, 0))
-    if share <= NOT_LINEAR:
-        return []
-    return [
-        f"not linear in num_envs: the best line misses {num_envs:,} environments by {share:.0%}, so what fits beyond is a guess"
-    ]
+    return Missed(num_envs=num_envs, share=share) if share > NOT_LINEAR else None
 
 
 def _notes(table: Table, has_law: bool) -> list[str]:
