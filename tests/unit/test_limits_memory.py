@@ -13,6 +13,7 @@ from envknee.verdict import memory_limit, memory_model, memory_sample
 from envknee.verdict.memory_sample import Sample
 from envknee.verdict.schema.memory import TERMS, MemoryLimit, MemoryWall
 from envknee.verdict.series import Series
+from envknee.words.memory import memory_notes, memory_statement, memory_title
 from records import CPU, GPU, Trial, a_trial, known, records_of
 
 from benchmarks.prove import BASE_GB, PER_BATCH_GB, PER_ENV_GB, PER_TRANSITION_GB, peak_gb
@@ -61,7 +62,8 @@ def test_model_recovers_what_made_the_data_and_says_how_far_it_reaches():
     assert (limit.quantity, limit.trials) == ("device memory used", 24)
     assert limit.largest_error_gb == pytest.approx(0, abs=1e-9)
     assert limit.peak_gb(512, 16, 256.0) == pytest.approx(peak_gb(512, 16, 256.0))
-    assert limit.statement.startswith("far from binding: 95% of the GPU's 85.0 GB would take about 56 times")
+    assert (limit.lacks, limit.sizes, limit.points, limit.unknowns) == (None, 3, 12, 4)
+    assert known(limit.tightest).is_far_beyond and known(limit.tightest).extrapolation == pytest.approx(56, abs=0.5)
 
 
 def test_largest_num_envs_by_hand():
@@ -90,7 +92,7 @@ def test_library_and_fixed_batches_together():
 def test_one_horizon_cannot_tell_the_rollout_apart_but_still_predicts():
     limit = analyse(grid(horizons=(8,), batches=(128,)))
     assert limit.terms_gb["per_environment"] == pytest.approx(PER_ENV_GB + 8 * PER_TRANSITION_GB)
-    assert "one horizon (8): the rollout's part is within per_environment" in limit.notes
+    assert (limit.horizons, "per_transition" in limit.terms_gb) == ([8], False)
     assert wall_of(limit, 8, 128).largest_num_envs == pytest.approx(fits(8, batch=128), abs=1)
 
 
@@ -104,7 +106,7 @@ def test_a_replay_buffer_is_no_part_of_what_grows():
     limit = analyse(trials)
     assert set(limit.terms_gb) == {"base", "per_environment"}
     assert limit.terms_gb["base"] == pytest.approx(40.0, abs=0.05)
-    assert "the replay buffer is within base: it is as large whatever num_envs and horizon are" in limit.notes
+    assert limit.keeps_replay
     assert wall_of(limit, 16, 128).largest_num_envs == pytest.approx((0.95 * 85.0 - 40.0) / 0.01, rel=0.01)
     as_rollouts = [trial.asked(trainer="skrl") for trial in trials]
     assert "per_transition" in analyse(as_rollouts).terms_gb
@@ -123,7 +125,7 @@ def test_a_replay_buffer_is_not_taken_for_a_rollout_that_would_not_fit():
 def test_too_few_points_are_not_identifiable():
     limit = analyse(grid(sizes=(64,)))
     assert (limit.identifiable, limit.terms_gb, limit.largest_error_gb) == (False, {}, None)
-    assert (limit.statement, limit.notes) == ("not identifiable: 1 different num_envs measured, 2 are needed", [])
+    assert (limit.lacks, limit.sizes) == ("sizes", 1)
     assert limit.walls[0].largest_num_envs is None
     assert limit.peak_gb(64, 8, 128.0) is None
 
@@ -136,8 +138,7 @@ def test_as_many_points_as_unknowns_have_no_interval_however_often_they_were_rep
         and limit.walls[0].largest_num_envs_lower is None
         and limit.cards[0].largest_num_envs_lower is None
     )
-    why = "no interval: 2 points for 2 unknowns; measure another num_envs"
-    assert limit.statement.endswith(f"at horizon 8, batch 128 ({why})")
+    assert (limit.lacks, limit.points, limit.unknowns) == (None, 2, 2)
 
 
 def test_what_the_model_misses_widens_the_interval_though_repeats_agree():
@@ -175,7 +176,7 @@ def test_what_learned_in_parts_is_no_evidence_of_what_whole_trials_take():
     parts = [trial.ended(micro_batches=4) for trial in large]
     alone, both = analyse(whole), analyse([*whole, *parts])
     assert (both.terms_gb, both.trials, both.cards) == (alone.terms_gb, alone.trials, alone.cards)
-    assert "2 trials learned in parts, to fit what there was: not in the model" in both.notes
+    assert (alone.trials_in_parts, both.trials_in_parts) == (0, 2)
     assert (alone.walls[0].largest_fitted, both.walls[0].largest_fitted) == (256, 1024)
     samples = [memory_sample.sample_of(trial.record) for trial in parts]
     assert memory_model.predict(samples, Point(64, 8, None), 85.0, 1) is None
@@ -184,7 +185,7 @@ def test_what_learned_in_parts_is_no_evidence_of_what_whole_trials_take():
 def test_what_a_point_takes_the_second_time_in_a_process_does_not_count():
     first = grid()
     again = [trial.asked(again=True) for trial in grid(noise_gb=0.5, seed=2)]
-    assert analyse(first + again) == analyse(first) and analyse(again).statement != analyse(first).statement
+    assert analyse(first + again) == analyse(first) and analyse(again).trials != analyse(first).trials
 
 
 def test_two_sizes_refuse_nothing_by_themselves_and_what_one_trial_showed():
@@ -207,7 +208,7 @@ def test_nothing_shrinks_with_more_environments():
     limit = analyse([a_trial(n, number=n, memory_gb=gb) for n, gb in peaks.items()])
     assert limit.terms_gb["per_environment"] == 0.0
     assert limit.walls[0].largest_num_envs is None
-    assert limit.statement.startswith("memory does not grow with num_envs")
+    assert limit.tightest is None and limit.lacks is None
 
 
 def test_out_of_memory_is_listed_and_its_peak_not_fitted():
@@ -219,19 +220,18 @@ def test_out_of_memory_is_listed_and_its_peak_not_fitted():
     assert limit.terms_gb["per_environment"] == pytest.approx(PER_ENV_GB)
     wall = wall_of(limit, 16, 128)
     assert (wall.smallest_failed, wall.out_of_memory, wall.contradicted) == (256, [256], True)
-    assert "a trial at or below a predicted largest num_envs did not fit: trust the trial" in limit.notes
 
 
 def test_all_out_of_memory():
     limit = analyse([a_trial(64, status="oom", device=GPU), a_trial(128, number=1, status="refused")])
     assert (limit.identifiable, limit.trials, limit.device_memory_gb) == (False, 0, 85.0)
-    assert limit.statement.endswith("the smallest that did not fit: 64")
+    assert (limit.lacks, limit.sizes, limit.points, limit.unknowns, limit.smallest_failed) == ("sizes", 0, 0, 0, 64)
 
 
 def test_a_cpu_is_labelled_as_what_it_is():
     limit = analyse([a_trial(n, number=n, memory_gb=1.0 + 0.01 * n, device=CPU) for n in (16, 32, 64)])
     assert limit.quantity == "resident set of the process"
-    assert "of the host's 25.3 GB" in limit.statement
+    assert (limit.device_memory_gb, limit.device_kinds) == (25.3, 1)
 
 
 def test_every_kind_of_trial_counts():
@@ -245,7 +245,7 @@ def test_of_several_gpus_each_holds_its_part_of_the_batch():
     assert (limit.world_size, limit.device_memory_gb) == (2, 85.0)
     assert wall_of(limit, 16, 256).largest_num_envs == int(fits(16, batch=128))
     assert wall_of(limit, 8, None).largest_num_envs == int(fits(8, batch_per_env=8 / 16))
-    assert "95% of each GPU's 85.0 GB" in limit.statement and "num_envs per GPU" in limit.statement
+    assert limit.ranks == (2, "GPU")
     assert batch_transitions(64, 16, 128, 16, 2) == 64.0
     assert batch_transitions(64, 16, None, 16, 2) == 64.0
 
@@ -255,8 +255,94 @@ def test_ranks_on_a_cpu_share_its_memory():
     limit = analyse(trials, memory_margin=0.0)
     assert limit.device_memory_gb == pytest.approx(25.3 / 2)
     assert wall_of(limit, 8, 128).largest_num_envs == pytest.approx((25.3 / 2 - 1.0) / 0.05, abs=1)
-    assert "2 ranks share the host's memory: 12.7 GB for each" in limit.notes
-    assert "environments per rank fit 100% of each rank's 12.7 GB" in limit.statement
+    assert limit.ranks == (2, "rank")
+
+
+def line(peaks: dict[int, float], repeats: int = 1, **fields: Any) -> list[Trial]:
+    """Return trials at one horizon and batch size, with the peak of each num_envs."""
+    each = [(n, gb) for n, gb in peaks.items() for _ in range(repeats)]
+    return [a_trial(n, number=i, repeat=i, memory_gb=gb, **{"device": GPU, **fields}) for i, (n, gb) in enumerate(each)]
+
+
+OTHER_GPU = GPU.model_copy(update={"name": "NVIDIA H200", "memory_gb": 150.0})
+ON_RANKS: dict[str, Any] = {"gpus": 0, "cpu_ranks": 2, "device": CPU}
+
+
+@pytest.mark.parametrize(
+    ("trials", "said", "notes"),
+    [
+        (grid(), "far from binding: 95% of the GPU's 85.0 GB would take about 56 times the largest num_envs measured", []),
+        (grid(sizes=(64,)), "not identifiable: 1 different num_envs measured, 2 are needed", []),
+        (
+            [a_trial(64, status="oom", device=GPU)],
+            "not identifiable: 0 different num_envs measured, 2 are needed; the smallest that did not fit: 64",
+            [],
+        ),
+        (
+            line({16: 1.2, 32: 1.1, 64: 1.0, 128: 1.1}),
+            "memory does not grow with num_envs at the points measured (95% of the GPU's 85.0 GB available)",
+            ["one horizon (8)"],
+        ),
+        (
+            line({1024: 10.0, 4096: 40.0}),
+            "predicted: up to 8,268 environments fit 95% of the GPU's 85.0 GB at horizon 8, batch 128 (no interval: 2 points for"
+            " 2 unknowns; measure another num_envs)",
+            ["one horizon (8): the rollout's part is within per_environment"],
+        ),
+        (
+            line({1024: 20.0, 2048: 40.0, 4096: 80.0}, repeats=2),
+            "predicted: up to 4,134 environments fit 95% of the GPU's 85.0 GB at horizon 8, batch 128 (estimate 4,134, 95% interval",
+            ["one horizon (8)"],
+        ),
+        (
+            line({1024: 21.0, 2048: 39.0, 4096: 80.0}),
+            "measured: up to 4,096 environments fit 95% of the GPU's 85.0 GB at horizon 8, batch 128 (estimate 4,1",
+            ["one horizon (8)"],
+        ),
+        (
+            line({16: 4.0, 32: 6.0, 64: 10.0, 128: 18.0}, **ON_RANKS),
+            "up to 80 environments per rank fit 95% of each rank's 12.7 GB at horizon 8, batch 128 (estimate ",
+            ["2 ranks share the host's memory: 12.7 GB for each", "one horizon (8)"],
+        ),
+        (
+            [*line({1024: 10.0, 2048: 20.0, 4096: 40.0}), a_trial(8192, number=9, status="oom", device=GPU)],
+            "predicted: up to 8,268 environments fit 95% of the GPU's 85.0 GB at horizon 8, batch 128 (estimate ",
+            ["one horizon (8)", "a trial at or below a predicted largest num_envs did not fit: trust the trial"],
+        ),
+        (
+            [*line({1024: 10.0, 2048: 20.0}), *line({4096: 40.0}, device=OTHER_GPU)],
+            "predicted: up to ",
+            ["2 kinds of device: the smallest memory is taken", "one horizon (8)"],
+        ),
+        (
+            [*line({1024: 10.0, 4096: 40.0}), *(t.ended(micro_batches=4) for t in line({8192: 80.0}))],
+            "predicted: up to ",
+            ["1 trial learned in parts, to fit what there was: not in the model", "one horizon (8)"],
+        ),
+        (
+            line({1024: 10.0, 2048: 20.0, 4096: 40.0}, trainer="skrl_sac"),
+            "predicted: up to ",
+            ["the replay buffer is within base: it is as large whatever num_envs and horizon are"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_said(trials: list[Trial], said: str, notes: list[str]):
+    limit = analyse(trials)
+    assert memory_statement(limit).startswith(said)
+    failed = limit.smallest_failed
+    assert failed is None or memory_statement(limit).endswith(f"; the smallest that did not fit: {failed:,}")
+    found = memory_notes(limit)
+    assert len(found) == len(notes)
+    assert all(note.startswith(beginning) for note, beginning in zip(found, notes, strict=True))
+    # A title is the beginning, without what is in parentheses and behind them.
+    assert memory_statement(limit).startswith(memory_title(limit)) and "(" not in memory_title(limit)
+
+
+def test_a_setting_that_a_reader_does_not_know_is_not_named():
+    limit = analyse(line({1024: 10.0, 4096: 40.0}))
+    assert " GB at horizon 8 (no interval" in memory_statement(limit, ["horizon"])
+    assert " GB (no interval" in memory_statement(limit, ["num_envs"])
+    assert memory_notes(limit, ["num_envs"]) == []
 
 
 @pytest.mark.parametrize(("room_gb", "least"), [(8.0, 0.93), (150.0, 0.85)])

@@ -13,6 +13,7 @@ from envknee.verdict import memory_limit, remedies
 from envknee.verdict.memory_sample import Sample
 from envknee.verdict.schema.levers import Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
+from envknee.words.remedies import remedies_notes, remedies_statement, remedy_statement
 from records import CPU, GPU, Trial, a_study, a_trial, known, records_of
 
 CARD = GPU.model_copy(update={"memory_gb": 8.0})
@@ -97,28 +98,36 @@ def test_each_remedy_is_judged_by_what_fits_and_by_fps_the_best_first():
 
 def test_what_an_arm_differs_in_is_told_and_whether_it_is_the_same_task():
     remedies = named(found_in(trials()))
-    assert remedies["lean"].differs_in == ["observations: lean"] and remedies["lean"].same_task
-    assert remedies["cleared"].differs_in == ["memory.clear_cache_every: 1"]
-    assert remedies["128-pixels"].differs_in == [f"{name}: 128" for name in PX] and not remedies["128-pixels"].same_task
-    assert remedies["one-camera"].differs_in == ["presets: one_camera"] and not remedies["one-camera"].same_task
+    differing = {arm: {part.name: part.value for part in remedy.differs_in} for arm, remedy in remedies.items()}
+    assert differing == {
+        "lean": {"observations": "lean"}, "segments": {"memory.expandable_segments": True},
+        "cleared": {"memory.clear_cache_every": 1}, "128-pixels": PX, "one-camera": {"presets": "one_camera"},
+    }  # fmt: skip
+    assert {remedy.settings_changed for remedy in remedies.values()} == {1}, "width and height are one"
+    assert {arm for arm, remedy in remedies.items() if remedy.same_task} == {"lean", "segments", "cleared"}
+    assert "segments (memory.expandable_segments: true): " in remedy_statement(remedies["segments"])
 
 
 def test_the_advice_takes_first_what_leaves_the_task_as_it_is():
     advice = found_in(trials())
-    card, *sentences = advice.statement.split(". ")
+    card, *sentences = remedies_statement(advice).split(". ")
     assert card.startswith("On 8 GB baseline fits 33 environments (3") and card.endswith("at horizon 16, library batch")
     same_task = "More fit without changing the task: lean (64 fit where the baseline ran out of memory; "
     assert sentences[0].startswith(same_task) and sentences[0].endswith(" times as many; FPS +20% at 32)")
     assert sentences[1].startswith("Still more fit with a changed task: 128-pixels (")
     assert ", one-camera (" in sentences[1] and sentences[1].endswith("; look whether it still learns")
     assert sentences[2].startswith("Not shown to make room: cleared (") and "FPS -50% at 32), segments" in sentences[2]
-    assert advice.notes == []
+    assert remedies_notes(advice) == []
+    wall = known(advice.baseline_wall)
+    assert (advice.device_memory_gb, wall.largest_num_envs, wall.largest_fitted) == (8.0, 33, 32)
 
 
 def test_single_repeats_of_two_sizes_show_nothing():
     advice = found_in(trials(repeats=1, sizes=(8, 16)))
     assert {(remedy.room, known(remedy.fps).shown) for remedy in advice.remedies} == {("not shown", "not shown")}
-    assert "times, no interval" in named(advice)["lean"].statement
+    lean = named(advice)["lean"]
+    assert (known(lean.fits).lower, known(lean.fits).upper) == (None, None)
+    assert "times, no interval" in remedy_statement(lean)
 
 
 def test_two_sizes_that_fitted_show_no_more_room_than_what_ran_out_of_memory_shows():
@@ -131,13 +140,15 @@ def test_two_sizes_that_fitted_show_no_more_room_than_what_ran_out_of_memory_sho
         "128-pixels": ("more", 64), "lean": ("more", 64), "one-camera": ("not shown", None), "cleared": ("not shown", None),
         "segments": ("not shown", None),
     }  # fmt: skip
-    said = advice.statement
+    said = remedies_statement(advice)
     assert said.startswith("On 8 GB baseline fits 33 environments (no interval) at horizon 16, library batch.")
     assert (
         "lean (64 fit where the baseline ran out of memory; 5.00 times as many, no interval; FPS +20% at 16)." in said
     )
     assert "Not shown to make room: one-camera (1.67 times as many, no interval; FPS +50% at 16), " in said
-    assert "(5.00 times, no interval); 64 fit where the baseline ran out of memory; " in remedies["lean"].statement
+    assert "(5.00 times, no interval); 64 fit where the baseline ran out of memory; " in remedy_statement(
+        remedies["lean"]
+    )
 
 
 def test_what_fits_the_baseline_alone_shows_less_room():
@@ -146,8 +157,8 @@ def test_what_fits_the_baseline_alone_shows_less_room():
     advice = known(decide(records_of(measured), lean).remedies)
     baseline = named(advice)["baseline"]
     assert (baseline.room, baseline.shown_at) == ("less", 64)
-    assert "ran out of memory with 64, which fit the baseline" in baseline.statement
-    assert "Makes less room: " in advice.statement
+    assert "ran out of memory with 64, which fit the baseline" in remedy_statement(baseline)
+    assert "Makes less room: " in remedies_statement(advice)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +187,8 @@ def test_an_arm_of_several_settings_and_one_without_trials_are_told():
     measured = [trial for trial in trials() if trial.request.arm != "segments"]
     verdict = decide(records_of(measured), study().model_copy(update={"arms": a_study(arms=arms).arms}))
     assert verdict.remedies is not None and "segments" not in named(verdict.remedies)
-    (note,) = verdict.remedies.notes
+    assert named(verdict.remedies)["lean"].settings_changed == 2
+    (note,) = remedies_notes(verdict.remedies)
     assert note.startswith("lean differs from baseline in several settings")
 
 
@@ -196,11 +208,12 @@ def test_without_a_baseline_or_where_it_never_fits_there_is_nothing_to_compare()
 def test_where_memory_is_far_from_binding_the_advice_says_so():
     small = [trial for trial in trials() if trial.request.num_envs < 64]
     said = "On 85 GB memory is far from binding with baseline at horizon 16, library batch: at most 32 env"
-    assert found_in([trial.on(device=GPU) for trial in small]).statement.startswith(said)
+    advice = found_in([trial.on(device=GPU) for trial in small])
+    assert known(advice.baseline_wall).is_far_beyond and remedies_statement(advice).startswith(said)
 
 
 def test_on_a_cpu_the_advice_says_what_memory_is():
-    (note,) = found_in(trials(device=CPU.model_copy(update={"memory_gb": 8.0}))).notes
+    (note,) = remedies_notes(found_in(trials(device=CPU.model_copy(update={"memory_gb": 8.0}))))
     assert note.startswith("on the CPU memory is the process's resident set")
 
 

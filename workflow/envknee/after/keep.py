@@ -26,6 +26,8 @@ from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.verdict.csv import records_csv
 from envknee.verdict.schema.study import Verdict
+from envknee.words.memory import memory_statement
+from envknee.words.remedies import remedies_statement
 
 
 def keep(folder: StudyFolder, published: Path) -> StudyFolder:
@@ -89,9 +91,10 @@ def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Seq
     for arm in verdict.arms:
         lines += [f"**{arm.arm}**" + (f": {arm.headline.statement}" if arm.headline else ""), ""]
         lines += [f"* {limit.series}: {limit.statement}" for limit in (*arm.throughput, *arm.learning)]
-        lines += [f"* memory: {arm.memory.statement}"] if arm.memory else []
+        lines += [f"* memory: {memory_statement(arm.memory)}"] if arm.memory else []
         lines += [f"* {scaling.statement}" for scaling in verdict.scaling if scaling.arm == arm.arm] + [""]
-    lines += [f"{advice.statement}\n" for advice in (verdict.remedies, verdict.rules) if advice]
+    lines += [f"{remedies_statement(verdict.remedies)}\n"] if verdict.remedies else []
+    lines += [f"{verdict.rules.statement}\n"] if verdict.rules else []
     lines += [f"![{entry.name}]({entry.svg})\n" for entry in figures]
     return "\n".join(lines)
 

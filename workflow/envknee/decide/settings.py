@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from envknee.study import space
 from envknee.study.arm import Arm
 from envknee.study.model import Study
@@ -21,8 +23,8 @@ def settings_of(study: Study) -> StudySettings:
 
 
 def arm_settings(arm: Arm) -> ArmSettings:
-    """Return the settings of an arm, with those of its sections by dotted name."""
-    values: dict[str, Any] = dict(arm)
+    """Return the settings of an arm, with those of its sections by dotted name; values are as in JSON."""
+    values: dict[str, Any] = {name: to_jsonable_python(value) for name, value in arm}
     overrides, memory = values.pop("overrides"), values.pop("memory")
-    of_memory = {f"memory.{name}": value for name, value in dict(memory).items()}
+    of_memory = {f"memory.{name}": value for name, value in memory.items()}
     return ArmSettings(world_size=arm.world_size, values={**values, **of_memory, **overrides})

@@ -11,6 +11,7 @@ from envknee.verdict.series import Series
 from envknee.words.intervals import threshold_interval
 from envknee.words.learning import seconds_told, soonest_at
 from envknee.words.states import gain_evidence, what_decides
+from envknee.words.tables import Table
 
 
 class Answer(NamedTuple):
@@ -62,7 +63,7 @@ def answer(arm: ArmVerdict) -> Answer:
     return Answer(run, str(ran[0].series), gives, threshold, "learning", gain_evidence(limit), step)
 
 
-def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> words.Table:
+def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> Table:
     """Return a table of the answers, a line for each arm, with horizon and batch size if arms differ in them."""
     together = answered_series(verdict) is not None
     rows = []
@@ -70,7 +71,7 @@ def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> words.Table:
         own = answer(arm)
         run = own.run if together or not own.series else f"{own.run}, {own.series}"
         rows.append((arm.arm, run, own.gives, own.limit, own.limited_by))
-    return words.Table("Answer", ("arm", "environments", "gives (of best)", "threshold", "limited by"), rows)
+    return Table("Answer", ("arm", "environments", "gives (of best)", "threshold", "limited by"), rows)
 
 
 def answered_series(verdict: Verdict) -> Series | None:

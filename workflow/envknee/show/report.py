@@ -32,6 +32,8 @@ from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
 from envknee.study.paths import PROJECT, StudyFolder
 from envknee.verdict.schema.study import Verdict
+from envknee.words.cards import cards_table
+from envknee.words.statements import statement_of
 
 TEMPLATES = PROJECT / "workflow/report"
 
@@ -68,6 +70,8 @@ def page(verdict: Verdict, trials: Sequence[tuple[Record, dict[str, str]]], figu
         words=words,
         answer=answer,
         sentences=sentences(verdict),
+        cards=cards_table(verdict),
+        statement_of=statement_of,
         first=first and _figure(first, figures[first.svg]),
         sections=sections,
         columns=COLUMNS,

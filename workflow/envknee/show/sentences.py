@@ -6,7 +6,7 @@ from envknee.record.schema import Frozen
 from envknee.verdict.schema.learning import RuleLimit
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import Verdict
-from envknee.words.statements import STATEMENTS
+from envknee.words.statements import NOTES, STATEMENTS
 
 SENTENCES = {
     "what_would_move_it": "next", "saves": "saves", "notes": "note", "reason": "broke", "dump": "dump", "hints": "may help",
@@ -43,3 +43,6 @@ def _of(name: str, part: object) -> Iterator[tuple[str, str]]:
             yield name.replace("_", " "), f"{part.arm}: {said}" if isinstance(part, RuleLimit) else said
         for field, value in part:
             yield from _of(field, value)
+        if type(part) in NOTES:
+            for note in NOTES[type(part)](part):
+                yield "note", note

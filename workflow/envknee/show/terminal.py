@@ -26,6 +26,9 @@ from envknee.study import space
 from envknee.study.errors import printable
 from envknee.study.paths import StudyFolder
 from envknee.verdict.schema.study import Verdict
+from envknee.words import tables
+from envknee.words.cards import cards_table
+from envknee.words.remedies import remedies_statement
 
 MOST_LINES, MOST_WIDTH = 12, 100
 """Size of the answer."""
@@ -37,8 +40,9 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     series = answered_series(verdict)
     known = [verdict.drill, verdict.study, f"{verdict.trials_measured} of {verdict.trials_planned} trials"]
     known += [*words.hardware_of(verdict), None if series is None else str(series)]
-    sections = [section for section in (verdict.remedies, verdict.rules) if section is not None]
-    advice = [line for section in sections for line in _wrapped(f"advice   {section.statement}", width, 2)]
+    sections = [remedies_statement(verdict.remedies)] if verdict.remedies else []
+    sections += [verdict.rules.statement] if verdict.rules else []
+    advice = [line for section in sections for line in _wrapped(f"advice   {section}", width, 2)]
     # Other lines: title, column heads, a rule, report, more.
     room = MOST_LINES - 5 - len(advice)
     fastest = [f"scaling  {own.arm}: {own.fastest.statement}" for own in verdict.scaling if own.fastest is not None]
@@ -48,7 +52,7 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     shown = verdict.arms if len(verdict.arms) <= most else verdict.arms[: most - 1]
     table = answers_table(verdict, shown)
     if len(verdict.arms) == 1:  # a single arm needs no name
-        table = words.Table("", table.columns[1:], [row[1:] for row in table.rows])
+        table = tables.Table("", table.columns[1:], [row[1:] for row in table.rows])
     lines = [" · ".join(part for part in known if part), *_unwrapped(table, width)]
     if len(shown) < len(verdict.arms):
         lines.append(f"and {len(verdict.arms) - len(shown)} more arms")
@@ -60,7 +64,7 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
         console.print(line, soft_wrap=True)
 
 
-def _unwrapped(table: words.Table, width: int) -> list[str]:
+def _unwrapped(table: tables.Table, width: int) -> list[str]:
     """Return a table as lines, which are cut where they would wrap."""
     stream = io.StringIO()
     Console(file=stream, width=width, markup=False, highlight=False, emoji=False).print(_table(table, wrap=False))
@@ -94,7 +98,7 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
     """Print the answers, the environments that fit other cards, and every sentence of a verdict."""
     for line in (words.task_and_hardware(verdict), words.progress(verdict)):
         console.print(printable(line))
-    for table in (answers_table(verdict, verdict.arms), words.cards_table(verdict)):
+    for table in (answers_table(verdict, verdict.arms), cards_table(verdict)):
         if table.rows:
             console.print(f"\n{printable(table.title)}")
             console.print(_table(table))
@@ -125,7 +129,7 @@ def where(folder: StudyFolder) -> str:
     return f"study {study.study}: {measured} of {planned} trials done; {report}, `make ui` shows every run"
 
 
-def _table(content: words.Table, wrap: bool = True) -> Table:
+def _table(content: tables.Table, wrap: bool = True) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in content.columns:
         table.add_column(column, overflow="fold" if wrap else "ellipsis", no_wrap=not wrap)

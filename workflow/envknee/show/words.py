@@ -1,13 +1,13 @@
 """Phrases and tables that figures, report and terminal share. Pure: they repeat a verdict."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from envknee.verdict.schema.learning import Cost, LearningLimit, Rules
-from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.words.intervals import with_interval
+from envknee.words.shared import shared_series
+from envknee.words.tables import Table
 
 STATUS_WORDS = {
     "ok": "measured",
@@ -20,14 +20,6 @@ STATUS_WORDS = {
     "invalid": "invalid: fast but wrong",
     "skipped": "not needed",
 }
-
-
-class Table(NamedTuple):
-    """A table with a title; cells are text."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
 
 
 def progress(verdict: Verdict) -> str:
@@ -48,17 +40,6 @@ def task_and_hardware(verdict: Verdict) -> str:
     return " · ".join(word for word in known if word)
 
 
-def shared_series(verdict: Verdict) -> str | None:
-    """Return horizon and batch size if several arms have the same: a figure names them once, below its title."""
-    series = {str(limit.series) for arm in verdict.arms for limit in arm.throughput}
-    series |= {
-        f"{limit.series}" + (f" at {limit.scaled_from.num_envs:,} environments" if limit.scaled_from else "")
-        for arm in verdict.arms
-        for limit in arm.learning
-    }
-    return series.pop() if len(series) == 1 and len(verdict.arms) > 1 else None
-
-
 def recommended(arm: ArmVerdict) -> ThroughputLimit | None:
     """Return the limit of the recommended series; None if no throughput trial was timed to its end."""
     wanted = arm.headline and arm.headline.series._replace(arm=arm.arm)
@@ -69,23 +50,6 @@ def reached(limits: Iterable[LearningLimit]) -> str:
     """Return `3 of 5 trials`: how many of those that could reached the target."""
     points = [point for limit in limits for point in limit.points]
     return f"{sum(point.reached for point in points)} of {sum(point.trials for point in points)} trials"
-
-
-def cards_table(verdict: Verdict) -> Table:
-    """Return the environments that are predicted to fit cards: a column for each arm, horizon and batch size, as far as they differ."""
-    form = "{arm}" if shared_series(verdict) else "{arm}: {series}" if len(verdict.arms) > 1 else "{series}"
-    columns: dict[str, None] = {}
-    rows: dict[str, tuple[str, ...]] = {}
-    for arm in verdict.arms:
-        for card in arm.memory.cards if arm.memory else ():
-            columns[form.format(arm=arm.arm, series=card.series)] = None
-            rows[card.card] = (*rows.get(card.card, (card.card,)), fitting(card))
-    return Table("Environments for your GPU", ("card", *columns), list(rows.values()))
-
-
-def fitting(card: CardPrediction) -> str:
-    """Return `788 (721 to 843)`, the environments that are predicted to fit a card."""
-    return with_interval(card.largest_num_envs or 0, card.largest_num_envs_lower, card.largest_num_envs_upper)
 
 
 def rules_table(rules: Rules) -> Table:

@@ -11,7 +11,6 @@ from envknee.decide.verdict_file import read_verdict
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.run.claim import check
-from envknee.study.claim import check
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder

@@ -8,15 +8,40 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from envknee.base.point import batch_transitions, rollout_size
 from envknee.verdict.memory_sample import Sample
+from envknee.verdict.schema.memory import LEAST_SIZES, TERMS
 
 DECISIVE = 2.0
 """Smallest difference of log-likelihoods that decides between absolute and relative noise: one is 7 times as likely."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What trials tell of the model's terms."""
+
+    units: NDArray[np.float64]
+    """Shape (trials, 4): the units of each of `TERMS` that a trial needs."""
+    peaks_gb: NDArray[np.float64]
+    """Shape (trials,)."""
+    sizes: int
+    """Different num_envs."""
+    points: int
+    """Different (num_envs, horizon, batch size)."""
+    columns: tuple[int, ...]
+    """The terms that the points tell apart."""
+
+    @property
+    def lacks(self) -> Literal["sizes", "points"] | None:
+        """What a model would need more of; None if it is identifiable."""
+        if self.sizes < LEAST_SIZES:
+            return "sizes"
+        return "points" if self.points < len(self.columns) else None
 
 
 @dataclass(frozen=True)
@@ -51,26 +76,35 @@ def units_of(sample: Sample, world_size: int) -> tuple[float, float, float, floa
     return 1.0, float(sample.num_envs), float(kept), batch
 
 
-def fit_peaks(samples: Sequence[Sample], world_size: int) -> tuple[Fit | None, str]:
-    """Return the fitted model, or None and the reason."""
-    sizes = len({sample.num_envs for sample in samples})
-    if sizes < 2:
-        return None, f"{sizes} different num_envs measured, 2 are needed"
+def design_of(samples: Sequence[Sample], world_size: int) -> Design:
+    """Return what samples with a peak tell of the model's terms."""
     # Sorted, so that the order of trials does not change the last digit.
-    rows = np.array(sorted((*units_of(sample, world_size), sample.peak_gb or 0.0) for sample in samples))
-    design, peaks = rows[:, :-1], rows[:, -1]
-    columns = _independent(design)
-    points = len(np.unique(design, axis=0))
-    if points < len(columns):
-        return None, f"{points} different points for {len(columns)} unknowns"
-    absolute, relative = (_fitted(samples, world_size, design, peaks, columns, kind) for kind in (False, True))
+    rows = sorted((*units_of(sample, world_size), sample.peak_gb or 0.0) for sample in samples)
+    table = np.array(rows).reshape(len(rows), len(TERMS) + 1)
+    units = table[:, :-1]
+    return Design(
+        units=units,
+        peaks_gb=table[:, -1],
+        sizes=len({sample.num_envs for sample in samples}),
+        points=len(np.unique(units, axis=0)),
+        columns=_independent(units) if rows else (),
+    )
+
+
+def fit_peaks(samples: Sequence[Sample], world_size: int) -> Fit | None:
+    """Return the fitted model; None if the samples do not identify one (`Design.lacks`)."""
+    design = design_of(samples, world_size)
+    if design.lacks is not None:
+        return None
+    peaks, columns, points = design.peaks_gb, design.columns, design.points
+    absolute, relative = (_fitted(samples, world_size, design.units, peaks, columns, kind) for kind in (False, True))
     # Without more trials than unknowns, both fit every peak.
     evidence = relative.log_likelihood - absolute.log_likelihood if len(peaks) > len(columns) else 0.0
     fit, other = (relative, absolute) if evidence > 0.0 else (absolute, relative)
     # Repeats that agree say nothing about the deviation of points, so the evidence counts each point once.
     if fit.covariance is not None and abs(evidence) * points / len(peaks) < DECISIVE:
         fit = dataclasses.replace(fit, other=other)
-    return fit, ""
+    return fit
 
 
 def _fitted(

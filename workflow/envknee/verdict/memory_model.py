@@ -46,7 +46,7 @@ class Prediction(NamedTuple):
 def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_size: int) -> Prediction | None:
     """Return the prediction for a trial at `point` on a device of `memory_gb`; None without more trials than unknowns."""
     measured = [sample for sample in samples if sample.whole]
-    fit, _ = fit_peaks(measured, world_size)
+    fit = fit_peaks(measured, world_size)
     if fit is None or len(measured) <= len(fit.columns):
         return None
     here = Sample(**asdict(point), mini_batches=usual_mini_batches(measured), status="ok", peak_gb=None)

@@ -15,18 +15,16 @@ In simulated studies with 1% noise, one to three repeats and three or four sizes
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from envknee.record.schema import Record
 from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.rule import doublings
-from envknee.verdict.schema.levers import Change, Remedies, Remedy
+from envknee.verdict.schema.levers import Change, Difference, Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.series import Series, by_series
 from envknee.verdict.settings import ArmSettings, Settings
 from envknee.verdict.throughput import measured_fps
-from envknee.words.memory import FAR_BEYOND
-from envknee.words.remedies import plain, remedies_advice, remedy_statement
 
 LEAST_ENVS = 0.5
 """Stands for 0 environments in logarithms."""
@@ -54,24 +52,15 @@ def analyse(
     others = [arm for arm in arms if arm != name and arm in limits]
     remedies = [_remedy(arm, arms, records, fps_of, limits, series, settings) for arm in others]
     remedies.sort(key=lambda remedy: (remedy.fits is None, -remedy.fits.value if remedy.fits else 0.0, remedy.arm))
-    notes = [
-        f"{remedy.arm} differs from {name} in several settings: what each of them does is not told apart"
-        for remedy in remedies
-        if len({_one_setting(difference) for difference in remedy.differs_in}) > 1
-    ]
-    if limit.quantity == "resident set of the process":
-        notes.append(
-            "on the CPU memory is the process's resident set: the libraries' share is large, and what acts on a GPU's"
-            " memory alone (expandable segments, clearing the cache) does nothing"
-        )
-    told = Remedies(
+    return Remedies(
         baseline=name,
         horizon=series.horizon,
         batch_size=series.batch_size,
+        quantity=limit.quantity,
+        device_memory_gb=limit.device_memory_gb,
+        baseline_wall=limit.wall(series),
         remedies=remedies,
-        notes=notes,
     )
-    return told.model_copy(update={"statement": remedies_advice(told, limit)})
 
 
 def _remedy(
@@ -100,21 +89,33 @@ def _remedy(
         timed_records = [record for record in records if record.request.kind == "throughput"]
         peaks = [largest_peak_gb(timed_records, place, common) for place in places]
     differing = differences(arms[arm], arms[series.arm])
-    remedy = Remedy(
+    return Remedy(
         arm=arm,
-        differs_in=[f"{name}: {plain(value)}" for name, value in differing.items()],
+        differs_in=[Difference(name=name, value=value) for name, value in differing.items()],
+        settings_changed=len({_one_setting(name) for name in differing}),
         same_task=not any(name == "presets" or name.startswith(("env.", "agent.")) for name in differing),
         largest_num_envs=walls[0].largest_num_envs if walls[0] else None,
+        baseline_num_envs=walls[1].largest_num_envs if walls[1] else None,
         fits=fits,
-        extrapolated=any(wall is not None and (wall.extrapolation or 0.0) > FAR_BEYOND for wall in walls),
+        extrapolated=any(wall is not None and wall.is_far_beyond for wall in walls),
         at_num_envs=common,
         fps=fps,
         peak_gb=peaks[0],
         baseline_peak_gb=peaks[1],
         shown_at=more or less,
-        room="more" if more else "less" if less else fits.shown if fits else "not measured",
+        room=_room(more, less, fits),
     )
-    return remedy.model_copy(update={"statement": remedy_statement(remedy, walls[1])})
+
+
+def _room(
+    more: int | None, less: int | None, fits: Change | None
+) -> Literal["more", "less", "not shown", "not measured"]:
+    """Return whether more environments fit: trials have priority over the models' ratio."""
+    if more is not None:
+        return "more"
+    if less is not None:
+        return "less"
+    return "not measured" if fits is None else fits.shown
 
 
 def ratio(own: MemoryWall, other: MemoryWall) -> Change | None:
@@ -154,7 +155,6 @@ def differences(arm: ArmSettings, baseline: ArmSettings) -> dict[str, Any]:
     return {name: arm.values.get(name) for name in names if arm.values.get(name) != baseline.values.get(name)}
 
 
-def _one_setting(difference: str) -> str:
-    """Return the setting of a difference. Width and height are one setting."""
-    name = difference.partition(":")[0]
+def _one_setting(name: str) -> str:
+    """Return what counts as one setting: width and height are one."""
     return name.rpartition(".")[0] if name.endswith((".width", ".height")) else name

@@ -53,6 +53,20 @@ class Series(NamedTuple):
         return f"horizon {self.horizon}, {shown_batch(self.batch_size)}"
 
 
+class OfRanks(Frozen):
+    """A model of ranks that train together."""
+
+    world_size: int = 1
+    """Ranks that train together; num_envs is per rank."""
+    rank_word: Literal["GPU", "rank"] = "GPU"
+    """The word for one rank."""
+
+    @property
+    def ranks(self) -> Ranks:
+        """The ranks."""
+        return Ranks(self.world_size, self.rank_word)
+
+
 class OfPlace(Frozen):
     """A model of one horizon and batch size of an arm."""
 

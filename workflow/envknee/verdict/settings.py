@@ -44,7 +44,7 @@ class ArmSettings:
     world_size: int
     """Ranks that train together."""
     values: Mapping[str, Any]
-    """Every setting of the arm by dotted name, such as `memory.on_oom`, and its overrides."""
+    """Every setting of the arm by dotted name, such as `memory.on_oom`, and its overrides. Values are as in JSON."""
 
     @property
     def gpus(self) -> Any:

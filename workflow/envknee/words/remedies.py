@@ -4,19 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from envknee.verdict.schema.levers import Remedies, Remedy
-from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
-from envknee.words.memory import FAR_BEYOND
 from envknee.words.numbers import ends
 
 
-def remedy_statement(remedy: Remedy, base: MemoryWall | None) -> str:
+def remedy_statement(remedy: Remedy) -> str:
     """Return the comparison of one arm with the baseline, in one sentence."""
-    parts = ["how many environments fit is not known"]
-    if remedy.fits is not None and base is not None:
-        far = ", far beyond what was measured" if remedy.extrapolated else ""
-        sizes = f"{remedy.largest_num_envs:,} instead of {base.largest_num_envs:,}"
-        interval = ends(remedy.fits.lower, remedy.fits.upper, lambda value: f"{1 + value:,.2f}")
-        parts = [f"{sizes} environments fit ({1 + remedy.fits.value:,.2f} times, {interval}{far})"]
+    parts = [_what_fits(remedy)]
     if remedy.shown_at is not None:
         parts.append(trials_show(remedy))
     if remedy.fps is not None:
@@ -26,7 +19,8 @@ def remedy_statement(remedy: Remedy, base: MemoryWall | None) -> str:
         parts.append("no num_envs was timed with both")
     if remedy.peak_gb is not None and remedy.baseline_peak_gb is not None:
         parts.append(f"{remedy.peak_gb:.2f} instead of {remedy.baseline_peak_gb:.2f} GB there")
-    return f"{remedy.arm} ({', '.join(remedy.differs_in) or 'the same settings'}): {'; '.join(parts)}"
+    differences = [f"{difference.name}: {_plain(difference.value)}" for difference in remedy.differs_in]
+    return f"{remedy.arm} ({', '.join(differences) or 'the same settings'}): {'; '.join(parts)}"
 
 
 def trials_show(remedy: Remedy) -> str:
@@ -36,27 +30,10 @@ def trials_show(remedy: Remedy) -> str:
     return f"ran out of memory with {remedy.shown_at:,}, which fit the baseline"
 
 
-def plain(value: Any) -> str:
-    """Return a setting's value as in a study file."""
-    return "its default" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def remedies_advice(told: Remedies, limit: MemoryLimit) -> str:
-    """Return what to do, first the remedies that leave the task unchanged; `limit` is the baseline's."""
-    name, series, wall = told.baseline, told.series, limit.wall(told.series)
-    where = "" if limit.device_memory_gb is None else f"On {limit.device_memory_gb:,.3g} GB "
-    if wall is None or wall.largest_num_envs is None:
-        first = f"{where}how many environments fit with {name} is not known at {series}."
-    elif (wall.extrapolation or 0.0) > FAR_BEYOND:
-        first = (
-            f"{where}memory is far from binding with {name} at {series}: at most {wall.largest_fitted or 0:,} environments were"
-            " measured, and what fits beyond is extrapolated."
-        )
-    else:
-        interval = ends(wall.largest_num_envs_lower, wall.largest_num_envs_upper)
-        first = f"{where}{name} fits {wall.largest_num_envs:,} environments ({interval}) at {series}."
-    sentences = [first[:1].upper() + first[1:]]
-    helping = [remedy for remedy in told.remedies if remedy.room == "more"]
+def remedies_statement(remedies: Remedies) -> str:
+    """Return what to do, in sentences, first the remedies that leave the task unchanged."""
+    sentences = [_baseline_sentence(remedies)]
+    helping = [remedy for remedy in remedies.remedies if remedy.room == "more"]
     free = [remedy for remedy in helping if remedy.same_task]
     paid = [remedy for remedy in helping if not remedy.same_task]
     if free:
@@ -66,9 +43,58 @@ def remedies_advice(told: Remedies, limit: MemoryLimit) -> str:
         sentences.append(f"{start} fit with a changed task: {_named(paid)}; look whether it still learns.")
     others = {"less": "Makes less room", "not shown": "Not shown to make room", "not measured": "Not known"}
     for room, start in others.items():
-        if group := [remedy for remedy in told.remedies if remedy.room == room]:
+        group = [remedy for remedy in remedies.remedies if remedy.room == room]
+        if group:
             sentences.append(f"{start}: {_named(group)}.")
     return " ".join(sentences)
+
+
+def remedies_notes(remedies: Remedies) -> list[str]:
+    """Return notes on the comparisons, a sentence each."""
+    notes = [
+        f"{remedy.arm} differs from {remedies.baseline} in several settings: what each of them does is not told apart"
+        for remedy in remedies.remedies
+        if remedy.settings_changed > 1
+    ]
+    if remedies.quantity == "resident set of the process":
+        notes.append(
+            "on the CPU memory is the process's resident set: the libraries' share is large, and what acts on a GPU's"
+            " memory alone (expandable segments, clearing the cache) does nothing"
+        )
+    return notes
+
+
+def _what_fits(remedy: Remedy) -> str:
+    if remedy.fits is None:
+        return "how many environments fit is not known"
+    far = ", far beyond what was measured" if remedy.extrapolated else ""
+    interval = ends(remedy.fits.lower, remedy.fits.upper, lambda value: f"{1 + value:,.2f}")
+    sizes = f"{remedy.largest_num_envs:,} instead of {remedy.baseline_num_envs:,}"
+    return f"{sizes} environments fit ({1 + remedy.fits.value:,.2f} times, {interval}{far})"
+
+
+def _plain(value: Any) -> str:
+    """Return a setting's value as in a study file."""
+    if value is None:
+        return "its default"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _baseline_sentence(remedies: Remedies) -> str:
+    """Return how many environments fit with the baseline."""
+    name, series, wall = remedies.baseline, remedies.series, remedies.baseline_wall
+    where = "" if remedies.device_memory_gb is None else f"On {remedies.device_memory_gb:,.3g} GB "
+    if wall is None or wall.largest_num_envs is None:
+        sentence = f"{where}how many environments fit with {name} is not known at {series}."
+    elif wall.is_far_beyond:
+        sentence = (
+            f"{where}memory is far from binding with {name} at {series}: at most {wall.largest_fitted or 0:,} environments were"
+            " measured, and what fits beyond is extrapolated."
+        )
+    else:
+        interval = ends(wall.largest_num_envs_lower, wall.largest_num_envs_upper)
+        sentence = f"{where}{name} fits {wall.largest_num_envs:,} environments ({interval}) at {series}."
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _named(group: Sequence[Remedy]) -> str:

@@ -1,11 +1,13 @@
 """The verdict over a user's own table in words: the answer, what every size shows, and details. Pure."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from envknee.verdict.schema.limit import Gain
 from envknee.verdict.schema.memory import MemoryLimit, TermName
 from envknee.verdict.schema.table import ColumnNotRead, ColumnRead, Estimate, SeriesVerdict, Step, TableVerdict
 from envknee.verdict.schema.throughput import Law
+from envknee.words import memory
 from envknee.words.intervals import sizes_between, threshold_interval, with_interval
 from envknee.words.numbers import counted, listed, percent, shown_batch, span
 from envknee.words.statements import notes_of, statement_of
@@ -57,7 +59,7 @@ def answer_lines(series: SeriesVerdict, verdict: TableVerdict) -> list[Line]:
     lines = [("throughput", found(series))]
     if series.learning is not None:
         lines.append(("learning", statement_of(series.learning)))
-    lines.append(("memory", memory_words(verdict.memory)))
+    lines.append(("memory", memory_words(verdict.memory, verdict.columns)))
     if series.measure_next is not None:
         lines.append(("next", series.measure_next))
     return lines
@@ -104,12 +106,12 @@ def estimate_statement(estimate: Estimate) -> str:
     return f"estimate: {best.num_envs:,} environments ({'; '.join(reasons)})"
 
 
-def memory_words(limit: MemoryLimit | None) -> str:
+def memory_words(limit: MemoryLimit | None, columns: Collection[str]) -> str:
     """Return how many environments fit, and the memory model."""
     if limit is None:
         return "not given: with a column vram_gb (peak, GB) you see how many environments fit"
     if not limit.identifiable:
-        return statement_of(limit)
+        return memory.memory_statement(limit, columns)
     as_measured = _fits_as_measured(limit)
     if as_measured is not None:
         return as_measured
@@ -117,7 +119,7 @@ def memory_words(limit: MemoryLimit | None) -> str:
     model = f"{' + '.join(terms)} (largest error {limit.largest_error_gb:.2g} GB)"
     if limit.device_memory_gb is None:
         return f"{model}; give --device-gb to see how many environments fit"
-    return f"{statement_of(limit)}; {model}"
+    return f"{memory.memory_statement(limit, columns)}; {model}"
 
 
 def _fits_as_measured(limit: MemoryLimit) -> str | None:
@@ -262,8 +264,7 @@ def memory_notes(verdict: TableVerdict) -> list[str]:
     """Return notes on the memory model of a table."""
     if verdict.memory is None:
         return []
-    # A table without a horizon column needs no note on horizons.
-    notes = [note for note in notes_of(verdict.memory) if verdict.has_horizon or not note.startswith("one horizon")]
+    notes = memory.memory_notes(verdict.memory, verdict.columns)
     missed = verdict.missed_peak
     if missed is not None:
         notes.append(

@@ -26,7 +26,6 @@ from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.table import Estimate, MissedPeak, NotMeasured, SeriesVerdict, TableVerdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
-from envknee.words.numbers import shown_batch
 
 WORTH_A_NOTE = 0.005
 """Smallest rounding that is noted, as a share of the smallest FPS. Finer rounding does not widen any interval visibly."""
@@ -67,11 +66,6 @@ def decide(table: Table, source: str, options: Options) -> TableVerdict:
         fps_step=_coarse_step(table),
         not_measured=_not_measured(table),
     )
-
-
-def _label(series: Series, columns: frozenset[str]) -> str:
-    parts = [f"horizon {series.horizon}"] if "horizon" in columns else []
-    return ", ".join(parts + ([shown_batch(series.batch_size)] if "batch_size" in columns else []))
 
 
 def _series_verdict(series: Series, rows: Sequence[TableRow], table: Table, options: Options) -> SeriesVerdict:
@@ -124,12 +118,7 @@ def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> Lea
 def _memory(table: Table, options: Options) -> MemoryLimit | None:
     if all(row.vram_gb is None for row in table.rows):
         return None
-
-    def at(series: Series) -> str:
-        label = _label(series, table.columns)
-        return f" at {label}" if label else ""
-
-    return memory_limit.limit_of(_samples(table), options.device_gb, options, at=at)
+    return memory_limit.limit_of(_samples(table), options.device_gb, options)
 
 
 def _samples(table: Table) -> list[Sample]:

@@ -16,6 +16,7 @@ from envknee.show.words import STATUS_WORDS
 from envknee.verdict.memory_sample import measured_peaks
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.series import Series, series_of
+from envknee.words.memory import memory_title
 
 
 def draw_memory(evidence: Evidence) -> Figure:
@@ -28,9 +29,8 @@ def draw_memory(evidence: Evidence) -> Figure:
         return canvas.in_words("Memory", why, verdict)
     looks = looks_of(verdict, octaves=0.05)
     limit_of = {arm.arm: arm.memory for arm in verdict.arms if arm.memory is not None}
-    said = {arm.arm: arm.memory.statement if arm.memory else "no peak was measured" for arm in verdict.arms}
-    title = canvas.by_arm({arm: statement.partition(" (")[0] for arm, statement in said.items()})
-    figure, (axes,) = canvas.panels(title, verdict, height=5.4)
+    titles = {arm.arm: memory_title(arm.memory) if arm.memory else "no peak was measured" for arm in verdict.arms}
+    figure, (axes,) = canvas.panels(canvas.by_arm(titles), verdict, height=5.4)
     limits = list(limit_of.values())
 
     def place_of(record: Record) -> float:

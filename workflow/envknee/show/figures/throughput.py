@@ -11,11 +11,12 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import DASHED, GREY, INK, STATUS_MARKERS, Look, looks_of
-from envknee.show.words import recommended, shared_series
+from envknee.show.words import recommended
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
 from envknee.words.numbers import percent
+from envknee.words.shared import shared_series
 from envknee.words.states import what_decides
 
 NARROW = 4.0

@@ -1,11 +1,12 @@
 """Settings besides num_envs, within an arm (levers) or between arms (remedies), as frozen models."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 from envknee.record.schema import Frozen
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.contrasts import of_levels
+from envknee.verdict.schema.memory import MemoryWall, Quantity
 from envknee.verdict.series import OfPlace
 
 Finding = Literal["supported", "not supported", "not shown", "not measured"]
@@ -47,16 +48,29 @@ class Lever(Frozen):
     """The measured numbers, or what to measure."""
 
 
+class Difference(Frozen):
+    """A setting in which an arm differs from the baseline."""
+
+    name: str
+    """Dotted, such as `memory.clear_cache_every`."""
+    value: Any
+    """The arm's value; None: its default."""
+
+
 class Remedy(Frozen):
     """The comparison of one arm with the baseline."""
 
     arm: str
-    differs_in: list[str]
-    """Settings that differ from the baseline's, such as `observations: lean`; several act together."""
+    differs_in: list[Difference]
+    """Settings that differ from the baseline's; several act together."""
+    settings_changed: int
+    """How many these are; width and height of a picture count as one."""
     same_task: bool
     """False if settings of environment or agent differ: then check that it still learns."""
     largest_num_envs: int | None
     """The largest num_envs that fits, by the memory model; None if unknown."""
+    baseline_num_envs: int | None
+    """The same of the baseline."""
     fits: Change | None
     """1.0 is twice as many environments; None if either is unknown, or the amounts of memory differ."""
     extrapolated: bool
@@ -72,19 +86,17 @@ class Remedy(Frozen):
     """num_envs that fitted one arm, and at which the other ran out of memory; None without such trials."""
     room: Literal["more", "less", "not shown", "not measured"]
     """Whether more environments are shown to fit: by such trials, else by the interval of `fits`."""
-    statement: str = ""
 
 
 class Remedies(OfPlace):
     """The comparisons of all arms with the baseline."""
 
     baseline: str
+    quantity: Quantity
+    """What counts as memory."""
+    device_memory_gb: float | None
+    """Memory that one rank of the baseline may use."""
+    baseline_wall: MemoryWall | None
+    """What fits with the baseline at this horizon and batch size."""
     remedies: list[Remedy]
     """Sorted by the room that they make, most first."""
-    method: str = (
-        "what fitted one and not the other, else largest num_envs by each arm's memory model, ratio by MOVER on logarithms; FPS at"
-        " the largest num_envs timed with both, Welch t on ln FPS; two-sided, each remedy alone"
-    )
-    notes: list[str]
-    statement: str = ""
-    """Advice, in sentences."""
