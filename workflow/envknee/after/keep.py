@@ -26,6 +26,7 @@ from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.verdict.csv import records_csv
 from envknee.verdict.schema.study import Verdict
+from envknee.words.series import series_words
 
 
 def keep(folder: StudyFolder, published: Path) -> StudyFolder:
@@ -87,7 +88,7 @@ def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Seq
     ]
     for arm in verdict.arms:
         lines += [f"**{arm.arm}**" + (f": {arm.headline.statement}" if arm.headline else ""), ""]
-        lines += [f"* {limit.series}: {limit.statement}" for limit in (*arm.throughput, *arm.learning)]
+        lines += [f"* {series_words(limit.series)}: {limit.statement}" for limit in (*arm.throughput, *arm.learning)]
         lines += [f"* memory: {arm.memory.statement}"] if arm.memory else []
         lines += [f"* {scaling.statement}" for scaling in verdict.scaling if scaling.arm == arm.arm] + [""]
     lines += [f"{advice.statement}\n" for advice in (verdict.remedies, verdict.rules) if advice]

@@ -9,6 +9,8 @@ from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import Series
 from envknee.words.learning import seconds_told, soonest_at
+from envknee.words.ranks import each
+from envknee.words.series import series_words
 from envknee.words.states import gain_evidence, what_decides
 
 
@@ -36,8 +38,8 @@ def answer(arm: ArmVerdict) -> Answer:
     headline, limit = arm.headline, words.recommended(arm)
     if headline is not None and limit is not None:
         return Answer(
-            f"{headline.num_envs:,}{arm.ranks.each}",
-            str(limit.series),
+            f"{headline.num_envs:,}{each(arm.ranks)}",
+            series_words(limit.series),
             f"{headline.fps:,.0f} FPS ({headline.fps_share_of_best:.0%})",
             _short(limit),
             "nothing yet" if headline.binds.startswith("none") else headline.binds,
@@ -50,15 +52,15 @@ def answer(arm: ArmVerdict) -> Answer:
         )
     ran.sort(key=lambda limit: best is None or limit is not best[0])
     limit = next((own for own in ran if own.threshold_num_envs is not None), ran[0])
-    run = f"{best[1].num_envs:,}{arm.ranks.each}" if best else "no seed arrived"
+    run = f"{best[1].num_envs:,}{each(arm.ranks)}" if best else "no seed arrived"
     gives = f"target in {seconds_told(best[1])}" if best else ""
-    threshold = _short(limit) + ("" if limit is ran[0] else f" at {limit.series}")
+    threshold = _short(limit) + ("" if limit is ran[0] else f" at {series_words(limit.series)}")
     step = "Another horizon, batch size or learning rate may reach the target sooner."
     if limit.state == "undecided" and limit.more_repeats:
         step = f"Measure {what_decides(limit)} of each point."
     elif limit.state == "still pays":
         step = f"Measure {2 * (limit.largest_num_envs or 0):,} environments."
-    return Answer(run, str(ran[0].series), gives, threshold, "learning", gain_evidence(limit), step)
+    return Answer(run, series_words(ran[0].series), gives, threshold, "learning", gain_evidence(limit), step)
 
 
 def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> words.Table:

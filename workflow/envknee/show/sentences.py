@@ -6,6 +6,7 @@ from envknee.record.schema import Frozen
 from envknee.verdict.schema.learning import RuleLimit
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import Verdict
+from envknee.words.series import series_words
 from envknee.words.statements import STATEMENTS
 
 SENTENCES = {
@@ -39,7 +40,7 @@ def _of(name: str, part: object) -> Iterator[tuple[str, str]]:
         if type(part) in STATEMENTS:
             yield name.replace("_", " "), STATEMENTS[type(part)](part)
         elif isinstance(said := getattr(part, "statement", None), str):
-            said = f"{said} ({part.series})" if isinstance(part, SeriesLimit) else said
+            said = f"{said} ({series_words(part.series)})" if isinstance(part, SeriesLimit) else said
             yield name.replace("_", " "), f"{part.arm}: {said}" if isinstance(part, RuleLimit) else said
         for field, value in part:
             yield from _of(field, value)

@@ -26,6 +26,7 @@ from envknee.study import space
 from envknee.study.errors import printable
 from envknee.study.paths import StudyFolder
 from envknee.verdict.schema.study import Verdict
+from envknee.words.series import series_words
 
 MOST_LINES, MOST_WIDTH = 12, 100
 """Size of the answer."""
@@ -36,7 +37,7 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     width = min(console.width, MOST_WIDTH) if console.is_terminal else MOST_WIDTH
     series = answered_series(verdict)
     known = [verdict.drill, verdict.study, f"{verdict.trials_measured} of {verdict.trials_planned} trials"]
-    known += [*words.hardware_of(verdict), None if series is None else str(series)]
+    known += [*words.hardware_of(verdict), None if series is None else series_words(series)]
     sections = [section for section in (verdict.remedies, verdict.rules) if section is not None]
     advice = [line for section in sections for line in _wrapped(f"advice   {section.statement}", width, 2)]
     # Other lines: title, column heads, a rule, report, more.

@@ -8,6 +8,7 @@ from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.words.series import series_words
 
 STATUS_WORDS = {
     "ok": "measured",
@@ -50,9 +51,10 @@ def task_and_hardware(verdict: Verdict) -> str:
 
 def shared_series(verdict: Verdict) -> str | None:
     """Return horizon and batch size if several arms have the same: a figure names them once, below its title."""
-    series = {str(limit.series) for arm in verdict.arms for limit in arm.throughput}
+    series = {series_words(limit.series) for arm in verdict.arms for limit in arm.throughput}
     series |= {
-        f"{limit.series}" + (f" at {limit.scaled_from.num_envs:,} environments" if limit.scaled_from else "")
+        f"{series_words(limit.series)}"
+        + (f" at {limit.scaled_from.num_envs:,} environments" if limit.scaled_from else "")
         for arm in verdict.arms
         for limit in arm.learning
     }
@@ -98,7 +100,7 @@ def cards_table(verdict: Verdict) -> Table:
     rows: dict[str, tuple[str, ...]] = {}
     for arm in verdict.arms:
         for card in arm.memory.cards if arm.memory else ():
-            columns[form.format(arm=arm.arm, series=card.series)] = None
+            columns[form.format(arm=arm.arm, series=series_words(card.series))] = None
             rows[card.card] = (*rows.get(card.card, (card.card,)), fitting(card))
     return Table("Environments for your GPU", ("card", *columns), list(rows.values()))
 

@@ -12,6 +12,7 @@ from envknee.verdict.schema.study import ArmVerdict, Headline
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks
 from envknee.words.numbers import listed
+from envknee.words.ranks import each, together
 
 LEAN = "lean frames (observations: lean), "
 
@@ -65,11 +66,11 @@ def _bound(limit: ThroughputLimit, ranks: Ranks) -> str:
         of_each = f" of each {ranks.word}" if ranks.world_size > 1 else ""
         return (
             f"An iteration costs {law.s_per_env * 1e3:.3g} ms per environment{of_each},"
-            f" so no number of them exceeds about {law.asymptote_fps:,.0f} FPS{ranks.together}:"
+            f" so no number of them exceeds about {law.asymptote_fps:,.0f} FPS{together(ranks)}:"
         )
     if limit.resumes_at:
         return (
-            f"Doubling {listed(limit.resumes_at)} environments{ranks.each} gains again: measure more repeats there, and beyond."
+            f"Doubling {listed(limit.resumes_at)} environments{each(ranks)} gains again: measure more repeats there, and beyond."
             " Short of that,"
         )
     return "More environments no longer help:"
@@ -99,6 +100,6 @@ def _waits(num_envs: int, ranks: Ranks, laws: PhaseLaws | None) -> str | None:
     # Learning runs once per iteration, so that a longer horizon spreads its fixed cost. The other phases run once per step.
     cure = ", or a longer horizon, spread it" if phase == "learning" else " spread it"
     return (
-        f"At {num_envs:,} environments{ranks.each} {share:.0%} of an iteration does not grow with their number,"
+        f"At {num_envs:,} environments{each(ranks)} {share:.0%} of an iteration does not grow with their number,"
         f" {part:.0%} of that in {phase}: more environments{cure}."
     )

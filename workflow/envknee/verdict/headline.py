@@ -15,6 +15,8 @@ from envknee.verdict.series import Ranks, by_series
 from envknee.verdict.settings import StudySettings
 from envknee.words.learning import hours_saved, soonest_at
 from envknee.words.numbers import listed
+from envknee.words.ranks import each, together
+from envknee.words.series import series_words
 
 
 def headline(
@@ -56,10 +58,10 @@ def headline(
         saves=next(filter(None, saved), None),
         levers=levers.analyse(records, best.series, num_envs, scalings, study.decide),
         statement=(
-            f"run {num_envs:,} environments{ranks.each}, {best.series}: {point.fps:,.0f} FPS{ranks.together},"
+            f"run {num_envs:,} environments{each(ranks)}, {series_words(best.series)}: {point.fps:,.0f} FPS{together(ranks)},"
             f" {share:.0%} of the best seen"
             + (f"; {peak:.2f} GB" if peak is not None else "")
-            + (f", {used:.0%} of the memory{ranks.each}" if used is not None else "")
+            + (f", {used:.0%} of the memory{each(ranks)}" if used is not None else "")
             + (f"; soonest to the target: {soonest_at(*soonest, ranks)}" if soonest else "")
         ),
     )
@@ -106,7 +108,7 @@ def _binds(
 def _because(limit: ThroughputLimit, wanted: int, num_envs: int, ranks: Ranks) -> str:
     if num_envs < wanted:
         less = "would leave less memory free than the study asks for, or failed in some repeats"
-        return f"{wanted:,} environments{ranks.each} {less}"
+        return f"{wanted:,} environments{each(ranks)} {less}"
     if limit.threshold_num_envs is None:
         why = "doubling still pays there" if limit.state == "still pays" else "a threshold is undecided"
         return f"the num_envs with the largest measured FPS; {why}"

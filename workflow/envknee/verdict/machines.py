@@ -11,6 +11,7 @@ from envknee.record.schema import Record
 from envknee.verdict.learning_cost import that_ran
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.series import by_series
+from envknee.words.series import series_words
 
 ORDERED = 0.9
 """Trials count as measured in order of num_envs from this rank correlation of number and size on, or from this share of processes on."""
@@ -30,7 +31,7 @@ def notes(records: Sequence[Record], learned: Sequence[LearningLimit] = ()) -> l
         *_hosts_and_commits(timed, "throughput was measured", "FPS"),
         *_hosts_and_commits(trained, "learning was measured", "seconds to the target"),
         *(
-            f"trials of {series} ran in the order of their num_envs: drift of the machine may pass for a gain"
+            f"trials of {series_words(series)} ran in the order of their num_envs: drift of the machine may pass for a gain"
             for series, by_size in by_series(timed, "throughput").items()
             if _ordered(by_size) or _processes_ordered(by_size)
         ),
@@ -94,7 +95,7 @@ def _other_gpus(ran: Sequence[Record], learned: Sequence[LearningLimit]) -> list
             apart = not {gpu.uuid for gpu in ends[0]} & {gpu.uuid for gpu in ends[1]}
             if gain.shown_below_delta and all(ends) and apart:
                 alike = " of the same kind" if len({gpu.name for gpu in (*ends[0], *ends[1])}) == 1 else ""
-                series = f" ({limit.series})" if len(learned) > 1 else ""
+                series = f" ({series_words(limit.series)})" if len(learned) > 1 else ""
                 notes.append(
                     f"learning at sizes {gain.num_envs:,} and {gain.doubled:,}{series} ran on different GPUs{alike}:"
                     " their difference may be the machines'"

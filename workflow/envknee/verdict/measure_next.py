@@ -7,6 +7,7 @@ from envknee.verdict.schema.limit import Gain
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import ONE_GPU, Ranks
 from envknee.words.numbers import counted, percent
+from envknee.words.ranks import each
 
 AGAIN: dict[Status | None, str] = {
     "nan": " again, once they no longer become NaN or infinite (record.json names the tensor)",
@@ -53,13 +54,13 @@ def measure_next(
         )
     again = AGAIN.get(doubled_ended, "")
     repeated = f", or {counted(limit.more_repeats, 'more repeat')}" if limit.more_repeats else ""
-    return f"Measure {wanted:,} environments{ranks.each}{again}{repeated}: {why}{few}."
+    return f"Measure {wanted:,} environments{each(ranks)}{again}{repeated}: {why}{few}."
 
 
 def _more_repeats(limit: ThroughputLimit, gain: Gain, ranks: Ranks) -> str:
     last = limit.gains[-1]
     if not last.machines:
-        return f"Measure {last.num_envs:,} and {last.doubled:,} environments{ranks.each} on the same machine: none ran both."
+        return f"Measure {last.num_envs:,} and {last.doubled:,} environments{each(ranks)} on the same machine: none ran both."
     bound = "unknown with one repeat" if gain.gain_upper_one_sided is None else percent(gain.gain_upper_one_sided)
     said = f"doubling {gain.num_envs:,} gains {percent(gain.gain)}, but its upper bound is {bound}."
     if limit.more_repeats is None:

@@ -12,6 +12,8 @@ from envknee.verdict.series import ONE_GPU, Ranks, Series
 from envknee.verdict.settings import Settings
 from envknee.words.memory import memory_notes, memory_statement
 from envknee.words.numbers import counted
+from envknee.words.ranks import ranks_words
+from envknee.words.series import series_words
 
 
 def analyse(records: Sequence[Record], settings: Settings) -> MemoryLimit | None:
@@ -25,7 +27,7 @@ def analyse(records: Sequence[Record], settings: Settings) -> MemoryLimit | None
     ranks = Ranks.of(request)
     notes = []
     if memory_gb is not None and not on_gpu and ranks.world_size > 1:
-        notes.append(f"{ranks} share the host's memory: {memory_gb:,.1f} GB for each")
+        notes.append(f"{ranks_words(ranks)} share the host's memory: {memory_gb:,.1f} GB for each")
     if (kinds := len({device.name for device in devices})) > 1:
         notes.append(f"{kinds} kinds of device: the smallest memory is taken")
     samples = [sample_of(record) for record in records]
@@ -40,7 +42,7 @@ def limit_of(
     on_gpu: bool = True,
     ranks: Ranks = ONE_GPU,
     device_notes: Sequence[str] = (),
-    at: Callable[[Series], str] = " at {}".format,
+    at: Callable[[Series], str] = lambda series: f" at {series_words(series)}",
 ) -> MemoryLimit:
     """Return the limit of one arm from samples of every kind of trial. Works without records.
 

@@ -4,6 +4,8 @@ from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.series import Ranks
 from envknee.words.numbers import counted, listed, percent, span
+from envknee.words.ranks import each
+from envknee.words.series import series_words
 from envknee.words.states import what_would_decide, why_no_doubling
 
 HOUR_S = 3600.0
@@ -52,7 +54,7 @@ def learning_statement(limit: LearningLimit, ranks: Ranks) -> str:
     if not ran:
         return "no data: no learning trial ran"
     share = f"{sum(point.reached for point in ran)} of {sum(point.trials for point in ran)} trials reached the target"
-    largest = f"{ran[-1].num_envs:,} environments{ranks.each}"
+    largest = f"{ran[-1].num_envs:,} environments{each(ranks)}"
     shown = limit.named
     if shown is None:
         return f"undecided up to {largest}: no doubling to compare; {share}"
@@ -61,14 +63,14 @@ def learning_statement(limit: LearningLimit, ranks: Ranks) -> str:
         assert shown.gain_upper_one_sided is not None
         bound = _saves(shown.gain_upper_one_sided, "at most ", "at least ")
         return (
-            f"reached at {shown.num_envs:,} environments{ranks.each}: doubling to {shown.doubled:,} {_saves(shown.gain)}"
+            f"reached at {shown.num_envs:,} environments{each(ranks)}: doubling to {shown.doubled:,} {_saves(shown.gain)}"
             f" of the seconds to target ({bound}, {evidence})"
         )
     last = f"doubling {shown.num_envs:,} {_saves(shown.gain)} of the seconds to target"
     if limit.still_gains is not None:
         least = percent(limit.still_gains)
         return (
-            f"still pays at {shown.doubled:,} environments{ranks.each}: {last} (at least {least}, {evidence}); {share}"
+            f"still pays at {shown.doubled:,} environments{each(ranks)}: {last} (at least {least}, {evidence}); {share}"
         )
     why = what_would_decide(limit) if shown.decides else "too few seeds reached the target to decide"
     ends = span(shown.gain_lower, shown.gain_upper)
@@ -78,7 +80,7 @@ def learning_statement(limit: LearningLimit, ranks: Ranks) -> str:
 
 def soonest_at(limit: LearningLimit, best: LearningPoint, ranks: Ranks) -> str:
     """Return `512 environments per GPU, horizon 16, batch 128 in 12.3 s`."""
-    return f"{best.num_envs:,} environments{ranks.each}, {limit.series} in {seconds_told(best)}"
+    return f"{best.num_envs:,} environments{each(ranks)}, {series_words(limit.series)} in {seconds_told(best)}"
 
 
 def seconds_told(point: LearningPoint) -> str:
@@ -100,7 +102,7 @@ def hours_saved(limit: LearningLimit, num_envs: int, ranks: Ranks) -> str | None
     saved, least = 1.0 - cost.value / against.value, "at least " if against.lower_bound else ""
     share = f"{least}{saved:.0%} less" if saved >= 0.0 else f"{'at most ' if least else ''}{-saved:.0%} more"
     return (
-        f"{num_envs:,} environments{ranks.each} spend {cost.value / HOUR_S:.3g} {'GPU' if on_gpu else 'CPU'}-hours to the target,"
+        f"{num_envs:,} environments{each(ranks)} spend {cost.value / HOUR_S:.3g} {'GPU' if on_gpu else 'CPU'}-hours to the target,"
         f" {share} than {other:,} with {least}{against.value / HOUR_S:.3g}"
     )
 

@@ -6,6 +6,7 @@ from envknee.verdict.memory_fit import Fit
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.series import Ranks, Series
 from envknee.words.numbers import ends, listed
+from envknee.words.ranks import each
 
 FAR_BEYOND = 4.0
 """From this multiple of the largest measured num_envs on, a prediction is called an extrapolation."""
@@ -49,7 +50,7 @@ def memory_statement(
     beyond = tightest.extrapolation or 0.0
     if beyond > FAR_BEYOND:
         factor = "over 1,000" if beyond > 1000.0 else f"about {beyond:,.0f}"
-        largest = f"{factor} times the largest num_envs{ranks.each} measured"
+        largest = f"{factor} times the largest num_envs{each(ranks)} measured"
         return f"far from binding: {share} would take {largest}{where}, an extrapolation{measured}"
     verb = "predicted: up to" if beyond > 1.0 else "up to"
     safe, estimate, ran = tightest.largest_num_envs_lower, tightest.largest_num_envs or 0, tightest.largest_fitted or 0
@@ -58,8 +59,8 @@ def memory_statement(
     if safe is None:
         points = f"{fit.points} points for {len(fit.columns)} unknowns"
         why = f" (no interval: {points}; measure another num_envs)" if fit.covariance is None else ""
-        return f"{verb} {estimate:,} environments{ranks.each} fit {share}{where}{why}{measured}"
+        return f"{verb} {estimate:,} environments{each(ranks)} fit {share}{where}{why}{measured}"
     interval = (
         f"{limit.confidence:.0%} interval {ends(tightest.largest_num_envs_lower, tightest.largest_num_envs_upper)}"
     )
-    return f"{verb} {safe:,} environments{ranks.each} fit {share}{where} (estimate {estimate:,}, {interval}){measured}"
+    return f"{verb} {safe:,} environments{each(ranks)} fit {share}{where} (estimate {estimate:,}, {interval}){measured}"

@@ -7,6 +7,7 @@ from envknee.verdict.schema.levers import Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.words.memory import FAR_BEYOND
 from envknee.words.numbers import ends
+from envknee.words.series import series_words
 
 
 def remedy_statement(remedy: Remedy, base: MemoryWall | None) -> str:
@@ -46,15 +47,15 @@ def remedies_advice(told: Remedies, limit: MemoryLimit) -> str:
     name, series, wall = told.baseline, told.series, limit.wall(told.series)
     where = "" if limit.device_memory_gb is None else f"On {limit.device_memory_gb:,.3g} GB "
     if wall is None or wall.largest_num_envs is None:
-        first = f"{where}how many environments fit with {name} is not known at {series}."
+        first = f"{where}how many environments fit with {name} is not known at {series_words(series)}."
     elif (wall.extrapolation or 0.0) > FAR_BEYOND:
         first = (
-            f"{where}memory is far from binding with {name} at {series}: at most {wall.largest_fitted or 0:,} environments were"
-            " measured, and what fits beyond is extrapolated."
+            f"{where}memory is far from binding with {name} at {series_words(series)}:"
+            f" at most {wall.largest_fitted or 0:,} environments were measured, and what fits beyond is extrapolated."
         )
     else:
         interval = ends(wall.largest_num_envs_lower, wall.largest_num_envs_upper)
-        first = f"{where}{name} fits {wall.largest_num_envs:,} environments ({interval}) at {series}."
+        first = f"{where}{name} fits {wall.largest_num_envs:,} environments ({interval}) at {series_words(series)}."
     sentences = [first[:1].upper() + first[1:]]
     helping = [remedy for remedy in told.remedies if remedy.room == "more"]
     free = [remedy for remedy in helping if remedy.same_task]

@@ -9,6 +9,7 @@ from envknee.verdict.rule.union import LEAST_REPEATS, Decision
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Ranks
 from envknee.words.numbers import listed, percent, span
+from envknee.words.ranks import each
 from envknee.words.states import repeats, what_would_decide, why_no_doubling
 
 
@@ -47,7 +48,7 @@ def throughput_notes(
         notes.append(f"not the end: {gains}, more than delta ({limit.delta:.0%}) again")
     if limit.infeasible:
         sizes = listed(point.num_envs for point in limit.infeasible)
-        notes.append(f"infeasible (out of memory or refused): {sizes} environments{ranks.each}")
+        notes.append(f"infeasible (out of memory or refused): {sizes} environments{each(ranks)}")
     if not_counted:
         notes.append("not counted: " + ", ".join(f"{count} {status}" for status, count in not_counted.items()))
     return notes
@@ -75,7 +76,7 @@ def throughput_statement(limit: ThroughputLimit, ranks: Ranks) -> str:
     """Return the throughput limit in one sentence."""
     if not limit.points:
         return "no data: no throughput trial was timed to its end"
-    largest = f"{limit.points[-1].num_envs:,} environments{ranks.each}"
+    largest = f"{limit.points[-1].num_envs:,} environments{each(ranks)}"
     shown = limit.named
     if shown is None:
         return f"undecided up to {largest}: {why_no_doubling([point.num_envs for point in limit.points])}"
@@ -89,9 +90,9 @@ def throughput_statement(limit: ThroughputLimit, ranks: Ranks) -> str:
         elif shown.gain_upper_one_sided is not None:
             bound = f"{limit.confidence:.0%} upper bound {percent(shown.gain_upper_one_sided)}, "
         doubled = f"doubling to {shown.doubled:,} gains {gain} ({bound}{evidence})"
-        return f"reached at {shown.num_envs:,} environments{ranks.each}: {doubled}"
+        return f"reached at {shown.num_envs:,} environments{each(ranks)}: {doubled}"
     last = f"the last doubling, {shown.num_envs:,} to {shown.doubled:,}, gains {gain}"
     if limit.still_gains is not None:
-        return f"still pays at {shown.doubled:,} environments{ranks.each}: {last} (at least {percent(limit.still_gains)}, {evidence})"
+        return f"still pays at {shown.doubled:,} environments{each(ranks)}: {last} (at least {percent(limit.still_gains)}, {evidence})"
     wanted = what_would_decide(limit) if shown.machines else "measure both ends of each doubling on the same machine"
     return f"undecided up to {largest}: {last} ({bound}{evidence}); {wanted}"

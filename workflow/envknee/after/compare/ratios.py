@@ -30,6 +30,7 @@ from envknee.verdict.hardware import hardware
 from envknee.verdict.memory_sample import counted_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.words.numbers import span
+from envknee.words.series import series_words
 
 SETTINGS = ("trainer", "world_size", "observations", "frontend", "strategy", "sync_every", "deterministic", "phases")
 """Fields of a request that are listed if the sides differ in them."""
@@ -289,7 +290,7 @@ def _threshold(side: Side) -> str:
     (limit,) = (recommended(arm) for arm in decide(side.records, side.study).arms if arm.arm == side.arm)
     if limit is None:
         return "no throughput trial was timed to its end"
-    return f"{limit.statement}; threshold {threshold_interval(limit)} ({limit.series})"
+    return f"{limit.statement}; threshold {threshold_interval(limit)} ({series_words(limit.series)})"
 
 
 def shortened(listed: Sequence[str]) -> str:

@@ -16,6 +16,8 @@ from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
 from envknee.words.numbers import percent
+from envknee.words.ranks import each
+from envknee.words.series import series_words
 from envknee.words.states import what_decides
 
 NARROW = 4.0
@@ -164,11 +166,11 @@ def _throughput_title(verdict: Verdict) -> str:
         headline, limit = arm.headline, recommended(arm)
         if headline is None or limit is None:
             return "nothing measured"
-        of_each = f"environments{arm.ranks.each}"
+        of_each = f"environments{each(arm.ranks)}"
         said = (
             _finding(limit, of_each) if limit.gains else f"{headline.fps:,.0f} FPS with {headline.num_envs:,} {of_each}"
         )
-        return said if shared_series(verdict) else f"{said} ({limit.series})"
+        return said if shared_series(verdict) else f"{said} ({series_words(limit.series)})"
 
     return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms})
 
