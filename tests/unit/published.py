@@ -11,11 +11,11 @@ from envknee.after.compare.sides import Side
 from envknee.decide.study import decide
 from envknee.record.read import load_records
 from envknee.record.schema import Record
-from envknee.show.words import fitting
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.study import Verdict
+from envknee.words.tables import fitting
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = {path.name: StudyFolder(path) for path in sorted((ROOT / "results-published").glob("*/"))}

@@ -6,6 +6,8 @@ import pytest
 from envknee.after.csv.command import read_table
 from envknee.after.csv.verdict import Options, TableVerdict, decide
 from envknee.verdict.series import Series
+from envknee.words.next_measurement import next_measurement
+from envknee.words.throughput import throughput_notes, throughput_statement
 from records import known
 
 PUBLISHED = Path(__file__).parents[1] / "fixtures/published"
@@ -29,10 +31,10 @@ def test_there_are_eight_and_each_names_its_source():
 def test_one_figure_per_point_is_never_reached(path: Path):
     (series,) = decide(read_table(path), path.name, Options(device_gb=85.0)).series
     assert (series.throughput.state, series.throughput.threshold_num_envs) == ("undecided", None)
-    assert "one repeat" in series.throughput.statement or not series.throughput.gains
-    assert "one repeat per point" in series.throughput.notes[0]
+    assert "one repeat" in throughput_statement(series.throughput) or not series.throughput.gains
+    assert "one repeat per point" in throughput_notes(series.throughput)[0]
     assert all(gain.gain_upper_one_sided is None for gain in series.throughput.gains)
-    assert ", 3 times each in separate processes" in (series.measure_next or "")
+    assert ", 3 times each in separate processes" in next_measurement(known(series.measure_next), series.throughput)
     assert series.estimate is not None and series.estimate.statement.startswith(("estimate: ", "still gaining "))
 
 

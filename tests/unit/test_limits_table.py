@@ -19,6 +19,9 @@ from envknee.verdict import learning, memory_limit, throughput
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import python, run_main, told
+from envknee.words.learning import learning_statement
+from envknee.words.next_measurement import next_measurement
+from envknee.words.throughput import throughput_notes, throughput_statement
 from records import GPU, a_trial, fps_trials, known, records_of
 from test_limits_throughput import fps_of
 
@@ -231,15 +234,19 @@ def test_learning_and_memory_are_those_of_the_same_records():
     limit = known(memory_limit.analyse(records_of(trials), Decide()))
     ours, memory = known(said.series[0].learning), known(said.memory)
     assert (ours.state, ours.threshold_num_envs, ours.gains) == (learned.state, None, learned.gains)
-    assert ours.statement == learned.statement
+    assert learning_statement(ours) == learning_statement(learned)
     assert [point.timeout for point in ours.points] == [1, 0, 0]
     assert (memory.terms_gb, memory.walls, memory.statement) == (limit.terms_gb, limit.walls, limit.statement)
 
 
+def next_step(series: SeriesVerdict) -> str:
+    return next_measurement(known(series.measure_next), series.throughput)
+
+
 def test_one_point_only():
     (series,) = verdict(["num_envs,fps", "64,100"]).series
-    assert series.throughput.statement.endswith("one point (64 environments): a doubling needs two")
-    assert series.measure_next == (
+    assert throughput_statement(series.throughput).endswith("one point (64 environments): a doubling needs two")
+    assert next_step(series) == (
         "Measure 128 environments: no doubling is measured yet, and at least 3 repeats of each point (now 1)."
     )
 
@@ -253,11 +260,11 @@ def test_any_num_envs_pairs_with_its_double_and_the_others_are_told():
     lines = as_lines({100: [10.0, 10.1, 10.2], 200: [19.0, 19.1, 19.2], 300: [20.0, 20.1, 20.2]})
     (series,) = verdict(lines).series
     assert [(gain.num_envs, gain.doubled) for gain in series.throughput.gains] == [(100, 200)]
-    assert "300 environments: measured, but neither half nor double was; in no doubling" in series.throughput.notes
-    assert series.measure_next == "Measure 600 environments: 300 is in no doubling yet."
+    assert "300 environments: measured, but neither half nor double was; in no doubling" in throughput_notes(series.throughput)
+    assert next_step(series) == "Measure 600 environments: 300 is in no doubling yet."
     alone = verdict(["num_envs,fps", "100,1", "150,2", "350,3"]).series[0]
-    assert alone.throughput.gains == [] and "no measured num_envs is twice another" in alone.throughput.statement
-    assert (alone.measure_next or "").startswith("Measure 350 and 700 environments, 3 times each")
+    assert alone.throughput.gains == [] and "no measured num_envs is twice another" in throughput_statement(alone.throughput)
+    assert next_step(alone).startswith("Measure 350 and 700 environments, 3 times each")
 
 
 def test_out_of_memory_is_a_result_and_names_what_is_left_to_measure():
@@ -265,12 +272,12 @@ def test_out_of_memory_is_a_result_and_names_what_is_left_to_measure():
     said = verdict(lines, device_gb=4.0)
     (series,) = said.series
     assert [(point.num_envs, point.oom) for point in series.throughput.infeasible] == [(400, 1)]
-    assert (series.measure_next or "").startswith("Memory ends the curve: 400 did not fit")
+    assert next_step(series).startswith("Memory ends the curve: 400 did not fit")
     assert said.memory is not None and said.memory.walls[0].smallest_failed == 400
     lonely = verdict(["num_envs,fps", "100,10", "150,oom"]).series[0]
-    assert (lonely.measure_next or "").startswith("Measure 50 environments: no doubling is measured yet")
+    assert next_step(lonely).startswith("Measure 50 environments: no doubling is measured yet")
     nothing = verdict(["num_envs,fps", "100,oom"]).series[0]
-    assert (nothing.throughput.state, nothing.measure_next) == (
+    assert (nothing.throughput.state, next_step(nothing)) == (
         "no data", "Measure a num_envs that fits the memory, and twice as many."
     )  # fmt: skip
 

@@ -302,8 +302,9 @@ def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder
     folder.verdict.write_text(canonical_json(decided.model_copy(update={"arms": list(arms.values())})))
     publish(study, folder)
     stock = stored_parent(folder, "stock").data
-    headline = known(arms["stock"].headline)
-    said = f"**{headline.statement}**\n\nWhy there: {headline.because}\n\n{headline.what_would_move_it}"
+    arm, headline = arms["stock"], known(arms["stock"].headline)
+    recommended, why = headline_statement(arm, headline), why_there(arm, headline)
+    said = f"**{recommended}**\n\nWhy there: {why}\n\n{what_would_move_it(arm, headline)}"
     assert stock.tags[note] == f"{said}\n\n{progress}"
     assert stock.metrics == {
         "trials": 3.0, "trials_ok": 1.0, "trials_oom": 1.0, "trials_target_reached": 1.0,

@@ -18,15 +18,18 @@ from rich.console import Console
 from rich.table import Table
 
 from envknee.decide.read import load_study
-from envknee.show import words
-from envknee.show.answer import Answer, answer, answered_series, answers_table
 from envknee.show.evidence import read_verdict
-from envknee.show.sentences import sentences
 from envknee.study import space
 from envknee.study.errors import printable
 from envknee.study.paths import StudyFolder
 from envknee.verdict.schema.study import Verdict
+from envknee.words import tables
+from envknee.words.answer import Answer, answer, answered_series, answers_table
+from envknee.words.sentences import sentences
 from envknee.words.series import series_words
+from envknee.words.statements import statement
+from envknee.words.study import hardware_of, progress, task_and_hardware
+from envknee.words.tables import cards_table
 
 MOST_LINES, MOST_WIDTH = 12, 100
 """Size of the answer."""
@@ -37,19 +40,19 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     width = min(console.width, MOST_WIDTH) if console.is_terminal else MOST_WIDTH
     series = answered_series(verdict)
     known = [verdict.drill, verdict.study, f"{verdict.trials_measured} of {verdict.trials_planned} trials"]
-    known += [*words.hardware_of(verdict), None if series is None else series_words(series)]
+    known += [*hardware_of(verdict), None if series is None else series_words(series)]
     sections = [section for section in (verdict.remedies, verdict.rules) if section is not None]
-    advice = [line for section in sections for line in _wrapped(f"advice   {section.statement}", width, 2)]
+    advice = [line for section in sections for line in _wrapped(f"advice   {statement(section)}", width, 2)]
     # Other lines: title, column heads, a rule, report, more.
     room = MOST_LINES - 5 - len(advice)
-    fastest = [f"scaling  {own.arm}: {own.fastest.statement}" for own in verdict.scaling if own.fastest is not None]
+    fastest = [f"scaling  {own.arm}: {statement(own.fastest)}" for own in verdict.scaling if own.fastest is not None]
     # An arm and the number of the others come first.
     gains = [line for said in fastest for line in _wrapped(said, width, 2)][: room - 2]
     most = room - len(gains)
     shown = verdict.arms if len(verdict.arms) <= most else verdict.arms[: most - 1]
     table = answers_table(verdict, shown)
     if len(verdict.arms) == 1:  # a single arm needs no name
-        table = words.Table("", table.columns[1:], [row[1:] for row in table.rows])
+        table = tables.Table("", table.columns[1:], [row[1:] for row in table.rows])
     lines = [" · ".join(part for part in known if part), *_unwrapped(table, width)]
     if len(shown) < len(verdict.arms):
         lines.append(f"and {len(verdict.arms) - len(shown)} more arms")
@@ -61,7 +64,7 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
         console.print(line, soft_wrap=True)
 
 
-def _unwrapped(table: words.Table, width: int) -> list[str]:
+def _unwrapped(table: tables.Table, width: int) -> list[str]:
     """Return a table as lines, which are cut where they would wrap."""
     stream = io.StringIO()
     Console(file=stream, width=width, markup=False, highlight=False, emoji=False).print(_table(table, wrap=False))
@@ -93,9 +96,9 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
 
 def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
     """Print the answers, the environments that fit other cards, and every sentence of a verdict."""
-    for line in (words.task_and_hardware(verdict), words.progress(verdict)):
+    for line in (task_and_hardware(verdict), progress(verdict)):
         console.print(printable(line))
-    for table in (answers_table(verdict, verdict.arms), words.cards_table(verdict)):
+    for table in (answers_table(verdict, verdict.arms), cards_table(verdict)):
         if table.rows:
             console.print(f"\n{printable(table.title)}")
             console.print(_table(table))
@@ -126,7 +129,7 @@ def where(folder: StudyFolder) -> str:
     return f"study {study.study}: {measured} of {planned} trials done; {report}, `make ui` shows every run"
 
 
-def _table(content: words.Table, wrap: bool = True) -> Table:
+def _table(content: tables.Table, wrap: bool = True) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in content.columns:
         table.add_column(column, overflow="fold" if wrap else "ellipsis", no_wrap=not wrap)

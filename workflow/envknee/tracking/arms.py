@@ -16,8 +16,9 @@ from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
 from envknee.tracking.describe import describe_trial, devices_of, ended_ms, milliseconds, present, run_name, where_tags
 from envknee.tracking.run import Run, metrics_of, texts_of
-from envknee.verdict.schema.study import Headline, Verdict
+from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import by_point
+from envknee.words.headline import headline_statement, what_would_move_it, why_there
 
 
 def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Run]]]:
@@ -45,7 +46,8 @@ def _describe_arm(study: Study, arm: str, every: Sequence[Record], folder: Study
     devices = sorted({devices_of(own, record.devices) for record in records if (own := record.outcome.environment)})
     statuses = Counter(record.outcome.status for record in records)
     planned = sum(slot.arm == arm for slot in plan(study)) - (len(every) - len(records))
-    headline = _headline(folder.verdict, arm)
+    decided = _verdict_of(folder.verdict, arm)
+    headline = decided and decided.headline
     best = best_trial(records)
     last_ms = max(ended_ms(record) for record in records)
     params: dict[str, Any] = {"task": study.task.model_dump(mode="json"), "seed": study.seed}
@@ -55,7 +57,7 @@ def _describe_arm(study: Study, arm: str, every: Sequence[Record], folder: Study
         "arm": arm,
         "trials": f"{len(records)} of {planned}",
         "best_trial": f"{best.request.number:04d}" if best else None,
-        "mlflow.note.content": _description(headline, len(records), planned, statuses, best),
+        "mlflow.note.content": _description(decided, len(records), planned, statuses, best),
         **where_tags(environments[0] if environments else None),
         "device": ", ".join(devices) or None,
         "verdict.state": headline and headline.state,
@@ -105,22 +107,24 @@ def _best_files(best: Record | None, records: Iterable[Record], folder: StudyFol
 
 
 def _description(
-    headline: Headline | None, finished: int, planned: int, statuses: Mapping[str, int], best: Record | None
+    arm: ArmVerdict | None, finished: int, planned: int, statuses: Mapping[str, int], best: Record | None
 ) -> str:
     """Return the description of a parent run in Markdown: verdict (if any) and trials."""
     how = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     parts = [f"{finished} of {planned} trials have finished: {how}."]
-    if headline:
-        parts = [f"**{headline.statement}**", f"Why there: {headline.because}", headline.what_would_move_it, *parts]
+    if arm is not None and arm.headline is not None:
+        headline = arm.headline
+        recommended = f"**{headline_statement(arm, headline)}**"
+        parts = [recommended, f"Why there: {why_there(arm, headline)}", what_would_move_it(arm, headline), *parts]
     if best:
         name = run_name(best.request, best.outcome.environment, best.devices)
         parts.append(f"Best single trial: {best.request.number:04d}, {name} (artifacts: best).")
     return "\n\n".join(parts)
 
 
-def _headline(verdict: Path, arm: str) -> Headline | None:
-    """Return the arm's headline in verdict.json; None without one."""
+def _verdict_of(verdict: Path, arm: str) -> ArmVerdict | None:
+    """Return the arm's part of verdict.json; None without one."""
     if not verdict.exists():
         return None
     arms = read_model(verdict, Verdict, "Delete it and run `make sweep`, which decides again.").arms
-    return next((own.headline for own in arms if own.arm == arm), None)
+    return next((own for own in arms if own.arm == arm), None)

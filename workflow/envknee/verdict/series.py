@@ -8,12 +8,15 @@ from envknee.base.point import Point, batch_transitions
 from envknee.record.schema import Frozen, Record, Request
 from envknee.verdict.settings import ArmSettings
 
+RankWord = Literal["GPU", "rank"]
+"""What one of several ranks is: a GPU, or on a CPU a process."""
+
 
 class Ranks(NamedTuple):
     """The ranks that train together. `num_envs` is per rank, FPS are of all ranks."""
 
     world_size: int
-    word: Literal["GPU", "rank"]
+    word: RankWord
 
     @classmethod
     def of(cls, source: ArmSettings | Request) -> "Ranks":

@@ -35,3 +35,16 @@ def ends(
     if lower is None and upper is None:
         return "no interval"
     return " to ".join(unknown if end is None else shown(end) for end in (lower, upper))
+
+
+def sizes_between(lowest: int, highest: int | None) -> str:
+    """Return `512 to 2,048`, `512 alone` or `512 or more`."""
+    if highest is None:
+        return f"{lowest:,} or more"
+    return f"{lowest:,} alone" if highest == lowest else f"{lowest:,} to {highest:,}"
+
+
+def with_interval(value: float, lower: float | None, upper: float | None, decimals: int = 0) -> str:
+    """Return `788 (721 to 843)`, `788 (721 to no upper end)`, or `788` without an interval."""
+    end = "no upper end" if upper is None else f"{upper:,.{decimals}f}"
+    return f"{value:,.{decimals}f}" + ("" if lower is None else f" ({lower:,.{decimals}f} to {end})")

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.limit import SeriesLimit
-from envknee.words.numbers import counted, listed, percent, span
+from envknee.words.numbers import counted, listed, percent, sizes_between, span
 
 
 def gain_evidence(limit: SeriesLimit) -> list[str]:
@@ -37,13 +37,18 @@ def what_decides(limit: SeriesLimit) -> str:
         return "no machine ran both sizes"
     if limit.more_repeats is None:
         return "too near the cut-off" if limit.gains[-1].decides else "too few seeds arrived"
-    return counted(limit.more_repeats, f"more {limit.repeat_word}")
+    return counted(limit.more_repeats, f"more {repeat_word(limit)}")
+
+
+def repeat_word(limit: SeriesLimit) -> str:
+    """Return the word for a repeat: a trial that learns has a seed."""
+    return "seed" if isinstance(limit, LearningLimit) else "repeat"
 
 
 def what_would_decide(limit: SeriesLimit) -> str:
     """Return how many more repeats (or seeds) would decide."""
     if limit.more_repeats is None:
-        return f"over 200 {limit.repeat_word}s of each point would be needed to decide"
+        return f"over 200 {repeat_word(limit)}s of each point would be needed to decide"
     return f"about {what_decides(limit)} of each point would decide"
 
 
@@ -57,3 +62,10 @@ def why_no_doubling(sizes: Collection[int]) -> str:
 def repeats(count: int) -> str:
     """Return `one repeat` or `3 repeats`."""
     return "one repeat" if count == 1 else f"{count} repeats"
+
+
+def threshold_interval(limit: SeriesLimit) -> str:
+    """Return the interval of a threshold in words."""
+    if limit.threshold_lowest is None:
+        return "no doubling measured"
+    return sizes_between(limit.threshold_lowest, limit.threshold_highest)

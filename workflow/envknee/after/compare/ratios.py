@@ -23,7 +23,6 @@ from envknee.after.compare.sides import Side
 from envknee.base.fields import Kind
 from envknee.decide.study import decide
 from envknee.record.schema import PHASES, Frozen, Phase, Record
-from envknee.show.words import recommended, threshold_interval
 from envknee.study.arm import Memory
 from envknee.study.errors import UserError
 from envknee.verdict.hardware import hardware
@@ -31,6 +30,8 @@ from envknee.verdict.memory_sample import counted_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.words.numbers import span
 from envknee.words.series import series_words
+from envknee.words.states import threshold_interval
+from envknee.words.throughput import throughput_statement
 
 SETTINGS = ("trainer", "world_size", "observations", "frontend", "strategy", "sync_every", "deterministic", "phases")
 """Fields of a request that are listed if the sides differ in them."""
@@ -287,10 +288,10 @@ def _facts(records: Sequence[Record]) -> dict[str, str]:
 
 def _threshold(side: Side) -> str:
     """Return the threshold by the verdict on this side alone."""
-    (limit,) = (recommended(arm) for arm in decide(side.records, side.study).arms if arm.arm == side.arm)
+    (limit,) = (arm.recommended for arm in decide(side.records, side.study).arms if arm.arm == side.arm)
     if limit is None:
         return "no throughput trial was timed to its end"
-    return f"{limit.statement}; threshold {threshold_interval(limit)} ({series_words(limit.series)})"
+    return f"{throughput_statement(limit)}; threshold {threshold_interval(limit)} ({series_words(limit.series)})"
 
 
 def shortened(listed: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from envknee.after.csv.verdict import TableVerdict
 from envknee.show.figures import canvas
 from envknee.show.figures.style import COLOURS, INK, wrapped
+from envknee.words.throughput import throughput_finding
 
 
 def plot(verdict: TableVerdict, file: Path) -> None:
@@ -35,7 +36,7 @@ def plot(verdict: TableVerdict, file: Path) -> None:
     axes.yaxis.set_major_formatter(canvas.thousands)
     axes.set_ylabel("Frames per second")
     found = {
-        series.label: series.estimate.statement if series.estimate else series.throughput.statement.partition(";")[0]
+        series.label: series.estimate.statement if series.estimate else throughput_finding(series.throughput)
         for series in verdict.series[:3]  # as many as a title has room for
     }
     axes.set_title(wrapped(canvas.by_arm(found), 75), color=INK, fontsize=11, loc="left")

@@ -6,11 +6,14 @@ from rich.table import Table
 
 from envknee.after.csv.verdict import SeriesVerdict, TableVerdict
 from envknee.show.terminal import print_lines
-from envknee.show.words import sizes_between, threshold_interval, with_interval
 from envknee.verdict.estimate import Estimate, Step
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.throughput import Law
-from envknee.words.numbers import counted, percent, span
+from envknee.words.learning import learning_notes, learning_statement
+from envknee.words.next_measurement import next_measurement
+from envknee.words.numbers import counted, percent, sizes_between, span, with_interval
+from envknee.words.states import threshold_interval
+from envknee.words.throughput import infeasible_notes, throughput_notes, throughput_statement
 
 UNITS: dict[str, str] = {
     "base": "",
@@ -40,11 +43,11 @@ def print_table_verdict(verdict: TableVerdict, console: Console) -> None:
 def _answer(series: SeriesVerdict, verdict: TableVerdict) -> list[tuple[str, str]]:
     """Return how many environments pay, how many fit, and what to measure next."""
     limit = series.throughput
-    lines = [("throughput", series.estimate.statement if series.estimate else limit.statement)]
+    lines = [("throughput", series.estimate.statement if series.estimate else throughput_statement(limit))]
     if series.learning is not None:
-        lines.append(("learning", series.learning.statement))
+        lines.append(("learning", learning_statement(series.learning)))
     lines.append(("memory", _memory(verdict.memory)))
-    return lines if series.measure_next is None else [*lines, ("next", series.measure_next)]
+    return lines if series.measure_next is None else [*lines, ("next", next_measurement(series.measure_next, limit))]
 
 
 def _points(series: SeriesVerdict, confidence: float) -> Table:
@@ -78,16 +81,16 @@ def _points(series: SeriesVerdict, confidence: float) -> Table:
 def _limits(series: SeriesVerdict) -> list[tuple[str, str]]:
     """Return the interval of the limit, the law, and notes."""
     limit = series.throughput
-    lines, notes = [], list(limit.notes)
+    lines, notes = [], throughput_notes(limit)
     if series.estimate is not None:
         lines += _estimated(series.estimate)
         # An estimate uses steps between any two sizes, so notes about missing doublings do not apply.
         few = "one repeat per point" if all(len(p.fps_repeats) == 1 for p in limit.points) else "too few repeats"
-        notes = [f"{few}: an estimate, not a verdict"] + [n for n in notes if n.startswith("infeasible")]
+        notes = [f"{few}: an estimate, not a verdict"] + infeasible_notes(limit)
     elif limit.gains:
         lines.append(("interval", f"the threshold is {threshold_interval(limit)}"))
     lines.append(("law", _law(limit.law)))
-    notes += [f"learning: {note}" for note in (series.learning.notes if series.learning else [])]
+    notes += [f"learning: {note}" for note in (learning_notes(series.learning) if series.learning else [])]
     return lines + [("note", note) for note in notes]
 
 

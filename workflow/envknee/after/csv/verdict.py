@@ -14,6 +14,7 @@ from pydantic import Field
 from envknee.after.csv.table import LARGEST, Table, TableRow
 from envknee.base.point import batch_transitions
 from envknee.record.schema import Frozen
+from envknee.record.status import Status
 from envknee.study.model import Decide
 from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.estimate import Estimate, estimate
@@ -22,6 +23,7 @@ from envknee.verdict.measure_next import measure_next
 from envknee.verdict.memory_sample import Sample
 from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.union import LEAST_REPEATS
+from envknee.verdict.schema.headline import NextMeasurement
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.throughput import ThroughputLimit
@@ -56,7 +58,7 @@ class SeriesVerdict(Frozen):
     """The best estimate, if too few repeats leave the limit undecided."""
     learning: LearningLimit | None
     """None without rows on learning."""
-    measure_next: str | None
+    measure_next: NextMeasurement | None
     """The rows that would decide an open threshold; None if it is reached."""
 
 
@@ -104,7 +106,7 @@ def _label(series: Series, columns: frozenset[str]) -> str:
 
 def _series_verdict(series: Series, rows: Sequence[TableRow], table: Table, options: Options) -> SeriesVerdict:
     fps: dict[int, list[float]] = {}
-    failures: dict[int, Counter[str]] = {}
+    failures: dict[int, Counter[Status]] = {}
     for row in rows:
         if row.fps is None:
             failures.setdefault(row.num_envs, Counter())["oom"] += 1

@@ -10,12 +10,13 @@ from envknee.record.schema import Record, Row
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import DASHED, INK, STATUS_MARKERS, look_at
-from envknee.show.words import STATUS_WORDS, reached
-from envknee.verdict.learning import best_of
+from envknee.verdict.schema.learning import best_of
 from envknee.verdict.schema.study import Verdict
 from envknee.words.learning import seconds_told
 from envknee.words.numbers import shown_batch
 from envknee.words.ranks import each
+from envknee.words.statuses import STATUS_WORDS
+from envknee.words.study import reached
 
 _point = attrgetter("request.arm", "request.num_envs", "request.horizon", "request.batch_size")
 

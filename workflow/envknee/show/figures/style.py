@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from envknee.record.schema import Phase
-from envknee.show.words import shared_series
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series
 from envknee.words.series import series_words
+from envknee.words.study import shared_series
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
 """Okabe and Ito's palette: distinct with any common colour blindness. Markers differ as well."""

@@ -9,13 +9,12 @@ from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import Look, looks_of
-from envknee.show.words import reached
-from envknee.verdict.learning import best_of
 from envknee.verdict.learning_cost import gpus_of, seconds_of, that_ran
-from envknee.verdict.schema.learning import LearningLimit
+from envknee.verdict.schema.learning import LearningLimit, best_of
 from envknee.verdict.series import Series, series_of
 from envknee.words.learning import seconds_told
 from envknee.words.series import series_words
+from envknee.words.study import reached
 
 DASHES = (0, (6, 3))
 """Dashes of the lines at thresholds; intervals are solid."""

@@ -1,0 +1,133 @@
+"""The answer of a study: for each arm a recommendation, its FPS or seconds, evidence, and the next step. Pure: it repeats a verdict."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from envknee.verdict.schema.learning import LearningLimit
+from envknee.verdict.schema.limit import SeriesLimit
+from envknee.verdict.schema.study import ArmVerdict, Verdict
+from envknee.verdict.series import Series
+from envknee.words.headline import what_would_move_it
+from envknee.words.learning import seconds_told, soonest_at
+from envknee.words.ranks import each
+from envknee.words.series import series_words
+from envknee.words.states import gain_evidence, threshold_interval, what_decides
+from envknee.words.tables import Table
+
+
+class Answer(NamedTuple):
+    """The answer for an arm, each part short enough for a line."""
+
+    run: str
+    """The recommended number of environments, such as `1,024 per GPU`."""
+    run_in_full: str
+    """The same with its unit: `1,024 environments per GPU`."""
+    series: str
+    """Horizon and batch size of the recommendation."""
+    gives: str
+    """FPS, with their share of the best in parentheses; or the seconds to the target."""
+    gives_in_full: str
+    """The same, with what the share is of."""
+    limit: str
+    """The threshold with its interval, or what is missing to decide it."""
+    limited_by: str
+    evidence: list[str]
+    next_step: str
+
+
+def answer(arm: ArmVerdict) -> Answer:
+    """Return the answer for an arm."""
+    headline, limit, best = arm.headline, arm.recommended, arm.soonest
+    if headline is not None and limit is not None:
+        fps, share = f"{headline.fps:,.0f} FPS", f"{headline.fps_share_of_best:.0%}"
+        is_open = headline.binds in ("more_environments", "more_repeats")
+        soonest = [] if best is None else [f"soonest to the target: {soonest_at(*best)}"]
+        return Answer(
+            run=f"{headline.num_envs:,}{each(arm.ranks)}",
+            run_in_full=f"{headline.num_envs:,} environments{each(arm.ranks)}",
+            series=series_words(limit.series),
+            gives=f"{fps} ({share})",
+            gives_in_full=f"{fps} ({share} of the best)",
+            limit=_short(limit),
+            limited_by="nothing yet" if is_open else headline.binds,
+            evidence=[*gain_evidence(limit), *soonest],
+            next_step=what_would_move_it(arm, headline),
+        )
+    learned = [limit for limit in arm.learning if limit.state != "no data"]
+    if learned:
+        return _learned(arm, learned)
+    return _answer("nothing ran to its end", next_step="Look at the log of a trial: trials/0000/trial.log.")
+
+
+def _answer(
+    run: str,
+    *,
+    series: str = "",
+    limit: str = "",
+    limited_by: str = "",
+    evidence: Sequence[str] = (),
+    next_step: str,
+) -> Answer:
+    """Return an answer without a recommendation; `run` says why there is none."""
+    return Answer(run, run, series, "", "", limit, limited_by, list(evidence), next_step)
+
+
+def _learned(arm: ArmVerdict, learned: Sequence[LearningLimit]) -> Answer:
+    """Return the answer for an arm that only learned: the series with the soonest point comes first."""
+    best = arm.soonest
+    first = learned[0] if best is None else best[0]
+    others = [limit for limit in learned if limit is not first]
+    limit = next((limit for limit in (first, *others) if limit.threshold_num_envs is not None), first)
+    threshold = _short(limit) + ("" if limit is first else f" at {series_words(limit.series)}")
+    step = "Another horizon, batch size or learning rate may reach the target sooner."
+    if limit.state == "undecided" and limit.more_repeats:
+        step = f"Measure {what_decides(limit)} of each point."
+    elif limit.state == "still pays":
+        step = f"Measure {2 * (limit.largest_num_envs or 0):,} environments."
+    found = _answer(
+        "no seed arrived",
+        series=series_words(first.series),
+        limit=threshold,
+        limited_by="learning",
+        evidence=gain_evidence(limit),
+        next_step=step,
+    )
+    if best is None:
+        return found
+    gives = f"target in {seconds_told(best[1])}"
+    return found._replace(
+        run=f"{best[1].num_envs:,}{each(arm.ranks)}",
+        run_in_full=f"{best[1].num_envs:,} environments{each(arm.ranks)}",
+        gives=gives,
+        gives_in_full=gives,
+    )
+
+
+def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> Table:
+    """Return a table of the answers, a line for each arm, with horizon and batch size if arms differ in them."""
+    together = answered_series(verdict) is not None
+    rows = []
+    for arm in arms:
+        own = answer(arm)
+        run = own.run if together or not own.series else f"{own.run}, {own.series}"
+        rows.append((arm.arm, run, own.gives, own.limit, own.limited_by))
+    return Table("Answer", ("arm", "environments", "gives (of best)", "threshold", "limited by"), rows)
+
+
+def answered_series(verdict: Verdict) -> Series | None:
+    """Return horizon and batch size of all recommended points, if they are the same."""
+    learned = {limit.series._replace(arm="") for arm in verdict.arms for limit in arm.learning if limit.points}
+    timed = {arm.headline.series for arm in verdict.arms if arm.headline}
+    series = timed or learned
+    return series.pop() if len(series) == 1 else None
+
+
+def _short(limit: SeriesLimit) -> str:
+    """Return `8,192 (2,048 to 8,192)`, `over 16,384`, or `undecided (3 more repeats)`."""
+    if limit.threshold_num_envs is not None:
+        alone = limit.threshold_lowest == limit.threshold_highest
+        return f"{limit.threshold_num_envs:,}" + ("" if alone else f" ({threshold_interval(limit)})")
+    if limit.state == "still pays":
+        return f"over {limit.largest_num_envs:,}"
+    missing = what_decides(limit)
+    return f"{limit.state} ({missing or 'no doubling measured'})"
