@@ -33,6 +33,7 @@ from envknee.study.paths import StudyFolder
 from envknee.study.rules import ASK_VERSION
 from envknee.verdict import learning, throughput
 from envknee.verdict.series import Series
+from envknee.words.series import series_words
 from rich.console import Console
 from rich.table import Table
 
@@ -180,7 +181,7 @@ def main() -> None:
     for heading in ("sampler", "trials", "all", "until settled"):
         table.add_column(heading, justify="left" if heading == "sampler" else "right")
     for series in grid.thresholds:
-        table.add_column(f"{series.arm}\n{series}" if len(study.arms) > 1 else str(series))
+        table.add_column(f"{series.arm}\n{series_words(series)}" if len(study.arms) > 1 else series_words(series))
     for replayed in replays:
         times = replayed.device_s, replayed.settled_s
         spent = [f"{seconds:,.0f} s ({seconds / grid.device_s:.0%})" for seconds in times]

@@ -37,6 +37,7 @@ from envknee.study.model import Study
 from envknee.study.paths import TrialFolder
 from envknee.study.space import Slot, legal_points
 from envknee.verdict.series import Series
+from envknee.words.series import series_words
 from rich.console import Console
 from rich.table import Table
 
@@ -208,7 +209,7 @@ def main() -> None:
         print(f"pair {pair + 1} of {arguments.pairs}: ratio {fps[TRIAL][-1] / fps[without][-1]:.3f}", flush=True)
 
     series = Series(arm, point.horizon, point.batch_size)
-    where = f"{machine.device.name}: {point.num_envs:,} environments, {series}"
+    where = f"{machine.device.name}: {point.num_envs:,} environments, {series_words(series)}"
     table = Table("pair", *(f"{side}, FPS" for side in sides), "ratio", title=where)
     for pair, values in enumerate(zip(*(fps[side] for side in sides), strict=True), start=1):
         table.add_row(str(pair), *(f"{value:,.0f}" for value in values), f"{values[1] / values[0]:.3f}")

@@ -20,6 +20,7 @@ from envknee.verdict.composed import compose
 from envknee.verdict.rule.contrasts import Contrast
 from envknee.verdict.rule.union import decide
 from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.words.throughput import throughput_notes
 from records import CPU, GPU, Device, Trial, a_study, known
 from test_ask import dice, measured, play
 
@@ -108,10 +109,14 @@ def test_composed_fps_are_those_of_the_law_and_the_verdict_has_every_size_of_eac
             assert len(point.fps_repeats) == (2 if (n, h) == (1024, 32) else 3)
     assert [point.composed for point in by_horizon[8].points] == [0] * 5
     assert [point.composed for point in by_horizon[32].points] == [3, 2, 3, 3, 0]
-    (note,) = [note for note in by_horizon[32].notes if "composed" in note]
+    found = known(by_horizon[32].composed)
+    assert (found.num_envs, found.horizon, found.used) == ([64, 128, 256, 512], 8, True)
+    assert found.error == pytest.approx(0.0, abs=1e-9) and found.margin == pytest.approx(math.expm1(0.02))
+    assert [(test.num_envs, test.horizon) for test in found.tests] == [(128, 32), (1024, 16)]
+    (note,) = [note for note in throughput_notes(by_horizon[32]) if "composed" in note]
     assert note.startswith("64, 128, 256, 512 environments: FPS composed from times at horizon 8")
     assert "at most 0.0% off where measured, too (128 × 32, 1,024 × 16). Every bound allows for 2.0%" in note
-    assert not any("composed" in note for note in by_horizon[8].notes)
+    assert by_horizon[8].composed is None
 
 
 @pytest.mark.parametrize(("bend", "least", "most"), [(0.0, 0.02, 0.02), (0.03, 0.021, 0.05)])
@@ -135,7 +140,8 @@ def test_where_the_law_misses_twice_later_repeats_measure_every_point():
     assert [(point.num_envs, len(point.fps_repeats)) for point in limit.points] == [
         (64, 1), (128, 3), (256, 1), (512, 1), (1024, 2),
     ]  # fmt: skip
-    assert any("composed FPS are not used, for one is" in note for note in limit.notes)
+    assert not known(limit.composed).used
+    assert any("composed FPS are not used, for one is" in note for note in throughput_notes(limit))
 
 
 def test_a_test_that_met_a_busy_moment_is_repeated_and_its_median_counts():
@@ -152,7 +158,7 @@ def test_a_test_that_met_a_busy_moment_is_repeated_and_its_median_counts():
     assert Point(1024, 16, None) not in ran(requests, 1), "it was not far off"
     composition = compose([*records.values()])
     assert composition.error is not None and composition.error < 0.004 and composition.used
-    (note,) = [note for note in limits(records, once)[32].notes if "composed" in note]
+    (note,) = [note for note in throughput_notes(limits(records, once)[32]) if "composed" in note]
     assert "off, by the median of several tests, where measured, too (128 × 32, 1,024 × 16)" in note
 
 

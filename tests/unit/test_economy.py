@@ -19,6 +19,7 @@ from envknee.study.model import Study
 from envknee.study.rules import ASK_VERSION
 from envknee.study.sweep import Adaptive
 from envknee.verdict.learning_cost import Seeds
+from envknee.words.throughput import throughput_statement
 from programs import run_main
 from published import PUBLISHED
 from records import GPU, Trial
@@ -77,7 +78,7 @@ def test_a_clear_knee_takes_a_fraction_of_the_grid_and_the_rest_is_skipped(windo
     }  # fmt: skip
     assert (doubling.fresh, doubling.repeats) == (True, 3)
     assert math.log1p(doubling.gain) == pytest.approx(statistics.fmean(fresh[1024]) - statistics.fmean(fresh[512]))
-    assert "3 fresh repeats; shown by all repeats" in limit.statement
+    assert "3 fresh repeats; shown by all repeats" in throughput_statement(limit)
     assert max(request.num_envs for request in trials) <= 4096, "nothing beyond what decides"
     assert (verdict.trials_measured, verdict.trials_planned) == (len(trials), len(trials))
     assert verdict.statuses == {"ok": len(trials), "skipped": len(requests) - len(trials)}

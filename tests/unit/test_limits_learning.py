@@ -7,10 +7,9 @@ import pytest
 from envknee.record.schema import Status
 from envknee.study.model import Decide
 from envknee.verdict import learning
-from envknee.verdict.learning import best_of
 from envknee.verdict.learning_cost import Seeds, cost, interquartile_mean
-from envknee.verdict.schema.learning import LearningLimit
-from envknee.words.learning import seconds_told
+from envknee.verdict.schema.learning import LearningLimit, best_of
+from envknee.words.learning import learning_notes, learning_statement, seconds_told
 from records import GPU, Trial, a_trial, known, learning_trials, records_of
 from scipy.stats import trim_mean
 
@@ -70,7 +69,7 @@ def test_seconds_of_several_gpus_are_paid_for_each():
     # The budget of the third counts twice as well.
     assert known(point.gpu_seconds_to_target).value == pytest.approx(2 * known(point.seconds_to_target).value)
     assert known(point.gpu_seconds_to_target).lower_bound
-    assert "undecided up to 32 environments per GPU" in limit.statement
+    assert "undecided up to 32 environments per GPU" in learning_statement(limit)
     (ranks_of_a_cpu,) = analyse(learning_trials({32: [10.0]}, gpus=0, cpu_ranks=2)).points
     assert ranks_of_a_cpu.gpu_seconds_to_target is None
 
@@ -81,21 +80,23 @@ def test_reached_by_hand():
     assert limit.gains[0].gain == pytest.approx(0.5)  # geometric means: every seed costs half
     assert limit.gains[1].gain == pytest.approx(1 - (19.8 * 20.0 * 20.2 / (20.0 * 20.2 * 20.4)) ** (1 / 3))
     assert limit.best is not None and limit.best.num_envs == 64
-    assert limit.statement.startswith("reached at 32 environments: doubling to 64 saves 1.0% of the seconds to target")
+    assert learning_statement(limit).startswith(
+        "reached at 32 environments: doubling to 64 saves 1.0% of the seconds to target"
+    )
 
 
 def test_a_doubling_that_costs_time_is_told_as_such():
     limit = analyse(learning_trials({16: [20.0, 20.1, 20.2], 32: [25.0, 25.2, 25.4]}))
     assert (limit.state, limit.threshold_num_envs) == ("reached", 16)
-    assert "doubling to 32 takes 25.4% more of the seconds to target (takes at least 2" in limit.statement
-    assert limit.statement.endswith("% more, 3 seeds, pays from 25% saved)")
+    assert "doubling to 32 takes 25.4% more of the seconds to target (takes at least 2" in learning_statement(limit)
+    assert learning_statement(limit).endswith("% more, 3 seeds, pays from 25% saved)")
 
 
 def test_fewer_than_three_seeds_never_decide():
     limit = analyse(learning_trials({16: [20.0, 20.1], 32: [20.0, 20.1]}))
     assert (limit.state, limit.threshold_num_envs, limit.more_repeats) == ("undecided", None, 1)
-    assert "about 1 more seed of each point would decide" in limit.statement
-    assert limit.notes == ["2 seeds at 16, 32: too few to decide (3 at least)"]
+    assert "about 1 more seed of each point would decide" in learning_statement(limit)
+    assert learning_notes(limit) == ["2 seeds at 16, 32: too few to decide (3 at least)"]
     assert limit.gains[0].gain_upper is not None
 
 
@@ -112,15 +113,15 @@ def test_a_doubling_to_or_from_a_point_that_misses_the_target_is_not_decided_on(
     limit = analyse(learning_trials(seconds, budget_s=60.0))
     (gain,) = limit.gains
     assert (limit.state, gain.decides, gain.gain_lower, gain.p_holm) == ("undecided", False, None, None)
-    assert "too few seeds reached the target to decide" in limit.statement
+    assert "too few seeds reached the target to decide" in learning_statement(limit)
     assert known(limit.best).num_envs == best
 
 
 def test_no_seed_reaches_the_target():
     limit = analyse(learning_trials({16: [None] * 3, 32: [None] * 3}))
     assert (limit.state, limit.best, limit.gains[0].decides) == ("undecided", None, False)
-    assert "0 of 6 trials reached the target" in limit.statement
-    assert limit.notes == [
+    assert "0 of 6 trials reached the target" in learning_statement(limit)
+    assert learning_notes(limit) == [
         "of 6 trials 6 spent the budget first: costs with them are lower bounds, and a doubling with them stays undecided below six seeds"
     ]
 
@@ -146,7 +147,7 @@ def test_empty_and_all_out_of_memory():
     limit = analyse([a_trial(16, kind="learning", status="oom"), refused])
     assert (limit.state, limit.best, limit.gains) == ("no data", None, [])
     assert limit.points[0].seconds_to_target is None
-    assert limit.notes == ["infeasible (out of memory or refused): 16, 32 environments"]
+    assert learning_notes(limit) == ["infeasible (out of memory or refused): 16, 32 environments"]
 
 
 def test_best_point_over_all_series():
@@ -164,7 +165,7 @@ def test_a_point_where_some_trials_had_no_memory_is_told_and_named_soonest_only_
     assert limit.best is not None and (limit.best.num_envs, seconds_told(limit.best)) == (32, "41.0 s")
     assert limit.points[-1].without_memory == 2
     note = "2 of 3 trials at 64 environments ran out of memory or were refused: seconds there are of the others"
-    assert note in limit.notes and not any(note.startswith("infeasible") for note in limit.notes)
+    assert note in learning_notes(limit) and not any(note.startswith("infeasible") for note in learning_notes(limit))
     alone = analyse(partly).best
     assert alone is not None and alone.num_envs == 64
     assert seconds_told(alone) == "20.0 s (though 2 of 3 trials there ran out of memory or were refused)"

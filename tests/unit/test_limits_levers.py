@@ -8,6 +8,7 @@ from envknee.study.model import Decide
 from envknee.verdict import levers, scaling
 from envknee.verdict.schema.levers import Lever
 from envknee.verdict.series import Series
+from envknee.words.levers import lever_evidence, levers_sentence
 from records import GPU, Trial, a_study, fps_trials, known, learning_trials, records_of
 
 HERE = Series("stock", 16, 128)
@@ -30,12 +31,12 @@ def test_a_longer_horizon_that_lifts_fps_is_supported_with_its_numbers():
     assert lever.verdict == "supported"
     assert fps.value == pytest.approx((120 * 121 * 122 / (100 * 101 * 102)) ** (1 / 3) - 1)
     assert 0.0 < known(fps.lower) < fps.value
-    assert lever.evidence.startswith("8 to 16 at 64 environments: +20% FPS, ")
+    assert lever_evidence(lever).startswith("8 to 16 at 64 environments: +20% FPS, ")
 
 
 def test_one_repeat_shows_nothing_and_a_loss_is_not_supported():
     single = analyse(two_horizons([100.0], [150.0]))["longer horizon"]
-    assert single.verdict == "not shown" and "one repeat" in single.evidence
+    assert single.verdict == "not shown" and "one repeat" in lever_evidence(single)
     loss = two_horizons([100, 101, 102], [80, 81, 82])
     assert analyse(loss)["longer horizon"].verdict == "not supported"
 
@@ -50,7 +51,9 @@ def test_fps_that_cost_time_to_the_target_are_not_supported():
     lever = analyse(trials)["larger batch"]
     assert lever.verdict == "not supported"
     assert known(lever.seconds_to_target).value == pytest.approx(1.0, rel=0.02)
-    assert "64 to 128 at 64 environments: +20% FPS" in lever.evidence and "+99% seconds to target" in lever.evidence
+    assert "64 to 128 at 64 environments: +20% FPS" in lever_evidence(
+        lever
+    ) and "+99% seconds to target" in lever_evidence(lever)
     sooner = analyse([trial for trial in trials if trial.request.kind == "throughput"])["larger batch"]
     assert sooner.verdict == "supported"
 
@@ -69,8 +72,8 @@ def test_the_pair_at_the_point_in_question_comes_first_else_the_largest():
         for i, (size, horizon, fps) in enumerate([(32, 8, 50.0), (32, 16, 60.0), (64, 8, 90.0), (64, 16, 91.0)])
         for trial in fps_trials({size: [fps, fps * 1.01]}, horizon=horizon, first=10 * i)
     ]
-    assert "at 32 environments: +20%" in analyse(trials, num_envs=32)["longer horizon"].evidence
-    assert "at 64 environments: +1%" in analyse(trials, num_envs=256)["longer horizon"].evidence
+    assert "at 32 environments: +20%" in lever_evidence(analyse(trials, num_envs=32)["longer horizon"])
+    assert "at 64 environments: +1%" in lever_evidence(analyse(trials, num_envs=256)["longer horizon"])
 
 
 def test_more_gpus_rest_on_the_scaling_of_either_partner():
@@ -83,12 +86,14 @@ def test_more_gpus_rest_on_the_scaling_of_either_partner():
     scalings = scaling.analyse(records_of(trials), arms, study.decide)
     for arm in study.arms:
         lever = levers.analyse([], Series(arm, 8, 128), 64, scalings, study.decide)[2]
-        assert lever.verdict == "supported" and lever.evidence.startswith("1 to 2 at 64 environments each: +89% FPS")
+        assert lever.verdict == "supported" and lever_evidence(lever).startswith(
+            "1 to 2 at 64 environments each: +89% FPS"
+        )
     assert analyse(trials)["more GPUs"].verdict == "not measured"
 
 
 def test_one_sentence_says_what_is_supported_and_what_is_not():
-    words = levers.in_words(list(analyse(GAINING).values()))
+    words = levers_sentence(list(analyse(GAINING).values()))
     assert words.startswith("The data support longer horizon (8 to 16 at 64 environments: +20% FPS, ")
     assert words.endswith("; not measured: larger batch and more GPUs.")
-    assert levers.in_words(list(analyse([]).values())) == "Not measured: longer horizon and larger batch and more GPUs."
+    assert levers_sentence(list(analyse([]).values())) == "Not measured: longer horizon and larger batch and more GPUs."

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.verdict import learning, machines, throughput
@@ -10,7 +11,9 @@ from envknee.verdict.blocks import blocks_of
 from envknee.verdict.disturbed import disturbed
 from envknee.verdict.rule.contrasts import Process
 from envknee.verdict.series import by_series
-from records import CPU, GPU, Trial, a_trial, fps_trials, learning_trials, records_of
+from envknee.words.machines import machine_notes
+from envknee.words.throughput import throughput_notes
+from records import CPU, GPU, Trial, a_trial, fps_trials, known, learning_trials, records_of
 
 OTHER = GPU.model_copy(update={"uuid": "GPU-2"})
 SMALL, LARGE = {16: [100.0, 101.0, 102.0]}, {32: [103.0, 104.0, 105.0]}
@@ -22,7 +25,8 @@ OTHER_GPUS = "learning at sizes 16 and 32 ran on different GPUs of the same kind
 def found(trials: Sequence[Trial]) -> list[str]:
     records = records_of(trials)
     settings = Decide()
-    return machines.notes(records, learning.analyse(records, settings))
+    learned = learning.analyse(records, settings)
+    return machine_notes(machines.analyse(records, learned), several_series=len(learned) > 1)
 
 
 def elsewhere(trials: Sequence[Trial], **environment: Any) -> list[Trial]:
@@ -84,9 +88,13 @@ def test_a_process_that_measured_several_sizes_is_a_block_on_its_machine():
 
 
 def test_processes_that_all_measured_in_the_order_of_num_envs_are_told():
-    ascending = machines.notes(in_processes([[16, 32, 64, 128, 16], [16, 32, 64, 128, 16]]))
-    assert [note.rpartition(": ")[2] for note in ascending] == ["drift of the machine may pass for a gain"]
-    assert machines.notes(in_processes([[16, 32, 128, 64, 16], [64, 16, 32, 128, 64], [32, 128, 64, 16, 32]])) == []
+    ascending = machines.analyse(in_processes([[16, 32, 64, 128, 16], [16, 32, 64, 128, 16]]))
+    assert [(series.arm, series.horizon, series.batch_size) for series in ascending.in_order] == [("stock", 8, 128)]
+    assert machine_notes(ascending, several_series=False) == [
+        "trials of horizon 8, batch 128 ran in the order of their num_envs: drift of the machine may pass for a gain"
+    ]
+    mixed = in_processes([[16, 32, 128, 64, 16], [64, 16, 32, 128, 64], [32, 128, 64, 16, 32]])
+    assert machines.analyse(mixed).in_order == []
 
 
 def test_gpus_of_unknown_identity_and_cpus_have_no_note():
@@ -139,15 +147,25 @@ def test_a_trial_beside_a_busy_neighbour_is_not_counted():
     assert disturbed([*small, *large])[0] == {3}
     limit = throughput.analyse([*small, *large], Decide())[0]
     assert [len(point.fps_repeats) for point in limit.points] == [3, 3]
-    assert limit.notes[-1] == "Not counted: 1 of 7 trials, of which others took half a core more than of the rest."
+    load = known(limit.other_load)
+    assert (load.is_high, load.left_out, load.trials) == (False, 1, 7)
+    assert (
+        throughput_notes(limit)[-1]
+        == "Not counted: 1 of 7 trials, of which others took half a core more than of the rest."
+    )
 
 
 def test_a_neighbour_who_is_always_there_is_said():
     limit = throughput.analyse([*beside([1.0] * 3), *beside([0.9] * 3, 128, 10)], Decide())[0]
-    assert limit.notes[-1] == "Other processes kept 0.9 cores busy meanwhile: this holds for a machine that busy."
+    load = known(limit.other_load)
+    assert (load.is_high, load.left_out, load.cores) == (True, 0, pytest.approx(0.95, abs=0.051))
+    assert (
+        throughput_notes(limit)[-1]
+        == "Other processes kept 0.9 cores busy meanwhile: this holds for a machine that busy."
+    )
     assert [len(point.fps_repeats) for point in limit.points] == [3, 3]
 
 
 def test_where_it_was_not_measured_nothing_is_said():
     plain = [a_trial(64, number=number).record for number in range(3)]
-    assert disturbed(plain) == (set(), [])
+    assert disturbed(plain) == (set(), None)

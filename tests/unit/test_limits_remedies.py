@@ -7,13 +7,13 @@ import pytest
 from envknee.decide.settings import arm_settings
 from envknee.decide.study import decide
 from envknee.record.schema import Status
-from envknee.show.sentences import sentences
 from envknee.study.model import Decide
 from envknee.verdict import memory_limit, remedies
 from envknee.verdict.memory_sample import Sample
 from envknee.verdict.schema.levers import Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.words.remedies import remedies_notes, remedies_statement, remedy_statement
+from envknee.words.sentences import sentences
 from records import CPU, GPU, Trial, a_study, a_trial, known, records_of
 
 CARD = GPU.model_copy(update={"memory_gb": 8.0})

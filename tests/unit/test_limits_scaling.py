@@ -13,6 +13,7 @@ from envknee.verdict.scaling import efficiency, partner_of
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.settings import ArmSettings
+from envknee.words.machines import arm_notes
 from records import CPU, GPU, Trial, a_study, a_trial, fps_trials, known, records_of
 
 STUDIES = 1000
@@ -181,7 +182,7 @@ def test_without_a_partner_the_verdict_says_what_to_add_and_one_rank_has_no_scal
     assert (scaling.partner, scaling.points) == (None, [])
     assert scaling.statement == "no efficiency: no arm of the study is this one on one GPU"
     add = "for the scaling efficiency of 2 GPUs run a study (of another name) with one arm more, like two but with `gpus: 1`"
-    assert add in scaling.notes and add not in arm.notes
+    assert add in scaling.notes and add not in arm_notes(arm)
     (on_cpu,) = judged([], {"ranks": {"gpus": 0, "cpu_ranks": 2}}).scaling
     assert on_cpu.notes[0].endswith("like ranks but with `cpu_ranks: 1`")
     assert decide(records_of(fps_trials({64: [190.0]})), a_study()).scaling == []

@@ -9,6 +9,7 @@ from envknee.study.model import Decide
 from envknee.verdict import throughput
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.throughput import fit_law
+from envknee.words.throughput import throughput_notes, throughput_statement
 from records import GPU, Trial, a_trial, fps_trials, known, records_of
 
 from benchmarks.prove import DELTA, SIZES
@@ -28,13 +29,18 @@ def test_reached_by_hand():
     assert limit.gains[1].gain == pytest.approx((202 * 203 * 204 / (200 * 201 * 202)) ** (1 / 3) - 1)
     assert limit.points[0].fps == pytest.approx((100 * 101 * 102) ** (1 / 3))
     assert limit.points[0].fps_repeats == pytest.approx([100, 101, 102])
-    assert limit.statement.startswith("reached at 32 environments: doubling to 64 gains 1.0% (95% upper bound ")
+    assert throughput_statement(limit).startswith(
+        "reached at 32 environments: doubling to 64 gains 1.0% (95% upper bound "
+    )
 
 
 def test_one_point():
     limit = analyse(fps_trials({64: [100, 101, 102]}))
     assert (limit.state, limit.largest_num_envs, limit.gains, limit.law) == ("undecided", 64, [], None)
-    assert limit.statement == "undecided up to 64 environments: one point (64 environments): a doubling needs two"
+    assert (
+        throughput_statement(limit)
+        == "undecided up to 64 environments: one point (64 environments): a doubling needs two"
+    )
     assert (limit.threshold_lowest, limit.threshold_highest) == (None, None)
 
 
@@ -43,7 +49,8 @@ def test_one_repeat_among_more_decides_nothing_there():
     assert [gain.p_value is None for gain in limit.gains] == [True, True, False]
     assert limit.threshold_num_envs == 64
     assert limit.threshold_lowest == 16
-    assert "fewer than 3 repeats at 32" in limit.notes[0]
+    assert (limit.too_few, limit.least_repeats) == ([32], 3)
+    assert "fewer than 3 repeats at 32" in throughput_notes(limit)[0]
 
 
 def test_all_out_of_memory_is_a_result():
@@ -51,14 +58,15 @@ def test_all_out_of_memory_is_a_result():
     limit = analyse([a_trial(n, number=i, status=status) for i, (n, status) in enumerate(tried)])
     assert (limit.state, limit.points, limit.largest_num_envs) == ("no data", [], None)
     assert [(point.num_envs, point.oom, point.refused) for point in limit.infeasible] == [(64, 1, 1), (128, 1, 0)]
-    assert limit.notes == ["infeasible (out of memory or refused): 64, 128 environments"]
+    assert throughput_notes(limit) == ["infeasible (out of memory or refused): 64, 128 environments"]
 
 
 def test_failed_repeats_are_counted_at_their_point_and_others_are_named():
     failed = [a_trial(32, number=8, status="oom"), a_trial(16, number=9, status="nan")]
     limit = analyse([*fps_trials({16: [100, 101], 32: [150, 151]}), *failed])
     assert [point.failed for point in limit.points] == [0, 1]
-    assert limit.infeasible == [] and "not counted: 1 nan" in limit.notes
+    assert (limit.infeasible, limit.not_counted) == ([], {"nan": 1})
+    assert "not counted: 1 nan" in throughput_notes(limit)
     assert len(limit.point(16).fps_repeats) == 2
 
 
@@ -67,7 +75,7 @@ def test_gains_after_the_threshold_are_not_hidden():
     fps = {128: 20.0, 256: 47.8, 512: 42.4, 1024: 60.0}
     limit = analyse(fps_trials({n: [value, value * 1.01, value * 0.99] for n, value in fps.items()}))
     assert (limit.threshold_num_envs, limit.resumes_at) == (256, [512])
-    assert "not the end: 512 to 1,024 gains 41.5%, more than delta (10%) again" in limit.notes
+    assert "not the end: 512 to 1,024 gains 41.5%, more than delta (10%) again" in throughput_notes(limit)
 
 
 def test_noise_keeps_a_small_gain_undecided():
@@ -91,13 +99,13 @@ def test_still_pays_needs_a_lower_bound_of_at_least_delta():
     # Welch on three repeats each: the lower end of 29.7% lies about 2% below it.
     assert limit.state == "still pays" and 0.26 < known(limit.still_gains) < 0.297
     said = "still pays at 32 environments: the last doubling, 16 to 32, gains 29.7% (at least 2"
-    assert limit.statement.startswith(said)
+    assert throughput_statement(limit).startswith(said)
 
 
 def test_two_repeats_decide_nothing_and_an_undecided_series_says_how_many_would():
     limit = analyse(fps_trials({16: [100, 101], 32: [100, 101]}))
     assert (limit.state, limit.more_repeats) == ("undecided", 1)
-    assert limit.statement.endswith("about 1 more repeat of each point would decide")
+    assert throughput_statement(limit).endswith("about 1 more repeat of each point would decide")
     near = analyse(fps_trials({16: [100, 110, 120], 32: [120, 110, 131]}))
     assert near.state == "undecided" and (near.more_repeats is None or near.more_repeats > 50)
 
@@ -106,8 +114,8 @@ def test_a_doubling_whose_ends_ran_on_different_machines_decides_nothing():
     trials = [*fps_trials({16: [100, 101, 102]}, device=GPU), *fps_trials({32: [101, 102, 103]}, first=9, device=OTHER)]
     limit = analyse(trials)
     assert (limit.state, limit.gains[0].machines, limit.gains[0].gain_upper) == ("undecided", 0, None)
-    assert any(note.startswith("no machine ran both 16 and 32") for note in limit.notes)
-    assert limit.statement.endswith("measure both ends of each doubling on the same machine")
+    assert any(note.startswith("no machine ran both 16 and 32") for note in throughput_notes(limit))
+    assert throughput_statement(limit).endswith("measure both ends of each doubling on the same machine")
 
 
 def test_a_faster_machine_is_no_gain():
@@ -123,7 +131,10 @@ def test_machines_that_disagree_must_each_show_it():
     there = fps_trials({16: [100, 100.2, 100.4], 32: [104, 104.2, 104.4]}, first=20, device=OTHER)
     limit = analyse([*here, *there])
     assert limit.state == "undecided", "8% on average, and 12% on one of them"
-    assert any("machines disagree about doubling 16" in note and "12.0%" in note for note in limit.notes)
+    disagreement = known(limit.gains[0].disagreement)
+    assert disagreement.gains == pytest.approx([0.1198, 0.0399], abs=1e-3) and disagreement.p_value < 0.05
+    said = throughput_notes(limit)
+    assert any("machines disagree about doubling 16" in note and "12.0%" in note for note in said)
 
 
 def test_series_are_kept_apart_and_learning_trials_out():
@@ -180,7 +191,7 @@ def test_several_gpus_are_told_per_gpu():
     fps = {n: [fps_of(n, 2)] for n in (16, 32, 64)}
     limit = analyse(fps_trials(fps, gpus=2, device=GPU))
     assert (limit.world_size, known(limit.law).asymptote_fps) == (2, pytest.approx(16_000))
-    assert limit.statement.startswith("undecided up to 64 environments per GPU: ")
+    assert throughput_statement(limit).startswith("undecided up to 64 environments per GPU: ")
     on_cpu = analyse([*fps_trials(fps, gpus=0, cpu_ranks=2), a_trial(128, number=9, gpus=0, cpu_ranks=2, status="oom")])
-    assert on_cpu.statement.startswith("undecided up to 64 environments per rank: ")
-    assert "infeasible (out of memory or refused): 128 environments per rank" in on_cpu.notes
+    assert throughput_statement(on_cpu).startswith("undecided up to 64 environments per rank: ")
+    assert "infeasible (out of memory or refused): 128 environments per rank" in throughput_notes(on_cpu)

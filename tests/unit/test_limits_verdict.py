@@ -17,7 +17,10 @@ from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.verdict import hardware
 from envknee.verdict.csv import records_csv
-from envknee.verdict.schema.study import ArmVerdict, Headline
+from envknee.verdict.schema.headline import Headline
+from envknee.verdict.schema.study import ArmVerdict
+from envknee.words.headline import headline_statement, hours_saved, what_would_move_it, why_there
+from envknee.words.machines import arm_notes
 from programs import run_main
 from records import (
     CPU,
@@ -49,16 +52,21 @@ def the_headline(trials: list[Trial], study: Study | None = None) -> Headline:
     return known(the_arm(trials, study).headline)
 
 
+def advice(arm: ArmVerdict) -> str:
+    return what_would_move_it(arm, known(arm.headline))
+
+
 def test_reached_recommends_the_threshold_of_the_fastest_series():
     slow = {size: [0.5 * fps for fps in values] for size, values in CLIMB.items()}
-    headline = the_headline([*fps_trials(PLATEAU, horizon=16, memory_gb=2.53), *fps_trials(slow, horizon=8, first=20)])
+    arm = the_arm([*fps_trials(PLATEAU, horizon=16, memory_gb=2.53), *fps_trials(slow, horizon=8, first=20)])
+    headline = known(arm.headline)
     assert (headline.state, headline.threshold_num_envs, headline.binds) == ("reached", 32, "throughput")
     assert (headline.num_envs, headline.horizon, headline.batch_size) == (32, 16, 128)
     assert headline.fps == pytest.approx(191.0, rel=1e-4)
     assert headline.fps_share_of_best == pytest.approx(191 / 194, rel=1e-4)
-    assert headline.memory_peak_gb == 2.53
+    assert (headline.memory_peak_gb, headline.memory_share) == (2.53, pytest.approx(0.1))
     said = "run 32 environments, horizon 16, batch 128: 191 FPS, 98% of the best seen; 2.53 GB, 10% of the memory"
-    assert headline.statement == said
+    assert headline_statement(arm, headline) == said
 
 
 @pytest.mark.parametrize(
@@ -75,9 +83,13 @@ def test_reached_recommends_the_threshold_of_the_fastest_series():
 def test_what_is_not_decided_asks_for_more(
     fps: dict[int, list[float]], state: str, num_envs: int, more: str, words: str
 ):
-    headline = the_headline(fps_trials(fps))
-    assert (headline.state, headline.num_envs, headline.binds) == (state, num_envs, f"none yet: measure more {more}")
-    assert headline.what_would_move_it.startswith(words) and headline.fps_share_of_best == 1.0
+    arm = the_arm(fps_trials(fps))
+    headline = known(arm.headline)
+    assert (headline.state, headline.num_envs, headline.binds) == (state, num_envs, f"more_{more}")
+    kind, size = ("size", 128) if more == "environments" else ("repeats", 32)
+    measurement = known(headline.next_measurement)
+    assert (measurement.kind, measurement.num_envs) == (kind, size)
+    assert advice(arm).startswith(words) and headline.fps_share_of_best == 1.0
 
 
 @pytest.mark.parametrize(
@@ -90,12 +102,14 @@ def test_what_is_not_decided_asks_for_more(
 )
 def test_what_was_tried_in_vain_is_not_simply_asked_for(status: Status, words: str):
     tried = [*fps_trials(CLIMB), a_trial(128, number=20, status=status)]
-    headline = the_headline(tried)
-    assert headline.num_envs == 64
-    assert headline.what_would_move_it.startswith(f"Measure 128 environments again, {words} (")
-    assert ": doubling 32 still gained" in headline.what_would_move_it
-    one_of_two = the_headline([*tried, a_trial(128, number=21, fps=395.0)])
-    assert "environments again" not in one_of_two.what_would_move_it
+    arm = the_arm(tried)
+    measurement = known(known(arm.headline).next_measurement)
+    assert (measurement.num_envs, measurement.after, measurement.ended) == (128, "doubling_gains", status)
+    assert known(arm.headline).num_envs == 64
+    assert advice(arm).startswith(f"Measure 128 environments again, {words} (")
+    assert ": doubling 32 still gained" in advice(arm)
+    one_of_two = the_arm([*tried, a_trial(128, number=21, fps=395.0)])
+    assert "environments again" not in advice(one_of_two)
 
 
 def test_a_point_whose_simulation_was_wrong_carries_no_verdict_and_is_named():
@@ -115,11 +129,14 @@ LEAN = a_study(arms={"stock": {"gpus": 0, "observations": "lean"}})
 
 def test_memory_binds_when_the_next_doubling_failed_or_cannot_fit():
     failed = [*fps_trials(CLIMB), a_trial(128, number=20, status="oom")]
-    headline = the_headline(failed)
-    assert (headline.num_envs, headline.binds) == (64, "memory")
-    assert "make room" in headline.what_would_move_it and "observations: lean" in headline.what_would_move_it
-    advice = the_headline(failed, LEAN).what_would_move_it
-    assert "make room" in advice and "lean" not in advice, "an arm with lean frames is not told to have them"
+    stock, lean = the_arm(failed), the_arm(failed, LEAN)
+    headline = known(stock.headline)
+    assert (headline.num_envs, headline.binds, headline.next_measurement) == (64, "memory", None)
+    assert (headline.is_lean, known(lean.headline).is_lean) == (False, True)
+    assert "make room" in advice(stock) and "observations: lean" in advice(stock)
+    assert "make room" in advice(lean) and "lean" not in advice(lean), (
+        "an arm with lean frames is not told to have them"
+    )
     each = [fps_trials({n: fps}, first=n, memory_gb=0.2 * n + 2.0, device=CPU) for n, fps in CLIMB.items()]
     # 64 environments take 14.8 of 25.3 GB; 128 would take 27.6.
     assert the_headline([trial for trials in each for trial in trials]).binds == "memory"
@@ -127,9 +144,10 @@ def test_memory_binds_when_the_next_doubling_failed_or_cannot_fit():
 
 def test_a_point_that_leaves_no_margin_or_failed_once_is_not_recommended():
     full = [*fps_trials({16: CLIMB[16], 32: CLIMB[32]}), *fps_trials({64: CLIMB[64]}, first=10, memory_gb=25.0)]
-    headline = the_headline(full)
-    assert (headline.num_envs, headline.binds) == (32, "memory")
-    assert headline.because.startswith("64 environments would leave less memory free")
+    arm = the_arm(full)
+    headline = known(arm.headline)
+    assert (headline.num_envs, headline.wanted_num_envs, headline.binds) == (32, 64, "memory")
+    assert why_there(arm, headline).startswith("64 environments would leave less memory free")
     roomy = a_study(decide={"memory_margin": 0.0})
     assert the_headline(full, roomy).num_envs == 64
     flaky = [*fps_trials(CLIMB), a_trial(64, number=20, status="oom")]
@@ -138,10 +156,11 @@ def test_a_point_that_leaves_no_margin_or_failed_once_is_not_recommended():
 
 def test_learning_binds_when_it_stops_paying_first():
     learned = learning_trials({16: [20.0, 20.1, 20.2], 32: [20.0, 20.1, 20.2]}, first=20)
-    headline = the_headline([*fps_trials(CLIMB), *learned])
-    assert headline.binds == "learning"
+    arm = the_arm([*fps_trials(CLIMB), *learned])
+    headline = known(arm.headline)
+    assert headline.binds == "learning" and known(arm.soonest)[1].num_envs == 16
     assert headline.seconds_to_target is None
-    assert "soonest to the target: 16 environments, horizon 8, batch 128 in 20.1 s" in headline.statement
+    assert "soonest to the target: 16 environments, horizon 8, batch 128 in 20.1 s" in headline_statement(arm, headline)
 
 
 def test_learning_that_stops_paying_at_another_horizon_binds_nothing_here():
@@ -149,7 +168,7 @@ def test_learning_that_stops_paying_at_another_horizon_binds_nothing_here():
     steep = learning_trials({16: [19.0, 19.1, 19.2], 32: [9.0, 9.1, 9.2]}, first=40)
     arm = the_arm([*fps_trials(CLIMB), *flat, *steep])
     assert [limit.threshold_num_envs for limit in arm.learning] == [16, None]
-    assert known(arm.headline).binds == "none yet: measure more environments"
+    assert known(arm.headline).binds == "more_environments"
 
 
 def test_time_to_target_at_the_recommended_point():
@@ -158,16 +177,18 @@ def test_time_to_target_at_the_recommended_point():
 
 
 def test_resuming_gains_stand_beside_the_recommendation():
-    headline = the_headline(fps_trials({**PLATEAU, 128: [290.0, 291.0, 292.0]}))
+    arm = the_arm(fps_trials({**PLATEAU, 128: [290.0, 291.0, 292.0]}))
+    headline = known(arm.headline)
     assert (headline.num_envs, headline.binds) == (32, "throughput")
-    assert headline.because == "the throughput threshold of the fastest series, though doubling gains again from 64"
-    assert headline.what_would_move_it.startswith("Doubling 64 environments gains again: measure more repeats there")
+    said = "the throughput threshold of the fastest series, though doubling gains again from 64"
+    assert why_there(arm, headline) == said
+    assert advice(arm).startswith("Doubling 64 environments gains again: measure more repeats there")
 
 
 def test_nothing_measured_all_failed_and_learning_alone():
     nothing = the_arm([])
     assert (nothing.headline, nothing.throughput, nothing.memory) == (None, [], None)
-    assert nothing.notes == ["no trial of this arm is finished"]
+    assert nothing.trials == 0 and arm_notes(nothing) == ["no trial of this arm is finished"]
     failed = the_arm([a_trial(64, status="oom"), a_trial(128, number=1, status="refused")])
     assert (failed.headline, failed.throughput[0].state) == (None, "no data")
     alone = the_arm(learning_trials({16: [10.0]}))
@@ -186,7 +207,7 @@ def test_arms_are_judged_apart_in_the_order_of_the_study():
 
 def test_mixed_hardware_is_said():
     trials = [*fps_trials(CLIMB), a_trial(16, number=50, device=GPU)]
-    assert the_arm(trials).notes == ["measured on 2 kinds of hardware: FPS across them are not comparable"]
+    assert arm_notes(the_arm(trials)) == ["measured on 2 kinds of hardware: FPS across them are not comparable"]
 
 
 def test_whole_verdict_is_plain_json_and_independent_of_the_order():
@@ -232,21 +253,23 @@ def test_several_gpus_are_told_per_gpu_and_their_fps_together():
     assert two.hardware == ["2 x NVIDIA H100 80GB HBM3 (85.0 GB each)"]
     assert ranks.hardware == ["AMD EPYC (2 cores, 25.3 GB; 4 ranks)"]
     on_gpus, on_cpu = known(two.headline), known(ranks.headline)
-    assert on_gpus.statement == (
+    assert headline_statement(two, on_gpus) == (
         "run 32 environments per GPU, horizon 8, batch 128: 191 FPS on 2 GPUs, 98% of the best seen;"
         " 8.50 GB, 10% of the memory per GPU"
     )
-    assert on_cpu.statement.startswith("run 64 environments per rank, horizon 8, batch 128: 381 FPS on 4 ranks")
-    assert on_cpu.what_would_move_it.startswith("Measure 128 environments per rank: ")
+    assert headline_statement(ranks, on_cpu).startswith(
+        "run 64 environments per rank, horizon 8, batch 128: 381 FPS on 4 ranks"
+    )
+    assert advice(ranks).startswith("Measure 128 environments per rank: ")
 
 
 def test_what_would_move_several_gpus():
     # t = 0.1 s + 1 ms N on each of two GPUs.
     fps = {n: [fps_of(n, 2) * noise for noise in (0.999, 1.0, 1.001)] for n in (64, 128, 256, 512, 1024)}
-    headline = the_headline(fps_trials(fps, gpus=2, device=GPU), a_study(arms={"stock": {"gpus": 2}}))
+    arm = the_arm(fps_trials(fps, gpus=2, device=GPU), a_study(arms={"stock": {"gpus": 2}}))
     start = "An iteration costs 1 ms per environment of each GPU, so no number of them exceeds about 16,0"
-    assert headline.what_would_move_it.startswith(start)
-    assert " FPS on 2 GPUs: make each one cheaper" in headline.what_would_move_it
+    assert advice(arm).startswith(start)
+    assert " FPS on 2 GPUs: make each one cheaper" in advice(arm)
 
 
 def test_gpus_are_told_apart_where_they_differ():
@@ -340,10 +363,11 @@ def repeated(laws: Laws, sizes: Sequence[int]) -> list[Trial]:
 
 
 def test_the_phase_that_sets_the_knee_is_named_with_its_cure():
-    headline = the_headline(repeated(COSTLY, (64, 128, 256, 512, 1024)))
-    assert headline.binds == "throughput"
-    assert "learning takes 50% of what each one adds. Try fewer epochs or mini-batches" in headline.what_would_move_it
-    assert "no number of them exceeds about 66," in headline.what_would_move_it
+    arm = the_arm(repeated(COSTLY, (64, 128, 256, 512, 1024)))
+    assert known(arm.headline).binds == "throughput"
+    assert known(arm.recommended_phases).sets_the_knee == "learning"
+    assert "learning takes 50% of what each one adds. Try fewer epochs or mini-batches" in advice(arm)
+    assert "no number of them exceeds about 66," in advice(arm)
 
 
 @pytest.mark.parametrize(
@@ -356,20 +380,23 @@ def test_the_phase_that_sets_the_knee_is_named_with_its_cure():
 )  # fmt: skip
 def test_what_costs_most_of_each_environment_is_told_its_cure(phase: Phase, study: Study | None, cure: str):
     trials = repeated({**COSTLY, phase: (0.002, 3e-4)}, (64, 128, 256, 512))
-    assert f"Try {cure}" in the_headline(trials, study).what_would_move_it
+    assert f"Try {cure}" in advice(the_arm(trials, study))
 
 
 def test_an_iteration_that_waits_says_for_what():
-    def waiting_for(phase: Phase) -> Headline:
+    def waiting_for(phase: Phase) -> ArmVerdict:
         laws: Laws = {**LAWS, phase: (0.5, 1e-6)}
-        return the_headline(phase_trials({n: [at(n, laws)] * 3 for n in (16, 32, 64)}))
+        return the_arm(phase_trials({n: [at(n, laws)] * 3 for n in (16, 32, 64)}))
 
     physics = waiting_for("physics")
-    assert physics.binds == "none yet: measure more environments"
+    headline = known(physics.headline)
+    waits = known(headline.waits)
+    assert (headline.binds, waits.phase) == ("more_environments", "physics")
+    assert (waits.share, waits.phase_share) == (pytest.approx(0.99, abs=0.005), pytest.approx(0.76, abs=0.005))
     said = "At 64 environments 99% of an iteration does not grow with their number, 76% of that in physics"
-    assert said in physics.what_would_move_it
+    assert said in advice(physics)
     spread = "more environments, or a longer horizon, spread it."
-    assert waiting_for("learning").what_would_move_it.endswith(spread)
+    assert advice(waiting_for("learning")).endswith(spread)
 
 
 def test_memory_that_binds_quotes_what_was_measured_of_the_other_settings():
@@ -378,16 +405,18 @@ def test_memory_that_binds_quotes_what_was_measured_of_the_other_settings():
         *fps_trials({size: [1.3 * fps for fps in values] for size, values in CLIMB.items()}, horizon=16, first=20),
         a_trial(128, number=40, horizon=16, status="oom"),
     ]
-    headline = the_headline(trials)
-    assert headline.binds == "memory"
-    assert "The data support longer horizon (8 to 16 at 64 environments: +30% FPS" in headline.what_would_move_it
-    assert "not measured: larger batch and more GPUs." in headline.what_would_move_it
+    arm = the_arm(trials)
+    assert known(arm.headline).binds == "memory"
+    assert "The data support longer horizon (8 to 16 at 64 environments: +30% FPS" in advice(arm)
+    assert "not measured: larger batch and more GPUs." in advice(arm)
 
 
 def test_the_recommended_points_hours_or_else_the_soonest_ones():
     def saves(seconds: dict[int, list[float | None]], horizon: int = 8, gpus: int = 1) -> str | None:
         trials = learning_trials(seconds, horizon=horizon, first=20, device=GPU, gpus=gpus)
-        return the_headline([*fps_trials(PLATEAU, device=GPU), *trials]).saves
+        arm = the_arm([*fps_trials(PLATEAU, device=GPU), *trials])
+        saved = known(arm.headline).saves
+        return None if saved is None else hours_saved(saved, arm.ranks)
 
     less = "environments spend 0.01 GPU-hours to the target, 50% less than 64 with 0.02"
     assert saves({32: [36.0] * 3, 64: [72.0] * 3, 128: [90.0] * 3}) == f"32 {less}"
@@ -402,5 +431,7 @@ def test_the_recommended_points_hours_or_else_the_soonest_ones():
     assert "at most 32% more than 64" in (saves({32: [68.0] * 3, 64: [50.0, 50.0, None]}) or "")
     assert saves({32: [36.0, None], 64: [50.0] * 2}) is None
     on_cpu = the_headline([*fps_trials(PLATEAU), *learning_trials({32: [36.0], 64: [72.0]}, first=20)])
-    assert "0.01 CPU-hours" in (on_cpu.saves or "")
+    saved = known(on_cpu.saves)
+    assert (saved.device, saved.num_envs, saved.other_num_envs, saved.other_is_lower_bound) == ("CPU", 32, 64, False)
+    assert (saved.hours, saved.other_hours, saved.saved) == pytest.approx((0.01, 0.02, 0.5))
     assert the_headline(fps_trials(PLATEAU)).saves is None

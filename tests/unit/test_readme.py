@@ -13,8 +13,8 @@ from envknee import commands
 from envknee.show.terminal import print_answer
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
-from envknee.verdict.learning import best_of
 from envknee.verdict.power import enough_repeats
+from envknee.verdict.schema.learning import best_of
 from envknee.verdict.schema.study import ArmVerdict
 from programs import python, succeeded
 from published import (

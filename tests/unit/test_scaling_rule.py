@@ -20,8 +20,6 @@ from envknee.record.schema import Request
 from envknee.show import report
 from envknee.show.figures import draw, registry
 from envknee.show.figures.rules import draw_rules
-from envknee.show.sentences import sentences
-from envknee.show.words import rules_table
 from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
@@ -30,6 +28,10 @@ from envknee.study.model import Study
 from envknee.study.rules import ASK_VERSION
 from envknee.study.scaling_rule import Scaled, Scaling, scaled
 from envknee.verdict.learning_cost import Seeds, cost
+from envknee.words.learning import learning_statement
+from envknee.words.rules import rule_statement, rules_statement
+from envknee.words.sentences import sentences
+from envknee.words.tables import rules_table
 from records import GPU, Trial, a_trial, known, write_study
 
 
@@ -171,11 +173,13 @@ def test_a_rule_that_changes_batch_and_horizon_is_one_series(tmp_path) -> None:
     for arm in verdict.arms:
         (limit,) = arm.learning
         assert [point.num_envs for point in limit.points] == [32, 64, 128, 256]
-        assert limit.scaled_from is not None and f"under rule {limit.scaled_from.rule} from 64" in limit.statement
+        assert limit.scaled_from is not None and f"under rule {limit.scaled_from.rule} from 64" in learning_statement(
+            limit
+        )
     assert verdict.rules is not None
     assert {rule.arm: rule.soonest_num_envs for rule in verdict.rules.rules} == {"frames": 64, "sqrt": 256}
     assert verdict.rules.has_moved is True
-    assert "moves with the rule" in verdict.rules.statement
+    assert "moves with the rule" in rules_statement(verdict.rules)
     rows = rules_table(verdict.rules).rows
     assert [row[:5] for row in rows if row[1] == "256"] == [
         ("frames", "256", "4", "256", "0.001"),
@@ -213,7 +217,7 @@ def test_limits_that_overlap_have_not_moved() -> None:
     trials = measured(study, lambda r: (10.0 if r.num_envs >= 64 else 30.0) * jittered(r))
     verdict = decide([trial.record for trial in trials], study)
     assert verdict.rules is not None and verdict.rules.has_moved is False
-    assert "No rule is shown to move the limit" in verdict.rules.statement
+    assert "No rule is shown to move the limit" in rules_statement(verdict.rules)
 
 
 def test_which_limit_is_named() -> None:
@@ -226,9 +230,10 @@ def test_which_limit_is_named() -> None:
     # The larger loss names the limit: frames against 1, seconds per frame against a half.
     expected = "PPO" if rule.frames_ratio > 2 * rule.seconds_per_frame_ratio else "simulator"
     assert rule.limit == expected
+    assert (rule.next_num_envs, rule.ideal_seconds_per_frame_ratio) == (128, 0.5)
     lost = measured(study, lambda r: {32: 20.0, 64: 10.0, 128: None, 256: None}[r.num_envs])
     (rule,) = decide([trial.record for trial in lost], study).rules.rules  # type: ignore[union-attr]
-    assert rule.limit == "rule" and "The rule is the limit: at 128, 0 of 4 trials" in rule.statement
+    assert rule.limit == "rule" and "The rule is the limit: at 128, 0 of 4 trials" in rule_statement(rule)
 
 
 def test_a_study_without_rules_says_nothing_of_them() -> None:

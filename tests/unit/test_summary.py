@@ -117,7 +117,7 @@ def test_nothing_that_files_say_can_steer_the_terminal():
     attack = "\x1b[2J\x1b]0;owned\x07 [red]x[/red] \N{RIGHT-TO-LEFT OVERRIDE}gpj\r\nend"
     evil = a_trial(64, status="nan")
     verdict = decide([evil.record], a_study())
-    arms = [arm.model_copy(update={"arm": attack, "hardware": [attack], "notes": [attack]}) for arm in verdict.arms]
+    arms = [arm.model_copy(update={"arm": attack, "hardware": [attack], "warnings": [attack]}) for arm in verdict.arms]
     broken = Broken(arm=attack, tensor="x", trials=[0], reason=attack, dump=None, hints=[attack])
     changed = {"study": attack, "drill": attack, "arms": arms, "broken": [broken]}
     verdict = verdict.model_copy(update=changed)

@@ -34,6 +34,7 @@ from envknee.tracking.mlflow_server import Server
 from envknee.tracking.publish import publish
 from envknee.tracking.store import check_credentials, check_database, locate_store, trust_address, without_credentials
 from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS
+from envknee.words.headline import headline_statement, what_would_move_it, why_there
 from forked import FORK, in_child
 from programs import python, refused, told
 from records import CPU, CURVE, known, write_trial
@@ -304,8 +305,9 @@ def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder
     folder.verdict.write_text(canonical_json(decided.model_copy(update={"arms": list(arms.values())})))
     publish(study, folder)
     stock = stored_parent(folder, "stock").data
-    headline = known(arms["stock"].headline)
-    said = f"**{headline.statement}**\n\nWhy there: {headline.because}\n\n{headline.what_would_move_it}"
+    arm, headline = arms["stock"], known(arms["stock"].headline)
+    recommended, why = headline_statement(arm, headline), why_there(arm, headline)
+    said = f"**{recommended}**\n\nWhy there: {why}\n\n{what_would_move_it(arm, headline)}"
     assert stock.tags[note] == f"{said}\n\n{progress}"
     assert stock.metrics == {
         "trials": 3.0, "trials_ok": 1.0, "trials_oom": 1.0, "trials_target_reached": 1.0,

@@ -17,7 +17,6 @@ from envknee.record.schema import Record
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
 from envknee.show.figures.canvas import saved, says_nothing
-from envknee.show.words import hardware_of
 from envknee.study import secret_values, space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
@@ -26,8 +25,10 @@ from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.verdict.csv import records_csv
 from envknee.verdict.schema.study import Verdict
-from envknee.words.memory import memory_statement
-from envknee.words.remedies import remedies_statement
+from envknee.words.headline import headline_statement
+from envknee.words.series import series_words
+from envknee.words.statements import statement
+from envknee.words.study import hardware_of
 
 
 def keep(folder: StudyFolder, published: Path) -> StudyFolder:
@@ -89,12 +90,11 @@ def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Seq
         "",
     ]
     for arm in verdict.arms:
-        lines += [f"**{arm.arm}**" + (f": {arm.headline.statement}" if arm.headline else ""), ""]
-        lines += [f"* {limit.series}: {limit.statement}" for limit in (*arm.throughput, *arm.learning)]
-        lines += [f"* memory: {memory_statement(arm.memory)}"] if arm.memory else []
-        lines += [f"* {scaling.statement}" for scaling in verdict.scaling if scaling.arm == arm.arm] + [""]
-    lines += [f"{remedies_statement(verdict.remedies)}\n"] if verdict.remedies else []
-    lines += [f"{verdict.rules.statement}\n"] if verdict.rules else []
+        lines += [f"**{arm.arm}**" + (f": {headline_statement(arm, arm.headline)}" if arm.headline else ""), ""]
+        lines += [f"* {series_words(limit.series)}: {statement(limit)}" for limit in (*arm.throughput, *arm.learning)]
+        lines += [f"* memory: {statement(arm.memory)}"] if arm.memory else []
+        lines += [f"* {statement(scaling)}" for scaling in verdict.scaling if scaling.arm == arm.arm] + [""]
+    lines += [f"{statement(advice)}\n" for advice in (verdict.remedies, verdict.rules) if advice]
     lines += [f"![{entry.name}]({entry.svg})\n" for entry in figures]
     return "\n".join(lines)
 

@@ -21,6 +21,7 @@ from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.space import Slot
 from envknee.verdict.series import Ranks
+from envknee.words.ranks import ranks_words
 
 
 def parameters(request: Request) -> str:
@@ -28,7 +29,7 @@ def parameters(request: Request) -> str:
     if request.skip is not None:
         return f"{request.kind} {request.arm} · repeat {request.repeat + 1}"
     batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
-    envs = f"{request.num_envs} envs" + (f" x {Ranks.of(request)}" if request.world_size > 1 else "")
+    envs = f"{request.num_envs} envs" + (f" x {ranks_words(Ranks.of(request))}" if request.world_size > 1 else "")
     drill = " · DRILL" if request.inject else ""
     return f"{request.kind} {request.arm} · {envs} · T{request.horizon} · {batch} · repeat {request.repeat + 1}{drill}"
 

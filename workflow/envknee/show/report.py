@@ -23,17 +23,18 @@ from pydantic import BaseModel
 from envknee.decide.read import load_study
 from envknee.record.schema import Record
 from envknee.record.status import SUCCEEDED
-from envknee.show import answer, words
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
-from envknee.show.sentences import sentences
 from envknee.show.trials import COLUMNS, cells_of
 from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
 from envknee.study.paths import PROJECT, StudyFolder
 from envknee.verdict.schema.study import Verdict
+from envknee.words import study, tables
+from envknee.words.answer import answer
 from envknee.words.cards import cards_table
-from envknee.words.statements import statement_of
+from envknee.words.sentences import sentences
+from envknee.words.statements import METHODS, statement
 
 TEMPLATES = PROJECT / "workflow/report"
 
@@ -67,11 +68,13 @@ def page(verdict: Verdict, trials: Sequence[tuple[Record, dict[str, str]]], figu
             sections.setdefault(entry.section[2:], []).append(_figure(entry, figures[entry.svg]))
     return templates.get_template("page.html").render(
         verdict=verdict,
-        words=words,
+        study_words=study,
+        tables=tables,
         answer=answer,
+        statement=statement,
+        methods=METHODS,
         sentences=sentences(verdict),
         cards=cards_table(verdict),
-        statement_of=statement_of,
         first=first and _figure(first, figures[first.svg]),
         sections=sections,
         columns=COLUMNS,

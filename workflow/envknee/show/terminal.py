@@ -19,16 +19,17 @@ from rich.table import Table
 
 from envknee.decide.read import load_study
 from envknee.decide.verdict_file import read_verdict
-from envknee.show import words
-from envknee.show.answer import Answer, answer, answered_series, answers_table
-from envknee.show.sentences import sentences
 from envknee.study import space
 from envknee.study.errors import printable
 from envknee.study.paths import StudyFolder
 from envknee.verdict.schema.study import Verdict
 from envknee.words import tables
+from envknee.words.answer import Answer, answer, answered_series, answers_table
 from envknee.words.cards import cards_table
-from envknee.words.remedies import remedies_statement
+from envknee.words.sentences import sentences
+from envknee.words.series import series_words
+from envknee.words.statements import statement
+from envknee.words.study import hardware_of, progress, task_and_hardware
 
 MOST_LINES, MOST_WIDTH = 12, 100
 """Size of the answer."""
@@ -39,13 +40,12 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     width = min(console.width, MOST_WIDTH) if console.is_terminal else MOST_WIDTH
     series = answered_series(verdict)
     known = [verdict.drill, verdict.study, f"{verdict.trials_measured} of {verdict.trials_planned} trials"]
-    known += [*words.hardware_of(verdict), None if series is None else str(series)]
-    sections = [remedies_statement(verdict.remedies)] if verdict.remedies else []
-    sections += [verdict.rules.statement] if verdict.rules else []
-    advice = [line for section in sections for line in _wrapped(f"advice   {section}", width, 2)]
+    known += [*hardware_of(verdict), None if series is None else series_words(series)]
+    sections = [section for section in (verdict.remedies, verdict.rules) if section is not None]
+    advice = [line for section in sections for line in _wrapped(f"advice   {statement(section)}", width, 2)]
     # Other lines: title, column heads, a rule, report, more.
     room = MOST_LINES - 5 - len(advice)
-    fastest = [f"scaling  {own.arm}: {own.fastest.statement}" for own in verdict.scaling if own.fastest is not None]
+    fastest = [f"scaling  {own.arm}: {statement(own.fastest)}" for own in verdict.scaling if own.fastest is not None]
     # An arm and the number of the others come first.
     gains = [line for said in fastest for line in _wrapped(said, width, 2)][: room - 2]
     most = room - len(gains)
@@ -96,7 +96,7 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
 
 def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
     """Print the answers, the environments that fit other cards, and every sentence of a verdict."""
-    for line in (words.task_and_hardware(verdict), words.progress(verdict)):
+    for line in (task_and_hardware(verdict), progress(verdict)):
         console.print(printable(line))
     for table in (answers_table(verdict, verdict.arms), cards_table(verdict)):
         if table.rows:

@@ -1,7 +1,7 @@
 """All trials as rows of a table: point, status and results. Pure."""
 
 from envknee.record.schema import Record
-from envknee.show.words import STATUS_WORDS
+from envknee.words.statuses import STATUS_WORDS
 
 COLUMNS = (
     ("#", "n"), ("arm", ""), ("kind", ""), ("envs", "n"), ("horizon", "n"), ("batch", "n"), ("repeat", "n"), ("status", "s"),

@@ -17,8 +17,9 @@ from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
 from envknee.tracking.describe import describe_trial, devices_of, ended_ms, milliseconds, present, run_name, where_tags
 from envknee.tracking.run import Run, metrics_of, texts_of
-from envknee.verdict.schema.study import Headline
+from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.series import by_point
+from envknee.words.headline import headline_statement, what_would_move_it, why_there
 
 
 def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Run]]]:
@@ -29,11 +30,11 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
     """
     check(study, folder)
     _, every = load_measured(folder)
-    records, headlines = without_skipped(every), _headlines(folder, every)
+    records, verdicts = without_skipped(every), _verdicts(folder, every)
     return [
         (
             _describe_arm(
-                study, arm, [record for record in every if record.request.arm == arm], headlines.get(arm), folder
+                study, arm, [record for record in every if record.request.arm == arm], verdicts.get(arm), folder
             ),
             [describe_trial(record, folder) for record in records if record.request.arm == arm],
         )
@@ -42,7 +43,7 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
 
 
 def _describe_arm(
-    study: Study, arm: str, every: Sequence[Record], headline: Headline | None, folder: StudyFolder
+    study: Study, arm: str, every: Sequence[Record], decided: ArmVerdict | None, folder: StudyFolder
 ) -> Run:
     """Return the parent run of an arm: verdict, figures, and what all its trials have in common."""
     records = without_skipped(every)
@@ -50,6 +51,7 @@ def _describe_arm(
     devices = sorted({devices_of(own, record.devices) for record in records if (own := record.outcome.environment)})
     statuses = Counter(record.outcome.status for record in records)
     planned = sum(slot.arm == arm for slot in plan(study)) - (len(every) - len(records))
+    headline = decided and decided.headline
     best = best_trial(records)
     last_ms = max(ended_ms(record) for record in records)
     params: dict[str, Any] = {"task": study.task.model_dump(mode="json"), "seed": study.seed}
@@ -59,7 +61,7 @@ def _describe_arm(
         "arm": arm,
         "trials": f"{len(records)} of {planned}",
         "best_trial": f"{best.request.number:04d}" if best else None,
-        "mlflow.note.content": _description(headline, len(records), planned, statuses, best),
+        "mlflow.note.content": _description(decided, len(records), planned, statuses, best),
         **where_tags(environments[0] if environments else None),
         "device": ", ".join(devices) or None,
         "verdict.state": headline and headline.state,
@@ -109,21 +111,23 @@ def _best_files(best: Record | None, records: Iterable[Record], folder: StudyFol
 
 
 def _description(
-    headline: Headline | None, finished: int, planned: int, statuses: Mapping[str, int], best: Record | None
+    arm: ArmVerdict | None, finished: int, planned: int, statuses: Mapping[str, int], best: Record | None
 ) -> str:
     """Return the description of a parent run in Markdown: verdict (if any) and trials."""
     how = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     parts = [f"{finished} of {planned} trials have finished: {how}."]
-    if headline:
-        parts = [f"**{headline.statement}**", f"Why there: {headline.because}", headline.what_would_move_it, *parts]
+    if arm is not None and arm.headline is not None:
+        headline = arm.headline
+        recommended = f"**{headline_statement(arm, headline)}**"
+        parts = [recommended, f"Why there: {why_there(arm, headline)}", what_would_move_it(arm, headline), *parts]
     if best:
         name = run_name(best.request, best.outcome.environment, best.devices)
         parts.append(f"Best single trial: {best.request.number:04d}, {name} (artifacts: best).")
     return "\n\n".join(parts)
 
 
-def _headlines(folder: StudyFolder, every: Sequence[Record]) -> dict[str, Headline | None]:
-    """Return the headline of each arm in verdict.json; nothing before it is written."""
+def _verdicts(folder: StudyFolder, every: Sequence[Record]) -> dict[str, ArmVerdict]:
+    """Return each arm's part of verdict.json; nothing before it is written."""
     if not folder.verdict.exists():
         return {}
-    return {arm.arm: arm.headline for arm in read_verdict(folder, every).arms}
+    return {arm.arm: arm for arm in read_verdict(folder, every).arms}

@@ -20,6 +20,7 @@ from envknee.study.paths import StudyFolder
 from envknee.tracking.run import Metric, Run, metrics_of, texts_of
 from envknee.tracking.system import system_metrics
 from envknee.verdict.series import Ranks, batch_size_of
+from envknee.words.ranks import each
 from envknee.words.requests import why
 
 COUNTS = ("num_mini_batches", "world_size", "num_envs_total")
@@ -92,7 +93,7 @@ def run_name(request: Request, environment: Environment | None, devices: int) ->
     """Return a run's name, such as `H100 · 2048 envs · T32 · B4096 · repeat 1`."""
     batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
     kind = (["learning"] if request.kind == "learning" else []) + (["DRILL"] if request.inject else [])
-    point = [f"{request.num_envs} envs{Ranks.of(request).each}", f"T{request.horizon}", batch]
+    point = [f"{request.num_envs} envs{each(Ranks.of(request))}", f"T{request.horizon}", batch]
     return " · ".join([devices_of(environment, devices), *point, *kind, f"repeat {request.repeat + 1}"])
 
 

@@ -16,12 +16,13 @@ of its differences counts. Without a test, or beyond `LARGEST_ERROR`, nothing is
 import itertools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from envknee.base.parts import Parts, parts_of
 from envknee.base.point import Point
 from envknee.record.schema import Record, Spread
+from envknee.verdict.schema.throughput import ComposedFps, CompositionTest
 
 LEAST_MARGIN = 0.02
 """What any composed FPS may be off by at the least (as a logarithm).
@@ -71,6 +72,25 @@ class Composition:
     def used(self) -> Sequence[Record]:
         """The composed repeats that count: all, or none if the law was not tested, or missed."""
         return self.records if self.error is not None and self.error <= LARGEST_ERROR else ()
+
+    def at(self, sizes: Collection[int]) -> ComposedFps | None:
+        """Return what the composed FPS at `sizes`, which are some num_envs of a series, rest on; None without sizes."""
+        if not sizes:
+            return None
+        tests = [
+            CompositionTest(
+                num_envs=point.num_envs, horizon=point.horizon, batch_size=point.batch_size, processes=len(differences)
+            )
+            for point, differences in sorted(self.tests.items(), key=lambda test: test[0])
+        ]
+        return ComposedFps(
+            num_envs=sorted(sizes),
+            horizon=self.horizon,
+            used=bool(self.used),
+            error=None if self.error is None else math.expm1(self.error),
+            margin=math.expm1(self.margin),
+            tests=tests,
+        )
 
     def _errors(self) -> dict[Point, float]:
         return {point: abs(statistics.median(tests)) for point, tests in self.tests.items()}

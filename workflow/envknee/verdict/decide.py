@@ -63,18 +63,11 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
     settings = study.decide
     ranks = Ranks.of(study.arms[arm])
     learned = learning.analyse(records, settings)
-    devices = hardware(records)
-    notes = machines.notes(records, learned)
-    if len(devices) > 1:
-        notes.insert(0, f"measured on {len(devices)} kinds of hardware: FPS across them are not comparable")
-    if not records:
-        notes.append("no trial of this arm is finished")
-    notes += sorted({warning for record in records for warning in record.outcome.warnings})
     decided = ArmVerdict(
         arm=arm,
         world_size=ranks.world_size,
         rank_word=ranks.word,
-        hardware=devices,
+        hardware=hardware(records),
         trials=len(records),
         throughput=throughput.analyse(records, settings),
         learning=learned,
@@ -82,7 +75,8 @@ def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study
         phases=phase_law.analyse(records, settings),
         noise_scales=noise_scale.analyse(records, ranks, settings),
         batch=batch.analyse(records, settings),
-        notes=notes,
+        machines=machines.analyse(records, learned),
+        warnings=sorted({warning for record in records for warning in record.outcome.warnings}),
     )
     return decided.model_copy(update={"headline": headline(decided, records, scalings, study)})
 

@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 
 from envknee.record.schema import Record
-from envknee.verdict import learning, levers
-from envknee.verdict.advice import what_would_move_it
+from envknee.verdict import levers
+from envknee.verdict.measure_next import measure_next
 from envknee.verdict.memory_sample import largest_peak_gb
+from envknee.verdict.schema.headline import Binds, Headline, HoursSaved
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.scaling import Scaling
-from envknee.verdict.schema.study import ArmVerdict, Binds, Headline
+from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.series import Ranks, by_series
+from envknee.verdict.series import by_series
 from envknee.verdict.settings import StudySettings
-from envknee.words.learning import hours_saved, soonest_at
-from envknee.words.numbers import listed
+from envknee.verdict.waits import waits
+
+HOUR_S = 3600.0
 
 
 def headline(
@@ -27,45 +29,72 @@ def headline(
     # Without a threshold: the largest num_envs, unless FPS fell on the way there.
     best, fastest = max(timed, key=lambda pair: (pair[1].fps, pair[1].num_envs))
     wanted = best.threshold_num_envs or fastest.num_envs
-    ranks, learned = arm.ranks, arm.learning
     num_envs = _within_memory(best, wanted, records, arm.memory)
     point = best.point(num_envs)
     peak = largest_peak_gb(records, best.series, num_envs)
     device_gb = arm.memory.device_memory_gb
-    used = peak / device_gb if peak is not None and device_gb else None
-    binds = _binds(best, wanted, num_envs, learned, arm.memory)
-    seconds = {(limit.series, point.num_envs): point.seconds_to_target for limit in learned for point in limit.points}
-    soonest = learning.best_of(learned)
-    places = [(best.series, num_envs)] + ([(soonest[0].series, soonest[1].num_envs)] if soonest else [])
-    saved = (hours_saved(limit, size, ranks) for series, size in places for limit in learned if limit.series == series)
-    share = point.fps / fastest.fps
+    binds = _binds(best, wanted, num_envs, arm.learning, arm.memory)
+    seconds = {
+        (limit.series, point.num_envs): point.seconds_to_target for limit in arm.learning for point in limit.points
+    }
     doubled = by_series(records, "throughput")[best.series].get(2 * best.points[-1].num_envs)
     doubled_ended = doubled[-1].outcome.status if doubled else None
-    told = Headline(
+    is_open = binds in ("more_environments", "more_repeats")
+    laws = next((laws for laws in arm.phases if laws.series == best.series), None)
+    return Headline(
         state="undecided" if best.state == "no data" else best.state,
         threshold_num_envs=best.threshold_num_envs,
         num_envs=num_envs,
+        wanted_num_envs=wanted,
         horizon=best.horizon,
         batch_size=best.batch_size,
         fps=point.fps,
-        fps_share_of_best=share,
+        fps_share_of_best=point.fps / fastest.fps,
         memory_peak_gb=peak,
+        memory_share=peak / device_gb if peak is not None and device_gb else None,
         seconds_to_target=seconds.get((best.series, num_envs)),
         binds=binds,
-        because=_because(best, wanted, num_envs, ranks),
-        saves=next(filter(None, saved), None),
+        is_lean=study.arms[arm.arm].values["observations"] == "lean",
+        next_measurement=measure_next(best, doubled_ended=doubled_ended) if is_open else None,
+        waits=waits(num_envs, laws),
+        saves=_hours_saved(arm, best, num_envs),
         levers=levers.analyse(records, best.series, num_envs, scalings, study.decide),
-        statement=(
-            f"run {num_envs:,} environments{ranks.each}, {best.series}: {point.fps:,.0f} FPS{ranks.together},"
-            f" {share:.0%} of the best seen"
-            + (f"; {peak:.2f} GB" if peak is not None else "")
-            + (f", {used:.0%} of the memory{ranks.each}" if used is not None else "")
-            + (f"; soonest to the target: {soonest_at(*soonest, ranks)}" if soonest else "")
-        ),
     )
-    is_lean = study.arms[arm.arm].values["observations"] == "lean"
-    advice = what_would_move_it(told, best, arm, is_lean, doubled_ended)
-    return told.model_copy(update={"what_would_move_it": advice})
+
+
+def _hours_saved(arm: ArmVerdict, best: ThroughputLimit, num_envs: int) -> HoursSaved | None:
+    """Return the hours that the recommended point saves, or else the soonest one; None if neither is known."""
+    places = [(best.series, num_envs)]
+    if arm.soonest is not None:
+        limit, point = arm.soonest
+        places.append((limit.series, point.num_envs))
+    for series, size in places:
+        for limit in arm.learning:
+            saved = _saved(limit, size) if limit.series == series else None
+            if saved is not None:
+                return saved
+    return None
+
+
+def _saved(limit: LearningLimit, num_envs: int) -> HoursSaved | None:
+    """Return the hours that a point spends to the target, beside the next larger point; None without both."""
+    costs = {point.num_envs: point.gpu_seconds_to_target or point.seconds_to_target for point in limit.points}
+    larger = [size for size, cost in costs.items() if size > num_envs and cost is not None]
+    cost = costs.get(num_envs)
+    if cost is None or cost.lower_bound or not larger:
+        return None
+    other = costs[min(larger)]
+    assert other is not None, "its cost is known"
+    on_gpu = any(point.gpu_seconds_to_target is not None for point in limit.points)
+    return HoursSaved(
+        device="GPU" if on_gpu else "CPU",
+        num_envs=num_envs,
+        hours=cost.value / HOUR_S,
+        other_num_envs=min(larger),
+        other_hours=other.value / HOUR_S,
+        other_is_lower_bound=other.lower_bound,
+        saved=1.0 - cost.value / other.value,
+    )
 
 
 def _within_memory(limit: ThroughputLimit, wanted: int, records: Sequence[Record], memory_limit: MemoryLimit) -> int:
@@ -99,16 +128,5 @@ def _binds(
     if any(point.num_envs <= 2 * wanted for point in limit.infeasible) or (most is not None and most < 2 * wanted):
         return "memory"
     if limit.state == "undecided" and limit.unsure is not None:
-        return "none yet: measure more repeats"
-    return "none yet: measure more environments"
-
-
-def _because(limit: ThroughputLimit, wanted: int, num_envs: int, ranks: Ranks) -> str:
-    if num_envs < wanted:
-        less = "would leave less memory free than the study asks for, or failed in some repeats"
-        return f"{wanted:,} environments{ranks.each} {less}"
-    if limit.threshold_num_envs is None:
-        why = "doubling still pays there" if limit.state == "still pays" else "a threshold is undecided"
-        return f"the num_envs with the largest measured FPS; {why}"
-    again = f", though doubling gains again from {listed(limit.resumes_at)}" if limit.resumes_at else ""
-    return f"the throughput threshold of the fastest series{again}"
+        return "more_repeats"
+    return "more_environments"

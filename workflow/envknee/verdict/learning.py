@@ -9,7 +9,7 @@ censored at its whole budget. A point that ran out of memory has no cost. If onl
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from envknee.record.schema import Record, ScaledFrom
 from envknee.verdict.learning_cost import Seeds, cost, frames_of, gpu_seconds_of, seconds_of
@@ -17,7 +17,6 @@ from envknee.verdict.rule import censored, doublings, union
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
 from envknee.verdict.settings import Settings
-from envknee.words.learning import learning_notes, learning_statement
 
 NO_SEEDS = Seeds(())
 
@@ -25,12 +24,6 @@ NO_SEEDS = Seeds(())
 def analyse(records: Sequence[Record], settings: Settings) -> list[LearningLimit]:
     """Return the learning limit of every series among `records`."""
     return [_limit(series, by_size, settings) for series, by_size in by_series(records, "learning").items()]
-
-
-def best_of(limits: Iterable[LearningLimit]) -> tuple[LearningLimit, LearningPoint] | None:
-    """Return the best point of all limits, by `LearningPoint.order`, behind its limit; None without one."""
-    bests = ((limit, limit.best) for limit in limits)
-    return min(((limit, best) for limit, best in bests if best), key=lambda found: found[1].order, default=None)
 
 
 def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: Settings) -> LearningLimit:
@@ -74,13 +67,10 @@ def limit_of(
         _point(size, seconds.get(size, NO_SEEDS), ended, confidence, gpu_seconds.get(size, NO_SEEDS), frames.get(size, NO_SEEDS))
         for size, ended in statuses.items()
     ]  # fmt: skip
-    limit = LearningLimit.of(
-        series, decision, measured, delta, confidence, lambda log: -doublings.expm1(-log),
+    return LearningLimit.of(
+        series, decision, measured, delta, confidence, lambda log: -doublings.expm1(-log), ranks,
         scaled_from=scaled_from, points=points,
     )  # fmt: skip
-    rule = "" if scaled_from is None else f", under rule {scaled_from}"
-    said = learning_statement(limit, ranks) + rule
-    return limit.model_copy(update={"notes": learning_notes(limit), "statement": said})
 
 
 def _point(

@@ -16,12 +16,11 @@ from envknee.base.point import Point
 from envknee.record.schema import Record
 from envknee.verdict import learning_cost
 from envknee.verdict.rule import doublings
-from envknee.verdict.schema.levers import Change, Finding, Lever
+from envknee.verdict.schema.levers import Change, Compared, Finding, Lever
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.series import Series, by_point
 from envknee.verdict.settings import Settings
 from envknee.verdict.throughput import measured_fps
-from envknee.words.numbers import percent, span
 
 _Setting = Literal["horizon", "batch_size"]
 
@@ -35,27 +34,6 @@ def analyse(
         _lever("batch_size", records, series, num_envs, settings),
         _more_gpus(series.arm, scalings),
     ]
-
-
-def in_words(levers: Sequence[Lever]) -> str:
-    """Return one sentence: the levers that are supported, not supported, and not measured."""
-    starts = {
-        "supported": "The data support",
-        "not supported": "not",
-        "not shown": "undecided:",
-        "not measured": "not measured:",
-    }
-    parts = []
-    for verdict, start in starts.items():
-        names = [
-            lever.name if verdict == "not measured" else f"{lever.name} ({lever.evidence})"
-            for lever in levers
-            if lever.verdict == verdict
-        ]
-        if names:
-            parts.append(f"{start} {' and '.join(names)}")
-    sentence = "; ".join(parts)
-    return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
 def _lever(setting: _Setting, records: Sequence[Record], series: Series, num_envs: int, settings: Settings) -> Lever:
@@ -72,20 +50,18 @@ def _lever(setting: _Setting, records: Sequence[Record], series: Series, num_env
     }
     here = Point(num_envs, series.horizon, series.batch_size)
     more_fps = more_seconds = None
-    words = []
-    if pair := _neighbours(setting, fps, here):
-        more_fps = Change.between(fps[pair[0]], fps[pair[1]], settings.confidence)
-        words.append(_worded(setting, pair, more_fps, "FPS"))
-    if pair := _neighbours(setting, sooner, here):
-        more_seconds = Change.between(sooner[pair[1]], sooner[pair[0]], settings.confidence)
-        words.append(_worded(setting, pair, more_seconds, "seconds to target"))
-    is_horizon = setting == "horizon"
+    timed, learned = _neighbours(setting, fps, here), _neighbours(setting, sooner, here)
+    if timed:
+        more_fps = Change.between(fps[timed[0]], fps[timed[1]], settings.confidence)
+    if learned:
+        more_seconds = Change.between(sooner[learned[1]], sooner[learned[0]], settings.confidence)
     return Lever(
-        name="longer horizon" if is_horizon else "larger batch",
+        name="longer horizon" if setting == "horizon" else "larger batch",
         verdict=_judged(more_fps, more_seconds),
         fps=more_fps,
         seconds_to_target=more_seconds,
-        evidence=", ".join(words) or f"measure two {'horizons' if is_horizon else 'batch sizes'} at the same num_envs",
+        fps_at=_compared(setting, timed),
+        seconds_at=_compared(setting, learned),
     )
 
 
@@ -101,6 +77,13 @@ def _neighbours(setting: _Setting, points: Iterable[Point], here: Point) -> list
     return pairs.get(here.num_envs) or (pairs[max(pairs)] if pairs else None)
 
 
+def _compared(setting: _Setting, pair: Sequence[Point] | None) -> Compared | None:
+    if pair is None:
+        return None
+    before, after = (getattr(point, setting) for point in pair)
+    return Compared(num_envs=pair[0].num_envs, before=before, after=after)
+
+
 def _judged(fps: Change | None, seconds: Change | None) -> Finding:
     if fps is None and seconds is None:
         return "not measured"
@@ -110,24 +93,11 @@ def _judged(fps: Change | None, seconds: Change | None) -> Finding:
     return "supported" if of_fps == "more" or of_seconds == "less" else "not shown"
 
 
-def _worded(setting: _Setting, pair: Sequence[Point], change: Change, of: str) -> str:
-    sizes = " to ".join(f"{getattr(point, setting):,}" for point in pair)
-    return f"{sizes} at {pair[0].num_envs:,} environments: {_shown(change, of)}"
-
-
-def _shown(change: Change, of: str) -> str:
-    return f"{_signed(change.value)} {of}, {span(change.lower, change.upper, _signed) or 'one repeat'}"
-
-
-def _signed(share: float) -> str:
-    return f"over +{percent(10.0, 0)}" if share > 10.0 else f"{share:+.0%}"
-
-
 def _more_gpus(arm: str, scalings: Sequence[Scaling]) -> Lever:
     points = [
         (scaling, point) for scaling in scalings if arm in (scaling.arm, scaling.partner) for point in scaling.points
     ]
-    fps, evidence = None, "add an arm that differs in `gpus` alone"
+    fps = compared = None
     if points:
         scaling, point = max(points, key=lambda pair: pair[1].fps_all_ranks)
         lower, upper = (
@@ -135,5 +105,12 @@ def _more_gpus(arm: str, scalings: Sequence[Scaling]) -> Lever:
             for end in (point.efficiency_lower, point.efficiency_upper)
         )
         fps = Change(value=point.speedup - 1.0, lower=lower, upper=upper)
-        evidence = f"1 to {scaling.world_size} at {point.num_envs:,} environments each: {_shown(fps, 'FPS')}"
-    return Lever(name="more GPUs", verdict=_judged(fps, None), fps=fps, seconds_to_target=None, evidence=evidence)
+        compared = Compared(num_envs=point.num_envs, before=1, after=scaling.world_size)
+    return Lever(
+        name="more GPUs",
+        verdict=_judged(fps, None),
+        fps=fps,
+        seconds_to_target=None,
+        fps_at=compared,
+        seconds_at=None,
+    )

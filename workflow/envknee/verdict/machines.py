@@ -1,16 +1,18 @@
 """Differences between an arm's machines that may look like an effect of num_envs: hosts, commits, GPUs of the same name, drift.
 
-Input: records of one arm, and its learning limits. Output: sentences for the arm's notes. Pure. (`hardware` names different GPUs.)
+Input: records of one arm, and its learning limits. Output: `MachineEffects`. Pure. (`hardware` names different GPUs.)
 """
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from envknee.base.fields import Kind
 from envknee.record.schema import Record
 from envknee.verdict.learning_cost import that_ran
 from envknee.verdict.schema.learning import LearningLimit
-from envknee.verdict.series import by_series
+from envknee.verdict.schema.study import HostCpu, MachineEffects, MachineMix, OtherGpus
+from envknee.verdict.series import OfSeries, by_series
 
 ORDERED = 0.9
 """Trials count as measured in order of num_envs from this rank correlation of number and size on, or from this share of processes on."""
@@ -19,41 +21,42 @@ LEAST_PAIRS = 3
 """Fewest doublings, in two processes each, that are checked: fewer are often in order by chance."""
 
 
-def notes(records: Sequence[Record], learned: Sequence[LearningLimit] = ()) -> list[str]:
-    """Return sentences about hosts, commits, drift, and savings shown below delta whose ends share no GPU.
+def analyse(records: Sequence[Record], learned: Sequence[LearningLimit] = ()) -> MachineEffects:
+    """Return hosts and commits that differ, series that may have drifted, and savings shown below delta whose ends share no GPU.
 
-    FPS are compared within machines (`blocks`), so only seconds to the target need a note about GPUs.
+    FPS are compared within machines (`blocks`), so only seconds to the target depend on the GPU.
     """
     timed = [record for record in records if record.request.kind == "throughput" and record.outcome.status == "ok"]
     trained = that_ran([record for record in records if record.request.kind == "learning"])
-    return [
-        *_hosts_and_commits(timed, "throughput was measured", "FPS"),
-        *_hosts_and_commits(trained, "learning was measured", "seconds to the target"),
-        *(
-            f"trials of {series} ran in the order of their num_envs: drift of the machine may pass for a gain"
-            for series, by_size in by_series(timed, "throughput").items()
-            if _ordered(by_size) or _processes_ordered(by_size)
-        ),
-        *_other_gpus(trained, learned),
+    mixes = (_mix("throughput", timed), _mix("learning", trained))
+    in_order = [
+        OfSeries(**series._asdict())
+        for series, by_size in by_series(timed, "throughput").items()
+        if _ordered(by_size) or _processes_ordered(by_size)
     ]
+    return MachineEffects(
+        mixes=[mix for mix in mixes if mix is not None],
+        in_order=in_order,
+        other_gpus=_other_gpus(trained, learned),
+    )
 
 
-def _hosts_and_commits(records: Sequence[Record], measured: str, of: str) -> list[str]:
+def _mix(kind: Kind, records: Sequence[Record]) -> MachineMix | None:
+    """Return the kinds of host CPU and the commits of trials of one kind; None if all had the same."""
     environments = [record.outcome.environment for record in records if record.outcome.environment]
     hosts = {
-        f"{environment.cpu_model}, {environment.cpu_cores} cores"
+        (environment.cpu_model, environment.cpu_cores)
         for environment in environments
         if environment.device.type == "cuda"
     }
     commits = {environment.git_commit[:7] for environment in environments if environment.git_commit}
-    return [
-        f"{measured} on {len(names)} {what} ({between.join(sorted(names))}): differences of {of} may be {whose}"
-        for names, what, whose, between in (
-            (hosts, "kinds of host CPU", "the hosts'", "; "),
-            (commits, "commits", "the code's", ", "),
-        )
-        if len(names) > 1
-    ]
+    if len(hosts) < 2 and len(commits) < 2:
+        return None
+    return MachineMix(
+        kind=kind,
+        host_cpus=[HostCpu(model=model, cores=cores) for model, cores in sorted(hosts)] if len(hosts) > 1 else [],
+        commits=sorted(commits) if len(commits) > 1 else [],
+    )
 
 
 def _ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:
@@ -82,9 +85,9 @@ def _processes_ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:
     return not 1.0 - ORDERED < share < ORDERED
 
 
-def _other_gpus(ran: Sequence[Record], learned: Sequence[LearningLimit]) -> list[str]:
+def _other_gpus(ran: Sequence[Record], learned: Sequence[LearningLimit]) -> list[OtherGpus]:
     by_point = by_series(ran, "learning")
-    notes = []
+    found = []
     for limit in learned:
         for gain in limit.gains:
             ends = [
@@ -93,10 +96,13 @@ def _other_gpus(ran: Sequence[Record], learned: Sequence[LearningLimit]) -> list
             ]
             apart = not {gpu.uuid for gpu in ends[0]} & {gpu.uuid for gpu in ends[1]}
             if gain.shown_below_delta and all(ends) and apart:
-                alike = " of the same kind" if len({gpu.name for gpu in (*ends[0], *ends[1])}) == 1 else ""
-                series = f" ({limit.series})" if len(learned) > 1 else ""
-                notes.append(
-                    f"learning at sizes {gain.num_envs:,} and {gain.doubled:,}{series} ran on different GPUs{alike}:"
-                    " their difference may be the machines'"
+                names = {gpu.name for gpu in (*ends[0], *ends[1])}
+                found.append(
+                    OtherGpus(
+                        **limit.series._asdict(),
+                        num_envs=gain.num_envs,
+                        doubled=gain.doubled,
+                        same_kind=len(names) == 1,
+                    )
                 )
-    return notes
+    return found

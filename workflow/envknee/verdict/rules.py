@@ -14,7 +14,6 @@ from envknee.record.schema import Record
 from envknee.verdict.learning_cost import that_ran
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Limit, RuleLimit, RulePoint, Rules
 from envknee.verdict.series import by_series
-from envknee.words.rules import rule_statement, rules_statement
 
 
 def analyse(records: Sequence[Record], limits: Sequence[LearningLimit]) -> Rules | None:
@@ -27,7 +26,7 @@ def analyse(records: Sequence[Record], limits: Sequence[LearningLimit]) -> Rules
     has_moved = None
     if len(known) > 1:
         has_moved = max(r.soonest_lowest or 0 for r in known) > min(r.soonest_highest or 0 for r in known)
-    return Rules(rules=rules, has_moved=has_moved, statement=rules_statement(rules, has_moved))
+    return Rules(rules=rules, has_moved=has_moved)
 
 
 def _rule(limit: LearningLimit, by_size: dict[int, list[Record]]) -> RuleLimit:
@@ -37,18 +36,19 @@ def _rule(limit: LearningLimit, by_size: dict[int, list[Record]]) -> RuleLimit:
     later = next((point for point in points if soonest and point.num_envs > soonest.num_envs and point.seeds), None)
     ends_by, frames, seconds_per_frame = _loss(soonest, later)
     lowest, highest = _as_soon(soonest, points)
-    rule = RuleLimit(
+    return RuleLimit(
         arm=limit.arm,
         scaled_from=limit.scaled_from,
         points=points,
         soonest_num_envs=soonest.num_envs if soonest else None,
         soonest_lowest=lowest,
         soonest_highest=highest,
+        next_num_envs=later.num_envs if later else None,
         limit=ends_by,
         frames_ratio=frames,
         seconds_per_frame_ratio=seconds_per_frame,
+        ideal_seconds_per_frame_ratio=soonest.num_envs / later.num_envs if soonest and later else None,
     )
-    return rule.model_copy(update={"statement": rule_statement(rule, soonest, later)})
 
 
 def _point(point: LearningPoint, records: Sequence[Record]) -> RulePoint:

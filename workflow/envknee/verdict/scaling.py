@@ -31,6 +31,8 @@ from envknee.verdict.series import Ranks, Series, by_point
 from envknee.verdict.settings import ArmSettings, Settings
 from envknee.verdict.throughput import measured_fps
 from envknee.words.numbers import percent, span
+from envknee.words.ranks import ranks_words
+from envknee.words.series import series_words
 
 
 def analyse(records: Sequence[Record], arms: Mapping[str, ArmSettings], settings: Settings) -> list[Scaling]:
@@ -92,12 +94,12 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, ArmSettings
     if partner is None:
         one = ("cpu_ranks: 1" if arms[arm].gpus == 0 else "gpus: 1") + ("" if arms[arm].nodes == 1 else ", nodes: 1")
         more = f"run a study (of another name) with one arm more, like {arm} but with `{one}`"
-        notes.append(f"for the scaling efficiency of {ranks} {more}")
+        notes.append(f"for the scaling efficiency of {ranks_words(ranks)} {more}")
         statement = f"no efficiency: no arm of the study is this one on one {ranks.word}"
     elif not alike:
         statement = f"no efficiency: this arm ran on {devices[0]}, and arm {partner} on {devices[1]}"
     elif not points:
-        statement = f"no efficiency: no point is timed on {ranks} and on one {ranks.word} (arm {partner})"
+        statement = f"no efficiency: no point is timed on {ranks_words(ranks)} and on one {ranks.word} (arm {partner})"
     else:
         statement = _statement(points)
     return Scaling(
@@ -142,8 +144,8 @@ def _point(
         repeats_one_rank=len(repeats[0]),
         repeats_all_ranks=len(repeats[1]),
         statement=(
-            f"{ranks} give {speedup:.2f} times one {ranks.word}'s FPS at {point.num_envs:,} environments each,"
-            f" {Series('', point.horizon, point.batch_size)} (efficiency {percent(share, 0)}, {sure})"
+            f"{ranks_words(ranks)} give {speedup:.2f} times one {ranks.word}'s FPS at {point.num_envs:,} environments each,"
+            f" {series_words(Series('', point.horizon, point.batch_size))} (efficiency {percent(share, 0)}, {sure})"
         ),
     )
 

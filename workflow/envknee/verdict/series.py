@@ -7,33 +7,21 @@ from envknee.base.fields import Kind
 from envknee.base.point import Point, batch_transitions
 from envknee.record.schema import Frozen, Record, Request
 from envknee.verdict.settings import ArmSettings
-from envknee.words.numbers import shown_batch
+
+RankWord = Literal["GPU", "rank"]
+"""What one of several ranks is: a GPU, or on a CPU a process."""
 
 
 class Ranks(NamedTuple):
-    """The ranks that train together, in words. `num_envs` is per rank, FPS are of all ranks."""
+    """The ranks that train together. `num_envs` is per rank, FPS are of all ranks."""
 
     world_size: int
-    word: Literal["GPU", "rank"]
+    word: RankWord
 
     @classmethod
     def of(cls, source: ArmSettings | Request) -> "Ranks":
         """Return the ranks of an arm, or of a trial."""
         return cls(source.world_size, "rank" if source.gpus == 0 else "GPU")
-
-    @property
-    def each(self) -> str:
-        """Return ` per GPU` or ` per rank`, for use after "environments"; "" for a single rank."""
-        return f" per {self.word}" if self.world_size > 1 else ""
-
-    @property
-    def together(self) -> str:
-        """Return ` on 2 GPUs` or ` on 2 ranks`, for use after "FPS"; "" for a single rank."""
-        return f" on {self}" if self.world_size > 1 else ""
-
-    def __str__(self) -> str:
-        """Return `2 GPUs`, `2 ranks`, or `one GPU`."""
-        return f"one {self.word}" if self.world_size == 1 else f"{self.world_size} {self.word}s"
 
 
 ONE_GPU = Ranks(1, "GPU")
@@ -47,10 +35,6 @@ class Series(NamedTuple):
     """As listed in the study; with a scaling rule, at its base."""
     batch_size: int | None
     """All ranks together. None: the library's own number of mini-batches, so that the batch grows with num_envs."""
-
-    def __str__(self) -> str:
-        """Return `horizon 16, batch 128`."""
-        return f"horizon {self.horizon}, {shown_batch(self.batch_size)}"
 
 
 class OfRanks(Frozen):

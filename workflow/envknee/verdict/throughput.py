@@ -18,7 +18,7 @@ import numpy as np
 
 from envknee.base.point import rollout_size
 from envknee.record.schema import Record
-from envknee.record.status import DID_NOT_FIT
+from envknee.record.status import DID_NOT_FIT, Status
 from envknee.verdict.blocks import blocks_of
 from envknee.verdict.composed import Composition, compose
 from envknee.verdict.disturbed import disturbed
@@ -27,7 +27,6 @@ from envknee.verdict.rule.contrasts import Contrast, by_block, independent, with
 from envknee.verdict.schema.throughput import InfeasiblePoint, Law, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series, series_of
 from envknee.verdict.settings import Settings
-from envknee.words.throughput import composed_notes, throughput_notes, throughput_statement
 
 
 def analyse(records: Sequence[Record], settings: Settings) -> list[ThroughputLimit]:
@@ -80,7 +79,7 @@ def _contrasts(
 def limit_of(
     series: Series,
     fps: Mapping[int, Sequence[float]],
-    statuses: Mapping[int, Counter[str]],
+    statuses: Mapping[int, Counter[Status]],
     settings: Settings,
     *,
     ranks: Ranks = ONE_GPU,
@@ -104,17 +103,15 @@ def limit_of(
         for n, ended in statuses.items()
         if failed[n] and n not in fps
     ]
-    every = sum(statuses.values(), Counter[str]())
+    every = sum(statuses.values(), Counter[Status]())
     not_counted = {status: every[status] for status in sorted(every) if status not in ("ok", *DID_NOT_FIT)}
-    limit = ThroughputLimit.of(
-        series, decision, fps, settings.delta, settings.confidence, doublings.expm1,
-        world_size=ranks.world_size,
+    return ThroughputLimit.of(
+        series, decision, fps, settings.delta, settings.confidence, doublings.expm1, ranks,
         points=[_point(n, values, own[n], failed[n], settings.confidence, step) for n, values in fps.items()],
         infeasible=infeasible,
         law=fit_law(own, series.horizon, settings.confidence, ranks.world_size),
+        not_counted=not_counted,
     )  # fmt: skip
-    notes = throughput_notes(limit, own, decision, not_counted, ranks)
-    return limit.model_copy(update={"notes": notes, "statement": throughput_statement(limit, ranks)})
 
 
 def fit_law(fps: Mapping[int, Sequence[float]], horizon: int, confidence: float, world_size: int = 1) -> Law | None:
@@ -150,9 +147,9 @@ def _limit(
     composition: Composition,
 ) -> ThroughputLimit:
     every = list(chain.from_iterable(by_size.values()))
-    out, said = disturbed(every)
+    out, load = disturbed(every)
     kept = {size: [record for record in group if record.request.number not in out] for size, group in by_size.items()}
-    statuses = {size: Counter[str](record.outcome.status for record in group) for size, group in kept.items()}
+    statuses = {size: Counter[Status](record.outcome.status for record in group) for size, group in kept.items()}
     timed = {
         size: own for size, group in kept.items() if (own := [record for record in group if measured_fps([record])])
     }
@@ -165,8 +162,7 @@ def _limit(
         margins=dict.fromkeys(counted, composition.margin),
     )  # fmt: skip
     points = [point.model_copy(update={"composed": counted[point.num_envs]}) for point in limit.points]
-    notes = [*limit.notes, *composed_notes(composed, composition), *said]
-    return limit.model_copy(update={"points": points, "notes": notes})
+    return limit.model_copy(update={"points": points, "composed": composition.at(composed.keys()), "other_load": load})
 
 
 def _point(
@@ -181,5 +177,6 @@ def _point(
         fps_lower=lower,
         fps_upper=upper,
         fps_repeats=list(fps),
+        independent_repeats=len(own),
         failed=failed,
     )

@@ -10,6 +10,8 @@ from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint, PointNoise
 from envknee.verdict.series import Ranks
 from envknee.words.numbers import counted, ends, listed, percent
+from envknee.words.ranks import each
+from envknee.words.series import series_words
 
 
 def batch_notes(
@@ -21,7 +23,7 @@ def batch_notes(
         sizes = sorted({record.request.num_envs for record in records})
         horizons = sorted({record.request.horizon for record in records})
         notes.append(
-            f"pooled over {listed(sizes)} environments{ranks.each} and horizon {listed(horizons)}: what looks like the batch's"
+            f"pooled over {listed(sizes)} environments{each(ranks)} and horizon {listed(horizons)}: what looks like the batch's"
             " effect may be theirs"
         )
     notes += [
@@ -47,7 +49,7 @@ def batch_statement(law: BatchLaw, ranks: Ranks) -> str:
         return _what_to_measure([point.batch_size for point in fitted])
     where = "all num_envs and horizons pooled"
     if law.num_envs is not None:
-        where = f"{law.num_envs:,} environments{ranks.each}, horizon {law.horizon}"
+        where = f"{law.num_envs:,} environments{each(ranks)}, horizon {law.horizon}"
     largest = fitted[-1].batch_size
     seeds = min(point.seeds for point in fitted)
     evidence = f"{len(fitted)} batch sizes, {counted(seeds, 'seed')} or more each; {where}"
@@ -65,7 +67,7 @@ def batch_statement(law: BatchLaw, ranks: Ranks) -> str:
 def noise_statement(noise: PointNoise, ranks: Ranks) -> str:
     """Return the gradient noise scale of a point in one sentence."""
     scale = noise.scale
-    where = f"at {noise.num_envs:,} environments{ranks.each}, {noise.series}, {counted(scale.samples, 'trial')}"
+    where = f"at {noise.num_envs:,} environments{each(ranks)}, {series_words(noise.series)}, {counted(scale.samples, 'trial')}"
     if scale.transitions is None:
         return f"gradient noise scale larger than measurable: noise hides the gradient {where}"
     interval = ends(scale.lower, scale.upper, "{:,.0f}".format, "no upper end")

@@ -3,7 +3,8 @@
 from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.study import Verdict
 from envknee.words.intervals import with_interval
-from envknee.words.shared import shared_series
+from envknee.words.series import series_words
+from envknee.words.study import shared_series
 from envknee.words.tables import Table
 
 
@@ -26,4 +27,5 @@ def fitting(card: CardPrediction) -> str:
 def _heading(verdict: Verdict, arm: str, card: CardPrediction) -> str:
     if shared_series(verdict):
         return arm
-    return f"{arm}: {card.series}" if len(verdict.arms) > 1 else str(card.series)
+    series = series_words(card.series)
+    return f"{arm}: {series}" if len(verdict.arms) > 1 else series

@@ -17,7 +17,8 @@ from envknee.verdict.schema.comparison import (
 from envknee.verdict.schema.power import ENOUGH, MOST_REPEATS
 from envknee.words.intervals import threshold_interval
 from envknee.words.numbers import shown_batch, span
-from envknee.words.statements import statement_of
+from envknee.words.series import series_words
+from envknee.words.statements import statement
 
 MEASURES: dict[MeasureName, str] = {
     "fps_total": "FPS, total",
@@ -102,7 +103,7 @@ def limit_line(side: SideLimit) -> str:
     limit = side.limit
     if limit is None:
         return f"{side.side}: no throughput trial was timed to its end"
-    return f"{side.side}: {statement_of(limit)}; threshold {threshold_interval(limit)} ({limit.series})"
+    return f"{side.side}: {statement(limit)}; threshold {threshold_interval(limit)} ({series_words(limit.series)})"
 
 
 def left_out_line(left_out: LeftOut) -> str:

@@ -1,24 +1,29 @@
 """The learning limit in sentences. Pure."""
 
-from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint
-from envknee.verdict.series import Ranks
 from envknee.words.numbers import counted, listed, percent, span
+from envknee.words.ranks import each
+from envknee.words.series import series_words
 from envknee.words.states import what_would_decide, why_no_doubling
 
-HOUR_S = 3600.0
+METHOD = (
+    "costs: interquartile mean over seeds, stratified bootstrap (1,000 resamples); doublings: log-normal model, spread pooled over"
+    " num_envs unless Bartlett's test tells them apart, seeds that did not arrive censored; threshold: smallest tested num_envs"
+    " whose doubling is shown to save less than delta, by a fixed sequence from the largest down or by Holm, each at half of 1 -"
+    " confidence"
+)
 
 
 def learning_notes(limit: LearningLimit) -> list[str]:
     """Return notes on the verdict, a sentence each."""
     notes = []
     ran = [point for point in limit.points if point.seeds]
-    few = [point for point in ran if point.seeds < LEAST_REPEATS]
+    few = [point for point in ran if point.seeds < limit.least_repeats]
     if few:
         seeds = " or ".join(sorted({str(point.seeds) for point in few}))
         word = "seed" if seeds == "1" else "seeds"
         notes.append(
-            f"{seeds} {word} at {listed(point.num_envs for point in few)}: too few to decide ({LEAST_REPEATS} at least)"
+            f"{seeds} {word} at {listed(point.num_envs for point in few)}: too few to decide ({limit.least_repeats} at least)"
         )
     timeout, failed = sum(point.timeout for point in ran), sum(point.failed for point in ran)
     if timeout or failed:
@@ -46,13 +51,19 @@ def learning_notes(limit: LearningLimit) -> list[str]:
     return notes
 
 
-def learning_statement(limit: LearningLimit, ranks: Ranks) -> str:
-    """Return the learning limit in one sentence."""
+def learning_statement(limit: LearningLimit) -> str:
+    """Return the learning limit in one sentence, with the arm's scaling rule if it has one."""
+    rule = "" if limit.scaled_from is None else f", under rule {limit.scaled_from}"
+    return _statement(limit) + rule
+
+
+def _statement(limit: LearningLimit) -> str:
+    ranks = limit.ranks
     ran = [point for point in limit.points if point.seeds]
     if not ran:
         return "no data: no learning trial ran"
     share = f"{sum(point.reached for point in ran)} of {sum(point.trials for point in ran)} trials reached the target"
-    largest = f"{ran[-1].num_envs:,} environments{ranks.each}"
+    largest = f"{ran[-1].num_envs:,} environments{each(ranks)}"
     shown = limit.named
     if shown is None:
         return f"undecided up to {largest}: no doubling to compare; {share}"
@@ -61,14 +72,14 @@ def learning_statement(limit: LearningLimit, ranks: Ranks) -> str:
         assert shown.gain_upper_one_sided is not None
         bound = _saves(shown.gain_upper_one_sided, "at most ", "at least ")
         return (
-            f"reached at {shown.num_envs:,} environments{ranks.each}: doubling to {shown.doubled:,} {_saves(shown.gain)}"
+            f"reached at {shown.num_envs:,} environments{each(ranks)}: doubling to {shown.doubled:,} {_saves(shown.gain)}"
             f" of the seconds to target ({bound}, {evidence})"
         )
     last = f"doubling {shown.num_envs:,} {_saves(shown.gain)} of the seconds to target"
     if limit.still_gains is not None:
         least = percent(limit.still_gains)
         return (
-            f"still pays at {shown.doubled:,} environments{ranks.each}: {last} (at least {least}, {evidence}); {share}"
+            f"still pays at {shown.doubled:,} environments{each(ranks)}: {last} (at least {least}, {evidence}); {share}"
         )
     why = what_would_decide(limit) if shown.decides else "too few seeds reached the target to decide"
     ends = span(shown.gain_lower, shown.gain_upper)
@@ -76,9 +87,9 @@ def learning_statement(limit: LearningLimit, ranks: Ranks) -> str:
     return f"undecided up to {largest}: {last} ({interval}{evidence}); {why}; {share}"
 
 
-def soonest_at(limit: LearningLimit, best: LearningPoint, ranks: Ranks) -> str:
+def soonest_at(limit: LearningLimit, best: LearningPoint) -> str:
     """Return `512 environments per GPU, horizon 16, batch 128 in 12.3 s`."""
-    return f"{best.num_envs:,} environments{ranks.each}, {limit.series} in {seconds_told(best)}"
+    return f"{best.num_envs:,} environments{each(limit.ranks)}, {series_words(limit.series)} in {seconds_told(best)}"
 
 
 def seconds_told(point: LearningPoint) -> str:
@@ -86,23 +97,6 @@ def seconds_told(point: LearningPoint) -> str:
     assert point.seconds_to_target is not None, "it ran"
     caveat = f" (though {point.without_memory} of {point.trials} trials there ran out of memory or were refused)"
     return f"{point.seconds_to_target.value:,.1f} s{caveat if point.without_memory else ''}"
-
-
-def hours_saved(limit: LearningLimit, num_envs: int, ranks: Ranks) -> str | None:
-    """Return the GPU-hours (on a CPU, CPU-hours) that a point spends to the target, beside the next larger point; None without both."""
-    costs = {point.num_envs: point.gpu_seconds_to_target or point.seconds_to_target for point in limit.points}
-    other = min((size for size, cost in costs.items() if size > num_envs and cost is not None), default=num_envs)
-    cost, against = costs.get(num_envs), costs.get(other)
-    if other == num_envs or cost is None or against is None or cost.lower_bound:
-        return None
-    on_gpu = any(point.gpu_seconds_to_target is not None for point in limit.points)
-    # If a seed of the other point did not arrive, that point spends at least so much: the saving is a lower bound, too.
-    saved, least = 1.0 - cost.value / against.value, "at least " if against.lower_bound else ""
-    share = f"{least}{saved:.0%} less" if saved >= 0.0 else f"{'at most ' if least else ''}{-saved:.0%} more"
-    return (
-        f"{num_envs:,} environments{ranks.each} spend {cost.value / HOUR_S:.3g} {'GPU' if on_gpu else 'CPU'}-hours to the target,"
-        f" {share} than {other:,} with {least}{against.value / HOUR_S:.3g}"
-    )
 
 
 def _saves(saving: float, most: str = "", least: str = "") -> str:

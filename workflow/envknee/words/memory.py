@@ -5,6 +5,7 @@ from collections.abc import Collection
 from envknee.verdict.schema.memory import LEAST_SIZES, MemoryLimit, MemoryWall
 from envknee.verdict.series import Series
 from envknee.words.numbers import counted, ends, listed, shown_batch
+from envknee.words.ranks import each, ranks_words
 
 SETTINGS = ("horizon", "batch_size")
 """Settings beside num_envs on which the largest num_envs depends. A table may lack either, and then a reader is not told of it."""
@@ -22,7 +23,7 @@ def memory_title(limit: MemoryLimit, settings: Collection[str] = SETTINGS) -> st
     missing = _missing(limit)
     if missing:
         return f"not identifiable: {missing}"
-    wall, per_rank = limit.tightest, limit.ranks.each
+    wall, per_rank = limit.tightest, each(limit.ranks)
     if wall is None:
         return "memory does not grow with num_envs at the points measured"
     where = _at(wall.series, settings)
@@ -42,7 +43,7 @@ def memory_notes(limit: MemoryLimit, settings: Collection[str] = SETTINGS) -> li
     notes = []
     is_shared = limit.quantity == "resident set of the process" and limit.world_size > 1
     if is_shared and limit.device_memory_gb is not None:
-        notes.append(f"{limit.ranks} share the host's memory: {limit.device_memory_gb:,.1f} GB for each")
+        notes.append(f"{ranks_words(limit.ranks)} share the host's memory: {limit.device_memory_gb:,.1f} GB for each")
     if limit.device_kinds > 1:
         notes.append(f"{limit.device_kinds} kinds of device: the smallest memory is taken")
     if limit.trials_in_parts:

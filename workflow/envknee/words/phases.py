@@ -6,6 +6,7 @@ from envknee.verdict.rule import affine
 from envknee.verdict.schema.phases import PhaseLaw, PhaseLaws, PhasePoint
 from envknee.verdict.series import Ranks
 from envknee.words.numbers import listed
+from envknee.words.ranks import each
 
 
 def phase_notes(timed: int, points: Sequence[PhasePoint], laws: Sequence[PhaseLaw]) -> list[str]:
@@ -61,7 +62,7 @@ def phase_statement(told: PhaseLaws, ranks: Ranks) -> str:
 def _measured(point: PhasePoint, ranks: Ranks) -> str:
     first, second = sorted(point.shares, key=lambda phase: point.shares[phase], reverse=True)[:2]
     return (
-        f"at {point.num_envs:,} environments{ranks.each} {first} takes {point.shares[first]:.0%} of an iteration,"
+        f"at {point.num_envs:,} environments{each(ranks)} {first} takes {point.shares[first]:.0%} of an iteration,"
         f" {second} {point.shares[second]:.0%}"
     )
 

@@ -1,13 +1,19 @@
 """Scaling rules in sentences. Pure."""
 
-from collections.abc import Sequence
-
-from envknee.verdict.schema.learning import RuleLimit, RulePoint
+from envknee.verdict.schema.learning import RuleLimit, Rules
 from envknee.words.numbers import span
 
+METHOD = (
+    "soonest: the size with the fewest seconds to the target (interquartile mean over seeds) where every seed reached it; as soon:"
+    " sizes whose own interval begins below the end of the soonest one's. Ideally the next size takes the same frames and, in the"
+    " ratio of sizes, fewer seconds for each: what frames lose names PPO, what seconds per frame lose the simulator, and seeds that"
+    " no longer reach the target the rule"
+)
 
-def rule_statement(rule: RuleLimit, soonest: RulePoint | None, later: RulePoint | None) -> str:
-    """Return the limit of a rule in a sentence or two; `later` is the next size that ran."""
+
+def rule_statement(rule: RuleLimit) -> str:
+    """Return the limit of a rule in a sentence or two."""
+    soonest, later = rule.point(rule.soonest_num_envs), rule.point(rule.next_num_envs)
     if soonest is None or soonest.seconds_to_target is None:
         reached = sum(point.reached for point in rule.points)
         seeds = sum(point.seeds for point in rule.points)
@@ -22,7 +28,8 @@ def rule_statement(rule: RuleLimit, soonest: RulePoint | None, later: RulePoint 
         return f"{start}. No larger size ran: no limit seen"
     if later.reached < later.seeds:
         return f"{start}. The rule is the limit: at {later.num_envs:,}, {later.reached} of {later.seeds} trials reached the target"
-    if rule.frames_ratio is None or rule.seconds_per_frame_ratio is None:
+    ideal = rule.ideal_seconds_per_frame_ratio
+    if rule.frames_ratio is None or rule.seconds_per_frame_ratio is None or ideal is None:
         return start
     what = {
         "PPO": "PPO is the limit: frames to the target lose more than seconds per frame",
@@ -30,24 +37,24 @@ def rule_statement(rule: RuleLimit, soonest: RulePoint | None, later: RulePoint 
     }.get(rule.limit, "")
     return (
         f"{start}. {what}. At {later.num_envs:,}: {rule.frames_ratio:.2f} times the frames (ideal 1.00),"
-        f" {rule.seconds_per_frame_ratio:.2f} times the seconds per frame (ideal {soonest.num_envs / later.num_envs:.2f})"
+        f" {rule.seconds_per_frame_ratio:.2f} times the seconds per frame (ideal {ideal:.2f})"
     )
 
 
-def rules_statement(rules: Sequence[RuleLimit], has_moved: bool | None) -> str:
+def rules_statement(rules: Rules) -> str:
     """Return whether rules move the learning limit, in one sentence or two."""
     sizes: dict[int, list[str]] = {}
-    for rule in rules:
+    for rule in rules.rules:
         if rule.soonest_num_envs is not None:
             sizes.setdefault(rule.soonest_num_envs, []).append(rule.arm)
     where = "; ".join(f"{size:,} environments ({', '.join(arms)})" for size, arms in sorted(sizes.items()))
     if not sizes:
         return "No rule has a size where every seed reached the target"
-    if len(rules) == 1:
+    if len(rules.rules) == 1:
         return f"One rule, soonest at {where}: a second one would show whether the limit is the rule's"
-    if has_moved is None:
+    if rules.has_moved is None:
         return f"Soonest at {where}. Too few seeds for intervals: whether a rule moves the limit is undecided"
-    if has_moved:
+    if rules.has_moved:
         return (
             f"The limit moves with the rule: soonest at {where}. Sizes that are not shown to be slower do not overlap"
         )

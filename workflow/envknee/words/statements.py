@@ -1,37 +1,67 @@
-"""Which function says a part of a verdict in a sentence, and which says its notes. Pure."""
+"""Which function says a part of a verdict in a sentence, which says its notes, and how a part is decided. Pure."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
+from envknee.record.schema import Frozen
+from envknee.verdict.schema.batch import BatchLaw, PointNoise
+from envknee.verdict.schema.learning import LearningLimit, RuleLimit, Rules
 from envknee.verdict.schema.levers import Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit
-from envknee.verdict.schema.study import Spending
-from envknee.words.memory import memory_notes, memory_statement
-from envknee.words.remedies import remedies_notes, remedies_statement, remedy_statement
+from envknee.verdict.schema.phases import PhaseLaws
+from envknee.verdict.schema.scaling import Scaling, ScalingPoint
+from envknee.verdict.schema.study import ArmVerdict, Spending
+from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.words import headline, learning, memory, remedies, rules, throughput
+from envknee.words.machines import arm_notes
 from envknee.words.spending import spending_statement
 
 STATEMENTS: dict[type, Callable[[Any], str]] = {
-    MemoryLimit: memory_statement,
-    Remedies: remedies_statement,
-    Remedy: remedy_statement,
+    ThroughputLimit: throughput.throughput_statement,
+    LearningLimit: learning.learning_statement,
+    RuleLimit: rules.rule_statement,
+    Rules: rules.rules_statement,
     Spending: spending_statement,
+    MemoryLimit: memory.memory_statement,
+    PhaseLaws: attrgetter("statement"),
+    BatchLaw: attrgetter("statement"),
+    PointNoise: attrgetter("statement"),
+    Scaling: attrgetter("statement"),
+    ScalingPoint: attrgetter("statement"),
+    Remedies: remedies.remedies_statement,
+    Remedy: remedies.remedy_statement,
 }
 """Model -> its sentence."""
 
 NOTES: dict[type, Callable[[Any], list[str]]] = {
-    MemoryLimit: memory_notes,
-    Remedies: remedies_notes,
+    ArmVerdict: arm_notes,
+    ThroughputLimit: throughput.throughput_notes,
+    LearningLimit: learning.learning_notes,
+    MemoryLimit: memory.memory_notes,
+    PhaseLaws: attrgetter("notes"),
+    BatchLaw: attrgetter("notes"),
+    Scaling: attrgetter("notes"),
+    Remedies: remedies.remedies_notes,
 }
 """Model -> its notes, a sentence each."""
 
+METHODS = {
+    "Recommendation": headline.METHOD,
+    "Throughput": throughput.METHOD,
+    "Law of FPS": throughput.LAW_METHOD,
+    "Learning": learning.METHOD,
+    "Rules": rules.METHOD,
+}
+"""How each part of a verdict is decided."""
 
-def statement_of(part: Any) -> str:
+
+def statement(part: Frozen) -> str:
     """Return a part of a verdict in a sentence."""
-    say = STATEMENTS.get(type(part))
-    return part.statement if say is None else say(part)
+    return STATEMENTS[type(part)](part)
 
 
-def notes_of(part: Any) -> list[str]:
-    """Return the notes on a part of a verdict, a sentence each."""
+def notes(part: Frozen) -> list[str]:
+    """Return the notes on a part of a verdict, a sentence each; a part of another kind has none."""
     say = NOTES.get(type(part))
-    return part.notes if say is None else say(part)
+    return [] if say is None else say(part)

@@ -37,13 +37,18 @@ def what_decides(limit: SeriesLimit) -> str:
         return "no machine ran both sizes"
     if limit.more_repeats is None:
         return "too near the cut-off" if limit.gains[-1].decides else "too few seeds arrived"
-    return counted(limit.more_repeats, f"more {limit.repeat_word}")
+    return counted(limit.more_repeats, f"more {repeat_word(limit)}")
+
+
+def repeat_word(limit: SeriesLimit) -> str:
+    """Return the word for a repeat: a trial that learns has a seed."""
+    return "seed" if isinstance(limit, LearningLimit) else "repeat"
 
 
 def what_would_decide(limit: SeriesLimit) -> str:
     """Return how many more repeats (or seeds) would decide."""
     if limit.more_repeats is None:
-        return f"over 200 {limit.repeat_word}s of each point would be needed to decide"
+        return f"over 200 {repeat_word(limit)}s of each point would be needed to decide"
     return f"about {what_decides(limit)} of each point would decide"
 
 

@@ -7,10 +7,10 @@ from envknee.verdict.schema.limit import Gain
 from envknee.verdict.schema.memory import MemoryLimit, TermName
 from envknee.verdict.schema.table import ColumnNotRead, ColumnRead, Estimate, SeriesVerdict, Step, TableVerdict
 from envknee.verdict.schema.throughput import Law
-from envknee.words import memory
+from envknee.words import memory, statements
 from envknee.words.intervals import sizes_between, threshold_interval, with_interval
+from envknee.words.next_measurement import next_measurement
 from envknee.words.numbers import counted, listed, percent, shown_batch, span
-from envknee.words.statements import notes_of, statement_of
 from envknee.words.states import gain_evidence
 
 TERMS: dict[TermName, str] = {
@@ -58,10 +58,10 @@ def answer_lines(series: SeriesVerdict, verdict: TableVerdict) -> list[Line]:
     """Return how many environments pay, how many fit, and what to measure next."""
     lines = [("throughput", found(series))]
     if series.learning is not None:
-        lines.append(("learning", statement_of(series.learning)))
+        lines.append(("learning", statements.statement(series.learning)))
     lines.append(("memory", memory_words(verdict.memory, verdict.columns)))
     if series.measure_next is not None:
-        lines.append(("next", series.measure_next))
+        lines.append(("next", next_measurement(series.measure_next, series.throughput)))
     return lines
 
 
@@ -69,7 +69,7 @@ def found(series: SeriesVerdict) -> str:
     """Return the limit by FPS in a sentence, or its estimate."""
     if series.estimate is not None:
         return estimate_statement(series.estimate)
-    return statement_of(series.throughput)
+    return statements.statement(series.throughput)
 
 
 def found_briefly(series: SeriesVerdict) -> str:
@@ -79,7 +79,7 @@ def found_briefly(series: SeriesVerdict) -> str:
         return estimate_statement(series.estimate)
     shown = limit.named
     if limit.state == "no data" or shown is None:
-        return statement_of(limit)
+        return statements.statement(limit)
     if limit.state == "reached":
         state = f"reached at {shown.num_envs:,} environments"
     elif limit.state == "still pays":
@@ -194,15 +194,15 @@ def detail_lines(series: SeriesVerdict) -> list[Line]:
     lines = []
     if series.estimate is not None:
         lines += _estimate_lines(series.estimate)
-        notes = _notes_beside_estimate(series)
+        found_notes = _notes_beside_estimate(series)
     else:
-        notes = notes_of(limit)
+        found_notes = statements.notes(limit)
         if limit.gains:
             lines.append(("interval", f"the threshold is {threshold_interval(limit)}"))
     lines.append(("law", law_words(limit.law)))
     if series.learning is not None:
-        notes = [*notes, *(f"learning: {note}" for note in notes_of(series.learning))]
-    return lines + [("note", note) for note in notes]
+        found_notes = [*found_notes, *(f"learning: {note}" for note in statements.notes(series.learning))]
+    return lines + [("note", note) for note in found_notes]
 
 
 def _estimate_lines(estimate: Estimate) -> list[Line]:

@@ -1,81 +1,113 @@
 """The throughput limit in sentences. Pure."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-
-from envknee.verdict.composed import Composition
-from envknee.verdict.rule import doublings
-from envknee.verdict.rule.union import LEAST_REPEATS, Decision
-from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.series import Ranks
+from envknee.verdict.schema.throughput import ComposedFps, OtherLoad, ThroughputLimit
 from envknee.words.numbers import listed, percent, span
+from envknee.words.ranks import each
 from envknee.words.states import repeats, what_would_decide, why_no_doubling
 
+METHOD = (
+    "t on ln FPS within machines: paired where processes measured both ends, else Welch over repeats in separate processes;"
+    " threshold: smallest tested num_envs whose doubling is shown to gain less than delta, by a fixed sequence from the largest"
+    " doubling down or by Holm, each at half of 1 - confidence; still pays: one-sided lower bound of the largest doubling; the"
+    " threshold's interval: inverted Bonferroni band"
+)
 
-def throughput_notes(
-    limit: ThroughputLimit,
-    fps: Mapping[int, Sequence[float]],
-    decision: Decision,
-    not_counted: Mapping[str, int],
-    ranks: Ranks,
-) -> list[str]:
-    """Return notes on the limit of a decision, a sentence each; `fps` has one value for each process."""
+
+LAW_METHOD = (
+    "robust least squares (Huber) of the logarithm of iteration times, t0 and c at least 0;"
+    " intervals: bootstrap of its residuals"
+)
+
+
+def throughput_notes(limit: ThroughputLimit) -> list[str]:
+    """Return notes on the limit, a sentence each."""
     notes = []
-    few = [num_envs for num_envs, values in fps.items() if len(values) < LEAST_REPEATS]
-    if fps and all(len(values) == 1 for values in fps.values()):
+    if limit.points and all(point.independent_repeats == 1 for point in limit.points):
         notes.append("one repeat per point: gains are estimates, and nothing tells them from noise")
-    elif few:
-        notes.append(f"fewer than {LEAST_REPEATS} repeats at {listed(few)}: doublings from or to there decide nothing")
+    elif limit.too_few:
+        notes.append(
+            f"fewer than {limit.least_repeats} repeats at {listed(limit.too_few)}: doublings from or to there decide nothing"
+        )
     pairs = ", ".join(f"{gain.num_envs:,} and {gain.doubled:,}" for gain in limit.gains if not gain.machines)
     if pairs:
         notes.append(
             f"no machine ran both {pairs}: what doubling gains there may be the machines', and decides nothing"
         )
     notes += [
-        f"machines disagree about doubling {doubling.num_envs:,} (p = {doubling.contrast.disagreement:.2g}): gains of"
-        f" {' and '.join(percent(doublings.expm1(part.log_gain)) for part in doubling.contrast.parts)};"
-        " each of them must show that it stops paying"
-        for doubling in decision.doublings
-        if doubling.contrast.parts
+        f"machines disagree about doubling {gain.num_envs:,} (p = {gain.disagreement.p_value:.2g}): gains of"
+        f" {' and '.join(percent(share) for share in gain.disagreement.gains)}; each of them must show that it stops paying"
+        for gain in limit.gains
+        if gain.disagreement is not None
     ]
-    unpaired = [n for n in fps if 2 * n not in fps and (n % 2 or n // 2 not in fps)]
-    if limit.gains and unpaired:
-        notes.append(f"{listed(unpaired)} environments: measured, but neither half nor double was; in no doubling")
+    if limit.gains and limit.unpaired:
+        notes.append(
+            f"{listed(limit.unpaired)} environments: measured, but neither half nor double was; in no doubling"
+        )
     if limit.resumes_at:
         again = [gain for gain in limit.gains if gain.num_envs in limit.resumes_at]
         gains = ", ".join(f"{gain.num_envs:,} to {gain.doubled:,} gains {percent(gain.gain)}" for gain in again)
         notes.append(f"not the end: {gains}, more than delta ({limit.delta:.0%}) again")
-    if limit.infeasible:
-        sizes = listed(point.num_envs for point in limit.infeasible)
-        notes.append(f"infeasible (out of memory or refused): {sizes} environments{ranks.each}")
-    if not_counted:
-        notes.append("not counted: " + ", ".join(f"{count} {status}" for status, count in not_counted.items()))
+    notes += infeasible_notes(limit)
+    if limit.not_counted:
+        notes.append("not counted: " + ", ".join(f"{count} {status}" for status, count in limit.not_counted.items()))
+    if limit.composed is not None:
+        notes.append(_composed(limit.composed))
+    if limit.other_load is not None:
+        notes.append(_other_load(limit.other_load))
     return notes
 
 
-def composed_notes(composed: Iterable[int], composition: Composition) -> list[str]:
-    """Return what FPS of composed points rest on, or why they are not used; nothing if none of the num_envs is composed."""
-    sizes = listed(sorted(composed))
-    if not sizes:
+def infeasible_notes(limit: ThroughputLimit) -> list[str]:
+    """Return the note on num_envs that did not fit the memory, if there are any."""
+    if not limit.infeasible:
         return []
-    if composition.error is None:
-        return [f"{sizes} environments: composed FPS are not used, for no point was composed and measured, too"]
-    error = percent(math.expm1(composition.error))
-    if not composition.used:
-        return [f"{sizes} environments: composed FPS are not used, for one is {error} off where it was measured, too"]
-    tests = ", ".join(f"{point.num_envs:,} × {point.horizon}" for point in sorted(composition.tests))
-    median = ", by the median of several tests," if max(map(len, composition.tests.values())) > 1 else ""
-    return [
-        f"{sizes} environments: FPS composed from times at horizon {composition.horizon}; at most {error} off{median} where measured,"
-        f" too ({tests}). Every bound allows for {percent(math.expm1(composition.margin))}"
-    ]
+    sizes = listed(point.num_envs for point in limit.infeasible)
+    return [f"infeasible (out of memory or refused): {sizes} environments{each(limit.ranks)}"]
 
 
-def throughput_statement(limit: ThroughputLimit, ranks: Ranks) -> str:
+def _composed(composed: ComposedFps) -> str:
+    """Return what composed FPS rest on, or why they are not used."""
+    sizes = listed(composed.num_envs)
+    if composed.error is None:
+        return f"{sizes} environments: composed FPS are not used, for no point was composed and measured, too"
+    error = percent(composed.error)
+    if not composed.used:
+        return f"{sizes} environments: composed FPS are not used, for one is {error} off where it was measured, too"
+    tests = ", ".join(f"{test.num_envs:,} × {test.horizon}" for test in composed.tests)
+    median = ", by the median of several tests," if any(test.processes > 1 for test in composed.tests) else ""
+    return (
+        f"{sizes} environments: FPS composed from times at horizon {composed.horizon}; at most {error} off{median} where measured,"
+        f" too ({tests}). Every bound allows for {percent(composed.margin)}"
+    )
+
+
+def _other_load(load: OtherLoad) -> str:
+    sentences = []
+    if load.is_high:
+        sentences.append(
+            f"Other processes kept {load.cores:.1f} cores busy meanwhile: this holds for a machine that busy."
+        )
+    if load.left_out:
+        sentences.append(
+            f"Not counted: {load.left_out} of {load.trials} trials, of which others took half a core more than of the rest."
+        )
+    return " ".join(sentences)
+
+
+def throughput_statement(limit: ThroughputLimit) -> str:
     """Return the throughput limit in one sentence."""
+    finding, shown = throughput_finding(limit), limit.named
+    if shown is None or limit.state == "reached" or limit.still_gains is not None:
+        return finding
+    wanted = what_would_decide(limit) if shown.machines else "measure both ends of each doubling on the same machine"
+    return f"{finding}; {wanted}"
+
+
+def throughput_finding(limit: ThroughputLimit) -> str:
+    """Return the throughput limit in one sentence, without what would decide it."""
     if not limit.points:
         return "no data: no throughput trial was timed to its end"
-    largest = f"{limit.points[-1].num_envs:,} environments{ranks.each}"
+    largest = f"{limit.points[-1].num_envs:,} environments{each(limit.ranks)}"
     shown = limit.named
     if shown is None:
         return f"undecided up to {largest}: {why_no_doubling([point.num_envs for point in limit.points])}"
@@ -89,9 +121,9 @@ def throughput_statement(limit: ThroughputLimit, ranks: Ranks) -> str:
         elif shown.gain_upper_one_sided is not None:
             bound = f"{limit.confidence:.0%} upper bound {percent(shown.gain_upper_one_sided)}, "
         doubled = f"doubling to {shown.doubled:,} gains {gain} ({bound}{evidence})"
-        return f"reached at {shown.num_envs:,} environments{ranks.each}: {doubled}"
+        return f"reached at {shown.num_envs:,} environments{each(limit.ranks)}: {doubled}"
     last = f"the last doubling, {shown.num_envs:,} to {shown.doubled:,}, gains {gain}"
     if limit.still_gains is not None:
-        return f"still pays at {shown.doubled:,} environments{ranks.each}: {last} (at least {percent(limit.still_gains)}, {evidence})"
-    wanted = what_would_decide(limit) if shown.machines else "measure both ends of each doubling on the same machine"
-    return f"undecided up to {largest}: {last} ({bound}{evidence}); {wanted}"
+        least = percent(limit.still_gains)
+        return f"still pays at {shown.doubled:,} environments{each(limit.ranks)}: {last} (at least {least}, {evidence})"
+    return f"undecided up to {largest}: {last} ({bound}{evidence})"

@@ -23,7 +23,6 @@ from envknee.after.compare.sides import Side
 from envknee.base.fields import Kind
 from envknee.decide.study import decide
 from envknee.record.schema import PHASES, Phase, Record
-from envknee.show.words import recommended
 from envknee.study.arm import Memory
 from envknee.study.errors import UserError
 from envknee.verdict.hardware import hardware
@@ -278,4 +277,4 @@ def _text(value: Any) -> str:
 def _limit(side: Side) -> ThroughputLimit | None:
     """Return the throughput limit of the recommended series, by the verdict on this side alone."""
     (arm,) = (arm for arm in decide(side.records, side.study).arms if arm.arm == side.arm)
-    return recommended(arm)
+    return arm.recommended

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from envknee.after.csv.table import LARGEST, Table, TableRow
 from envknee.base.point import batch_transitions
+from envknee.record.status import Status
 from envknee.study.model import Decide
 from envknee.verdict import learning, memory_limit, throughput
 from envknee.verdict.estimate import estimate
@@ -70,7 +71,7 @@ def decide(table: Table, source: str, options: Options) -> TableVerdict:
 
 def _series_verdict(series: Series, rows: Sequence[TableRow], table: Table, options: Options) -> SeriesVerdict:
     fps: dict[int, list[float]] = {}
-    failures: dict[int, Counter[str]] = {}
+    failures: dict[int, Counter[Status]] = {}
     for row in rows:
         if row.fps is None:
             failures.setdefault(row.num_envs, Counter())["oom"] += 1

@@ -12,6 +12,7 @@ from envknee.show.figures import canvas
 from envknee.show.figures.style import DASHED, Look, look_at, wrapped
 from envknee.verdict.schema.batch import BatchLaw
 from envknee.verdict.schema.study import Verdict
+from envknee.words.ranks import each
 
 
 def draw_batch(evidence: Evidence) -> Figure:
@@ -51,7 +52,7 @@ def draw_batch(evidence: Evidence) -> Figure:
 def _name(law: BatchLaw, verdict: Verdict) -> str:
     ranks = next(arm.ranks for arm in verdict.arms if arm.arm == law.arm)
     where = (
-        "all num_envs and horizons" if law.num_envs is None else f"{law.num_envs:,} envs{ranks.each}, T {law.horizon}"
+        "all num_envs and horizons" if law.num_envs is None else f"{law.num_envs:,} envs{each(ranks)}, T {law.horizon}"
     )
     said = wrapped(law.statement.removeprefix("not used: ").partition(": ")[0])
     unused = ["not used"] * (law.state == "fitted" and not law.used)

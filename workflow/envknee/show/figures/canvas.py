@@ -16,10 +16,10 @@ from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
 from envknee.show.figures.style import GREY, INK, STYLE, Look, wrapped
-from envknee.show.words import task_and_hardware
 from envknee.study.errors import printable
 from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.study import Verdict
+from envknee.words.study import task_and_hardware
 
 WIDTH_IN = 9.8
 

@@ -10,11 +10,13 @@ from envknee.record.schema import Record, Row
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import DASHED, INK, STATUS_MARKERS, look_at
-from envknee.show.words import STATUS_WORDS, reached
-from envknee.verdict.learning import best_of
+from envknee.verdict.schema.learning import best_of
 from envknee.verdict.schema.study import Verdict
 from envknee.words.learning import seconds_told
 from envknee.words.numbers import shown_batch
+from envknee.words.ranks import each
+from envknee.words.statuses import STATUS_WORDS
+from envknee.words.study import reached
 
 _point = attrgetter("request.arm", "request.num_envs", "request.horizon", "request.batch_size")
 
@@ -34,7 +36,7 @@ def draw_learning(evidence: Evidence) -> Figure:
     looks = {}
     for place, point in enumerate(points):
         arm, num_envs, horizon, batch_size = point
-        label = f"{num_envs:,} envs{ranks[arm].each}, T {horizon}, {shown_batch(batch_size)}"
+        label = f"{num_envs:,} envs{each(ranks[arm])}, T {horizon}, {shown_batch(batch_size)}"
         looks[point] = look_at(place, f"{arm}:\n{label}" if several else label)
     figure, (by_frames, by_time) = canvas.panels(_learning_title(verdict), verdict, height=5.0, columns=2)
     targets = sorted({r.request.target_reward for r, _ in curves if r.request.target_reward is not None})
@@ -79,5 +81,5 @@ def _learning_title(verdict: Verdict) -> str:
     title = f"{reached(limit for arm in verdict.arms for limit in arm.learning)} reached the target"
     if bests:
         ranks, best = min(bests, key=lambda ranked: ranked[1].order)
-        title += f", soonest {best.num_envs:,} environments{ranks.each} in {seconds_told(best)}"
+        title += f", soonest {best.num_envs:,} environments{each(ranks)} in {seconds_told(best)}"
     return title

@@ -12,11 +12,11 @@ from envknee.record.status import DID_NOT_FIT
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import DASHED, GREY, INK, STATUS_MARKERS, Look, looks_of
-from envknee.show.words import STATUS_WORDS
 from envknee.verdict.memory_sample import measured_peaks
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.series import Series, series_of
 from envknee.words.memory import memory_title
+from envknee.words.statuses import STATUS_WORDS
 
 
 def draw_memory(evidence: Evidence) -> Figure:

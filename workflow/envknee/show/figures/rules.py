@@ -6,6 +6,7 @@ from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import looks_of
 from envknee.verdict.series import Series
+from envknee.words.rules import rules_statement
 
 
 def draw_rules(evidence: Evidence) -> Figure:
@@ -17,7 +18,7 @@ def draw_rules(evidence: Evidence) -> Figure:
     every = [Series(rule.arm, rule.scaled_from.horizon, rule.scaled_from.batch_size) for rule in rules]
     looks = looks_of(verdict, every)
     figure, (seconds, frames, speeds) = canvas.panels(
-        verdict.rules.statement, verdict, height=8.4, ratios=(1.0, 1.0, 1.0), gaps=(0.0, 0.12)
+        rules_statement(verdict.rules), verdict, height=8.4, ratios=(1.0, 1.0, 1.0), gaps=(0.0, 0.12)
     )
     for rule, series in zip(rules, every, strict=True):
         look = looks[series]

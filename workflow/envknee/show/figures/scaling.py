@@ -8,6 +8,7 @@ from envknee.show.figures.style import DASHED, INK, looks_of
 from envknee.verdict.schema.scaling import ScalingPoint
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series
+from envknee.words.series import series_words
 
 
 def draw_scaling(evidence: Evidence) -> Figure:
@@ -22,7 +23,9 @@ def draw_scaling(evidence: Evidence) -> Figure:
     looks = looks_of(verdict, lines, octaves=0.05)
     # The speed-up at the fastest point of each arm, without its horizon and batch size.
     said = {
-        own.arm: own.fastest.statement.partition(f", {own.fastest.series}")[0] if own.fastest else own.statement
+        own.arm: own.fastest.statement.partition(f", {series_words(own.fastest.series)}")[0]
+        if own.fastest
+        else own.statement
         for own in verdict.scaling
     }
     figure, (axes,) = canvas.panels(canvas.by_arm(said), verdict, height=5.0)

@@ -8,7 +8,8 @@ from typing import Any
 from envknee.record.schema import Phase
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series
-from envknee.words.shared import shared_series
+from envknee.words.series import series_words
+from envknee.words.study import shared_series
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
 """Okabe and Ito's palette: distinct with any common colour blindness. Markers differ as well."""
@@ -95,8 +96,8 @@ def looks_of(verdict: Verdict, shown: Container[Series] | None = None, octaves: 
 
     def label(series: Series) -> str:
         if len(verdict.arms) == 1:
-            return str(series)
-        return wrapped(series.arm) if shared else f"{wrapped(series.arm)}:\n{series}"
+            return series_words(series)
+        return wrapped(series.arm) if shared else f"{wrapped(series.arm)}:\n{series_words(series)}"
 
     every = enumerate(dict.fromkeys([*timed, *others]))
     looks = {series: look_at(place, label(series)) for place, series in every if shown is None or series in shown}

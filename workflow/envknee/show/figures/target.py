@@ -9,12 +9,12 @@ from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import Look, looks_of
-from envknee.show.words import reached
-from envknee.verdict.learning import best_of
 from envknee.verdict.learning_cost import gpus_of, seconds_of, that_ran
-from envknee.verdict.schema.learning import LearningLimit
+from envknee.verdict.schema.learning import LearningLimit, best_of
 from envknee.verdict.series import Series, series_of
 from envknee.words.learning import seconds_told
+from envknee.words.series import series_words
+from envknee.words.study import reached
 
 DASHES = (0, (6, 3))
 """Dashes of the lines at thresholds; intervals are solid."""
@@ -80,7 +80,7 @@ def _title(limits: Sequence[LearningLimit]) -> str:
     arms, settings = {limit.arm for limit in limits}, {limit.series[1:] for limit in limits}
 
     def of(limit: LearningLimit) -> str:
-        parts = [limit.arm] * (len(arms) > 1) + [str(limit.series)] * (len(settings) > 1)
+        parts = [limit.arm] * (len(arms) > 1) + [series_words(limit.series)] * (len(settings) > 1)
         return f" ({', '.join(parts)})" if parts else ""
 
     soonest = f"No point reached the target with every seed ({reached(limits)} did)"

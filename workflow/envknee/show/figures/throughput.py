@@ -11,13 +11,14 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import DASHED, GREY, INK, STATUS_MARKERS, Look, looks_of
-from envknee.show.words import recommended
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
 from envknee.words.numbers import percent
-from envknee.words.shared import shared_series
+from envknee.words.ranks import each
+from envknee.words.series import series_words
 from envknee.words.states import what_decides
+from envknee.words.study import shared_series
 
 NARROW = 4.0
 """FPS within this factor are drawn on a linear axis from 0."""
@@ -162,14 +163,14 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
 def _throughput_title(verdict: Verdict) -> str:
     def of(arm: ArmVerdict) -> str:
         """Return what the arm's limit gives, with horizon and batch size if arms differ in them."""
-        headline, limit = arm.headline, recommended(arm)
+        headline, limit = arm.headline, arm.recommended
         if headline is None or limit is None:
             return "nothing measured"
-        of_each = f"environments{arm.ranks.each}"
+        of_each = f"environments{each(arm.ranks)}"
         said = (
             _finding(limit, of_each) if limit.gains else f"{headline.fps:,.0f} FPS with {headline.num_envs:,} {of_each}"
         )
-        return said if shared_series(verdict) else f"{said} ({limit.series})"
+        return said if shared_series(verdict) else f"{said} ({series_words(limit.series)})"
 
     return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms})
 

@@ -1,6 +1,7 @@
 """The learning limit of a series, or of scaling rules side by side, as frozen models."""
 
 import math
+from collections.abc import Iterable
 from typing import Literal
 
 from envknee.base.fields import newer
@@ -60,13 +61,6 @@ class LearningPoint(Frozen):
 class LearningLimit(SeriesLimit):
     """The learning limit of one series."""
 
-    repeat_word = "seed"
-    method: str = (
-        "costs: interquartile mean over seeds, stratified bootstrap (1,000 resamples); doublings: log-normal model, spread pooled over"
-        " num_envs unless Bartlett's test tells them apart, seeds that did not arrive censored; threshold: smallest tested num_envs"
-        " whose doubling is shown to save less than delta, by a fixed sequence from the largest down or by Holm, each at half of 1 -"
-        " confidence"
-    )
     scaled_from: ScaledFrom | None = newer(None)
     """The arm's scaling rule, if any; horizon and batch_size are then those of its base."""
 
@@ -77,6 +71,12 @@ class LearningLimit(SeriesLimit):
         """The point with the fewest seconds to the target; None if at every point some seed did not reach it."""
         whole = [point for point in self.points if point.reached == point.seeds > 0]
         return min(whole, key=lambda point: point.order, default=None)
+
+
+def best_of(limits: Iterable[LearningLimit]) -> tuple[LearningLimit, LearningPoint] | None:
+    """Return the best point of all limits, by `LearningPoint.order`, behind its limit; None without one."""
+    bests = ((limit, limit.best) for limit in limits)
+    return min(((limit, best) for limit, best in bests if best), key=lambda found: found[1].order, default=None)
 
 
 Limit = Literal["PPO", "simulator", "rule", "none seen", "no data"]
@@ -108,13 +108,20 @@ class RuleLimit(Frozen):
     soonest_lowest: int | None
     """Smallest and largest size that is not shown to be slower; None without intervals."""
     soonest_highest: int | None
+    next_num_envs: int | None
+    """The next size that ran; None without one."""
     limit: Limit
     """Why the next size is not sooner."""
     frames_ratio: float | None
     """Frames to the target at the next size over those at the soonest; 1 is ideal."""
     seconds_per_frame_ratio: float | None
-    """Seconds per frame at the next size over those at the soonest; the soonest over the next size is ideal."""
-    statement: str = ""
+    """Seconds per frame at the next size over those at the soonest."""
+    ideal_seconds_per_frame_ratio: float | None
+    """The soonest size over the next."""
+
+    def point(self, num_envs: int | None) -> RulePoint | None:
+        """Return the point at `num_envs`; None without one."""
+        return next((point for point in self.points if point.num_envs == num_envs), None)
 
 
 class Rules(Frozen):
@@ -123,10 +130,3 @@ class Rules(Frozen):
     rules: list[RuleLimit]
     has_moved: bool | None
     """Whether intervals of the soonest sizes of two rules do not overlap; None with fewer than two intervals."""
-    method: str = (
-        "soonest: the size with the fewest seconds to the target (interquartile mean over seeds) where every seed reached it; as soon:"
-        " sizes whose own interval begins below the end of the soonest one's. Ideally the next size takes the same frames and, in the"
-        " ratio of sizes, fewer seconds for each: what frames lose names PPO, what seconds per frame lose the simulator, and seeds that"
-        " no longer reach the target the rule"
-    )
-    statement: str

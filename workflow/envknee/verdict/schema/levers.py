@@ -35,6 +35,16 @@ class Change(Frozen):
         return cls(value=math.expm1(change.log_gain), lower=ends[0], upper=ends[1])
 
 
+class Compared(Frozen):
+    """Two measured points that differ in one setting."""
+
+    num_envs: int
+    """Of each rank, at both points."""
+    before: int
+    """The smaller value of the setting."""
+    after: int
+
+
 class Lever(Frozen):
     """One setting besides num_envs, and the measured effect of a larger value."""
 
@@ -44,8 +54,10 @@ class Lever(Frozen):
     """0.25 is 25% more FPS."""
     seconds_to_target: Change | None
     """-0.25 is 25% fewer seconds to the target."""
-    evidence: str
-    """The measured numbers, or what to measure."""
+    fps_at: Compared | None
+    """Where `fps` is from."""
+    seconds_at: Compared | None
+    """Where `seconds_to_target` is from."""
 
 
 class Difference(Frozen):

@@ -1,12 +1,30 @@
 """The limit of one series, by frames per second or by seconds to the target, as frozen models."""
 
 from collections.abc import Callable, Collection
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 from envknee.base.fields import newer
 from envknee.record.schema import Frozen
-from envknee.verdict.rule.union import Decision, Tested
-from envknee.verdict.series import OfSeries, Series
+from envknee.verdict.rule.contrasts import Contrast
+from envknee.verdict.rule.union import LEAST_REPEATS, Decision, Tested
+from envknee.verdict.series import OfSeries, Ranks, RankWord, Series
+
+
+class Disagreement(Frozen):
+    """Machines that gain differently from the same doubling."""
+
+    p_value: float
+    """For the hypothesis that all machines gain the same."""
+    gains: list[float]
+    """The gain on each machine."""
+
+    @classmethod
+    def of(cls, contrast: Contrast, share: Callable[[float], float]) -> "Disagreement | None":
+        """Return how machines disagree about a doubling; None if they do not. `share` is as in `Gain.of`."""
+        if not contrast.parts:
+            return None
+        assert contrast.disagreement is not None, "machines were compared"
+        return cls(p_value=contrast.disagreement, gains=[share(part.log_gain) for part in contrast.parts])
 
 
 class Gain(Frozen):
@@ -36,6 +54,8 @@ class Gain(Frozen):
     """Processes that measured both ends one after the other, compared in pairs."""
     fresh: bool = newer(False)
     """Whether gain, bounds and repeats come from confirmatory repeats only: the repeats that stop a search understate the gain."""
+    disagreement: Disagreement | None = newer(None)
+    """None if machines agree, or one measured. Otherwise the gain is shown to be below delta only if it is on each machine."""
 
     @classmethod
     def of(cls, doubling: Tested, share: Callable[[float], float]) -> "Gain":
@@ -61,15 +81,17 @@ class Gain(Frozen):
             machines=contrast.blocks,
             processes=contrast.processes,
             fresh=doubling.fresh,
+            disagreement=Disagreement.of(contrast, share),
         )
 
 
 class SeriesLimit(OfSeries):
     """The size from which on doubling num_envs no longer pays, in one series."""
 
-    repeat_word: ClassVar[str]
-    """What a repeat is called."""
-
+    world_size: int = 1
+    """Ranks that trained together; num_envs is per rank, FPS are of all ranks."""
+    rank_word: RankWord = "GPU"
+    """The word for one rank."""
     delta: float
     confidence: float
     state: Literal["reached", "still pays", "undecided", "no data"]
@@ -89,10 +111,13 @@ class SeriesLimit(OfSeries):
     resumes_at: list[int]
     """Later num_envs whose measured doubling gains more than delta again."""
     gains: list[Gain]
-    method: str
-    notes: list[str] = []
-    statement: str = ""
-    """The verdict in one sentence."""
+    least_repeats: int = LEAST_REPEATS
+    """Fewest repeats (or seeds) of a point with which a doubling from or to there decides anything."""
+
+    @property
+    def ranks(self) -> Ranks:
+        """The ranks that trained together."""
+        return Ranks(self.world_size, self.rank_word)
 
     @property
     def named(self) -> Gain | None:
@@ -109,11 +134,14 @@ class SeriesLimit(OfSeries):
         delta: float,
         confidence: float,
         share: Callable[[float], float],
+        ranks: Ranks,
         **own: Any,
     ) -> Self:
-        """Return the limit that follows from a decision over the measured `sizes`, without words; `share` as in `Gain.of`."""
+        """Return the limit that follows from a decision over the measured `sizes`; `share` is as in `Gain.of`."""
         return cls(
             **series._asdict(),
+            world_size=ranks.world_size,
+            rank_word=ranks.word,
             delta=delta,
             confidence=confidence,
             state=decision.state if sizes else "no data",

@@ -1,60 +1,54 @@
 """The verdict of a study, as frozen models: the file verdict.json."""
 
-from typing import Literal
-
-from envknee.base.fields import newer
+from envknee.base.fields import Kind, newer
 from envknee.record.schema import Frozen
 from envknee.verdict.schema.batch import BatchLaw, PointNoise
-from envknee.verdict.schema.learning import Cost, LearningLimit, Rules
-from envknee.verdict.schema.levers import Lever, Remedies
+from envknee.verdict.schema.headline import Headline
+from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Rules, best_of
+from envknee.verdict.schema.levers import Remedies
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.series import OfPlace, Ranks
-
-Binds = Literal[
-    "throughput",
-    "memory",
-    "learning",
-    "none yet: measure more environments",
-    "none yet: measure more repeats",
-]
-"""The limit that is met first when environments are added."""
+from envknee.verdict.series import OfSeries, Ranks, RankWord
 
 SCHEMA_VERSION = 2
 """1 held sentences beside its numbers."""
 
 
-class Headline(OfPlace):
-    """The recommendation for one arm, with its threshold and reasons."""
+class HostCpu(Frozen):
+    """The CPU of a machine."""
 
-    state: Literal["reached", "still pays", "undecided"]
-    """State of the throughput threshold (see `ThroughputLimit`)."""
-    threshold_num_envs: int | None
+    model: str
+    cores: int
+
+
+class MachineMix(Frozen):
+    """Machines and code that differ among the trials of one kind, and with them perhaps the results."""
+
+    kind: Kind
+    host_cpus: list[HostCpu]
+    """Kinds of host CPU, where GPUs did the work; empty unless there are several."""
+    commits: list[str]
+    """The first seven digits of each commit; empty unless there are several."""
+
+
+class OtherGpus(OfSeries):
+    """A doubling whose saving is shown to be below delta, with ends that ran on different GPUs."""
+
     num_envs: int
-    """The recommended number, per rank."""
-    fps: float
-    """At the recommended point: frames per second of all ranks, collecting and learning."""
-    fps_share_of_best: float
-    """Share of the largest FPS at any point of this arm."""
-    memory_peak_gb: float | None
-    """Largest measured peak at the recommended point, on the rank with the most."""
-    seconds_to_target: Cost | None
-    """At the recommended point, if learning trials ran there."""
-    binds: Binds
-    because: str
-    """Why this point is recommended."""
-    what_would_move_it: str = ""
-    saves: str | None = None
-    """Hours to the target of the recommended point, or else of the soonest point, beside the next larger one."""
-    levers: list[Lever] = []
-    """Measured effects of a longer horizon, a larger batch and more GPUs."""
-    method: str = (
-        "the series with the largest measured FPS; its throughput threshold, or its num_envs with the largest FPS where none is"
-        " shown, within the memory to keep free"
-    )
-    statement: str
+    doubled: int
+    same_kind: bool
+    """Whether the GPUs have the same name."""
+
+
+class MachineEffects(Frozen):
+    """What may look like an effect of num_envs, and may be one of the machines."""
+
+    mixes: list[MachineMix]
+    in_order: list[OfSeries]
+    """Series whose trials ran in the order of their num_envs: drift of the machine may pass for a gain."""
+    other_gpus: list[OtherGpus]
 
 
 class ArmVerdict(Frozen):
@@ -63,7 +57,7 @@ class ArmVerdict(Frozen):
     arm: str
     world_size: int = 1
     """Ranks that train together; num_envs is per rank, FPS are of all ranks."""
-    rank_word: Literal["GPU", "rank"] = "GPU"
+    rank_word: RankWord = "GPU"
     """The word for one rank."""
     hardware: list[str]
     trials: int
@@ -79,12 +73,31 @@ class ArmVerdict(Frozen):
     """Optimizer steps and frames to the target, by batch size."""
     noise_scales: list[PointNoise] = []
     """Gradient noise scales, for arms with several ranks."""
-    notes: list[str]
+    machines: MachineEffects
+    warnings: list[str]
+    """Warnings of the arm's trials, each once."""
 
     @property
     def ranks(self) -> Ranks:
-        """The ranks of this arm, in words."""
+        """The ranks of this arm."""
         return Ranks(self.world_size, self.rank_word)
+
+    @property
+    def recommended(self) -> ThroughputLimit | None:
+        """The limit of the recommended series; None if no throughput trial was timed to its end."""
+        wanted = self.headline and self.headline.series._replace(arm=self.arm)
+        return next((limit for limit in self.throughput if limit.series == wanted), None)
+
+    @property
+    def recommended_phases(self) -> PhaseLaws | None:
+        """The phase laws of the recommended series; None without one."""
+        wanted = self.headline and self.headline.series._replace(arm=self.arm)
+        return next((laws for laws in self.phases if laws.series == wanted), None)
+
+    @property
+    def soonest(self) -> tuple[LearningLimit, LearningPoint] | None:
+        """The point that is soonest at the target, behind its limit; None if at every point some seed missed it."""
+        return best_of(self.learning)
 
 
 class Energy(Frozen):

@@ -1,6 +1,7 @@
 """The verdict over a user's own table (`envknee limits`), as frozen models."""
 
 from envknee.record.schema import Frozen
+from envknee.verdict.schema.headline import NextMeasurement
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.throughput import ThroughputLimit
@@ -54,7 +55,7 @@ class SeriesVerdict(Frozen):
     """The best estimate, if too few repeats leave the limit undecided."""
     learning: LearningLimit | None
     """None without rows on learning."""
-    measure_next: str | None
+    measure_next: NextMeasurement | None
     """The rows that would decide an open threshold; None if it is reached."""
 
 

@@ -1,9 +1,9 @@
 """The throughput limit, as frozen models."""
 
 from envknee.base.fields import newer
-from envknee.record.schema import Frozen
-from envknee.verdict.rule import affine
+from envknee.record.schema import Frozen, Status
 from envknee.verdict.schema.limit import Gain, SeriesLimit
+from envknee.verdict.series import OfPlace
 
 
 class ThroughputPoint(Frozen):
@@ -17,6 +17,8 @@ class ThroughputPoint(Frozen):
     fps_upper: float | None
     fps_repeats: list[float]
     """Each repeat's median over its timed iterations."""
+    independent_repeats: int
+    """Repeats in separate processes: several of one process count as one."""
     failed: int
     """Repeats of this point that ran out of memory or were refused."""
     composed: int = newer(0)
@@ -49,25 +51,68 @@ class Law(Frozen):
     """False if the law misses a point by more than 10%: shown, but not used."""
     num_envs: list[int]
     trials: int
-    method: str = affine.METHOD
+
+
+class CompositionTest(OfPlace):
+    """A point that was both composed and measured, in the same processes."""
+
+    num_envs: int
+    processes: int
+
+
+class ComposedFps(Frozen):
+    """FPS put together from times at another horizon, where they were not measured (`verdict.composed`)."""
+
+    num_envs: list[int]
+    """Where there are composed FPS."""
+    horizon: int
+    """The horizon whose times they come from."""
+    used: bool
+    """Whether they count as repeats."""
+    error: float | None
+    """Largest difference from measured FPS of a point, as a share, the median of its tests; None without a test: then they are not used."""
+    margin: float
+    """What any composed FPS may be off by, as a share: added to every bound."""
+    tests: list[CompositionTest]
+
+
+class OtherLoad(Frozen):
+    """CPU time of other processes during trials (`verdict.disturbed`)."""
+
+    cores: float
+    """Cores that other processes used during the median trial."""
+    is_high: bool
+    """Whether so many cores change what the limit holds for."""
+    left_out: int
+    """Trials that are not counted, because others used far more cores than during the median trial."""
+    trials: int
+    """Trials with a known load."""
 
 
 class ThroughputLimit(SeriesLimit):
     """The throughput limit of one series."""
 
-    repeat_word = "repeat"
-    method: str = (
-        "t on ln FPS within machines: paired where processes measured both ends, else Welch over repeats in separate processes;"
-        " threshold: smallest tested num_envs whose doubling is shown to gain less than delta, by a fixed sequence from the largest"
-        " doubling down or by Holm, each at half of 1 - confidence; still pays: one-sided lower bound of the largest doubling; the"
-        " threshold's interval: inverted Bonferroni band"
-    )
-    world_size: int = 1
-    """Ranks that trained together; num_envs is per rank, FPS are of all ranks."""
     points: list[ThroughputPoint]
     infeasible: list[InfeasiblePoint]
     law: Law | None
     """None with fewer than three different num_envs: two parameters would fit anything."""
+    not_counted: dict[Status, int] = {}
+    """Trials that neither were timed to their end nor lacked memory, by status."""
+    composed: ComposedFps | None = None
+    """None without composed FPS."""
+    other_load: OtherLoad | None = None
+    """None if the load was small, or not measured."""
+
+    @property
+    def too_few(self) -> list[int]:
+        """num_envs with fewer repeats in separate processes than a decision needs."""
+        return [point.num_envs for point in self.points if point.independent_repeats < self.least_repeats]
+
+    @property
+    def unpaired(self) -> list[int]:
+        """Measured num_envs that are in no doubling."""
+        in_doublings = {size for gain in self.gains for size in (gain.num_envs, gain.doubled)}
+        return [point.num_envs for point in self.points if point.num_envs not in in_doublings]
 
     @property
     def unsure(self) -> Gain | None:

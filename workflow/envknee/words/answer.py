@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from envknee.show import words
-from envknee.verdict.learning import best_of
+from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import Series
+from envknee.words.headline import what_would_move_it
 from envknee.words.intervals import threshold_interval
 from envknee.words.learning import seconds_told, soonest_at
+from envknee.words.ranks import each
+from envknee.words.series import series_words
 from envknee.words.states import gain_evidence, what_decides
 from envknee.words.tables import Table
 
@@ -19,10 +21,14 @@ class Answer(NamedTuple):
 
     run: str
     """The recommended number of environments, such as `1,024 per GPU`."""
+    run_in_full: str
+    """The same with its unit: `1,024 environments per GPU`."""
     series: str
     """Horizon and batch size of the recommendation."""
     gives: str
     """FPS, with their share of the best in parentheses; or the seconds to the target."""
+    gives_in_full: str
+    """The same, with what the share is of."""
     limit: str
     """The threshold with its interval, or what is missing to decide it."""
     limited_by: str
@@ -32,35 +38,70 @@ class Answer(NamedTuple):
 
 def answer(arm: ArmVerdict) -> Answer:
     """Return the answer for an arm."""
-    ran = [limit for limit in arm.learning if limit.state != "no data"]
-    best = best_of(ran)
-    soonest = [] if best is None else [f"soonest to the target: {soonest_at(*best, arm.ranks)}"]
-    headline, limit = arm.headline, words.recommended(arm)
+    headline, limit, best = arm.headline, arm.recommended, arm.soonest
     if headline is not None and limit is not None:
+        fps, share = f"{headline.fps:,.0f} FPS", f"{headline.fps_share_of_best:.0%}"
+        is_open = headline.binds in ("more_environments", "more_repeats")
+        soonest = [] if best is None else [f"soonest to the target: {soonest_at(*best)}"]
         return Answer(
-            f"{headline.num_envs:,}{arm.ranks.each}",
-            str(limit.series),
-            f"{headline.fps:,.0f} FPS ({headline.fps_share_of_best:.0%})",
-            _short(limit),
-            "nothing yet" if headline.binds.startswith("none") else headline.binds,
-            [*gain_evidence(limit), *soonest],
-            headline.what_would_move_it,
+            run=f"{headline.num_envs:,}{each(arm.ranks)}",
+            run_in_full=f"{headline.num_envs:,} environments{each(arm.ranks)}",
+            series=series_words(limit.series),
+            gives=f"{fps} ({share})",
+            gives_in_full=f"{fps} ({share} of the best)",
+            limit=_short(limit),
+            limited_by="nothing yet" if is_open else headline.binds,
+            evidence=[*gain_evidence(limit), *soonest],
+            next_step=what_would_move_it(arm, headline),
         )
-    if not ran:
-        return Answer(
-            "nothing ran to its end", "", "", "", "", [], "Look at the log of a trial: trials/0000/trial.log."
-        )
-    ran.sort(key=lambda limit: best is None or limit is not best[0])
-    limit = next((own for own in ran if own.threshold_num_envs is not None), ran[0])
-    run = f"{best[1].num_envs:,}{arm.ranks.each}" if best else "no seed arrived"
-    gives = f"target in {seconds_told(best[1])}" if best else ""
-    threshold = _short(limit) + ("" if limit is ran[0] else f" at {limit.series}")
+    learned = [limit for limit in arm.learning if limit.state != "no data"]
+    if learned:
+        return _learned(arm, learned)
+    return _answer("nothing ran to its end", next_step="Look at the log of a trial: trials/0000/trial.log.")
+
+
+def _answer(
+    run: str,
+    *,
+    series: str = "",
+    limit: str = "",
+    limited_by: str = "",
+    evidence: Sequence[str] = (),
+    next_step: str,
+) -> Answer:
+    """Return an answer without a recommendation; `run` says why there is none."""
+    return Answer(run, run, series, "", "", limit, limited_by, list(evidence), next_step)
+
+
+def _learned(arm: ArmVerdict, learned: Sequence[LearningLimit]) -> Answer:
+    """Return the answer for an arm that only learned: the series with the soonest point comes first."""
+    best = arm.soonest
+    first = learned[0] if best is None else best[0]
+    others = [limit for limit in learned if limit is not first]
+    limit = next((limit for limit in (first, *others) if limit.threshold_num_envs is not None), first)
+    threshold = _short(limit) + ("" if limit is first else f" at {series_words(limit.series)}")
     step = "Another horizon, batch size or learning rate may reach the target sooner."
     if limit.state == "undecided" and limit.more_repeats:
         step = f"Measure {what_decides(limit)} of each point."
     elif limit.state == "still pays":
         step = f"Measure {2 * (limit.largest_num_envs or 0):,} environments."
-    return Answer(run, str(ran[0].series), gives, threshold, "learning", gain_evidence(limit), step)
+    found = _answer(
+        "no seed arrived",
+        series=series_words(first.series),
+        limit=threshold,
+        limited_by="learning",
+        evidence=gain_evidence(limit),
+        next_step=step,
+    )
+    if best is None:
+        return found
+    gives = f"target in {seconds_told(best[1])}"
+    return found._replace(
+        run=f"{best[1].num_envs:,}{each(arm.ranks)}",
+        run_in_full=f"{best[1].num_envs:,} environments{each(arm.ranks)}",
+        gives=gives,
+        gives_in_full=gives,
+    )
 
 
 def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> Table:
