@@ -5,6 +5,7 @@ from typing import Any
 
 from envknee.verdict.schema.levers import Remedies, Remedy
 from envknee.words.numbers import ends
+from envknee.words.series import series_words
 
 
 def remedy_statement(remedy: Remedy) -> str:
@@ -82,7 +83,8 @@ def _plain(value: Any) -> str:
 
 def _baseline_sentence(remedies: Remedies) -> str:
     """Return how many environments fit with the baseline."""
-    name, series, wall = remedies.baseline, remedies.series, remedies.baseline_wall
+    name, wall = remedies.baseline, remedies.baseline_wall
+    series = series_words(remedies.series)
     where = "" if remedies.device_memory_gb is None else f"On {remedies.device_memory_gb:,.3g} GB "
     if wall is None or wall.largest_num_envs is None:
         sentence = f"{where}how many environments fit with {name} is not known at {series}."
