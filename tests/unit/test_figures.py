@@ -318,7 +318,7 @@ def test_figures_repeat_the_verdict_and_do_not_decide_again(tmp_path: Path):
 def test_a_verdict_that_is_missing_or_older_than_a_trial_is_refused(tmp_path: Path):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
     missing = python("-m", "envknee", "figures", folder.root)
-    assert missing.returncode == 2 and re.search("verdict.json does not exist.*envknee verdict", missing.stderr)
+    assert missing.returncode == 2 and re.search("holds no verdict.json yet.*envknee verdict", missing.stderr)
     with_verdict(folder)
     folder.trial(0).record.unlink()
     with pytest.raises(UserError, match=r"decided from 9 trials, and .* holds 8\. Write it with `envknee verdict"):

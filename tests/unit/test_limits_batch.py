@@ -10,6 +10,7 @@ from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import batch
 from envknee.verdict.schema.batch import BatchLaw
+from envknee.words.batch import batch_notes, batch_statement
 from records import GPU, Trial, a_trial, learning_trials, records_of
 
 STUDIES = 500
@@ -63,12 +64,14 @@ def test_seeds_give_an_interval_and_one_seed_gives_none():
     law = analyse(trials_of(three()))
     assert law.b_noise_lower < B_NOISE < law.b_noise_upper
     interval = f"{law.b_noise_lower:,.0f} to {law.b_noise_upper:,.0f}"
-    assert f"B_noise {law.b_noise:,.0f} transitions ({interval})" in law.statement
-    assert "5 batch sizes, 3 seeds or more each; 256 environments, horizon 16" in law.statement
+    assert f"B_noise {law.b_noise:,.0f} transitions ({interval})" in batch_statement(law)
+    assert "5 batch sizes, 3 seeds or more each; 256 environments, horizon 16" in batch_statement(law)
     single = analyse(trials_of({size: [needed(size)] for size in SIZES}))
     assert single.b_noise == pytest.approx(B_NOISE, rel=1e-3)
     assert (single.b_noise_lower, single.b_noise_upper) == (None, None)
-    assert "(no interval)" in single.statement and "5 batch sizes, 1 seed or more each" in single.statement
+    assert "(no interval)" in batch_statement(single) and "5 batch sizes, 1 seed or more each" in batch_statement(
+        single
+    )
 
 
 def test_fewer_seeds_widen_the_interval():
@@ -89,7 +92,7 @@ def test_a_censored_batch_size_is_a_bound_and_no_point_of_the_fit():
     last = law.points[-1]
     assert (last.batch_size, last.seeds, last.reached, last.frames_to_target.lower_bound) == (4096, 3, 2, True)
     assert law.used
-    assert any("left out of the fit" in note and "4,096 (2 of 3)" in note for note in law.notes)
+    assert any("left out of the fit" in note and "4,096 (2 of 3)" in note for note in batch_notes(law))
 
 
 def test_the_statement_speaks_of_the_batch_sizes_that_were_fitted():
@@ -97,22 +100,24 @@ def test_the_statement_speaks_of_the_batch_sizes_that_were_fitted():
     law = analyse(trials_of({**level, 4096: [None] * 2}))
     assert law.used and law.b_noise is None
     said = "optimizer steps fall in proportion to the batch up to 2,048: B_noise lies beyond it (5 batch sizes, 3 seeds or more each"
-    assert law.statement.startswith(said)
+    assert batch_statement(law).startswith(said)
     bent = analyse(trials_of({**three(), 4096: [None] * 2}))
-    assert "at batch 2,048 frames are" in bent.statement and "(5 batch sizes, 3 seeds or more each" in bent.statement
+    assert "at batch 2,048 frames are" in batch_statement(
+        bent
+    ) and "(5 batch sizes, 3 seeds or more each" in batch_statement(bent)
 
 
 def test_a_bound_above_what_the_law_expects_contradicts_it():
     law = analyse(trials_of({**three(), 4096: [None] * 3}, spent=3 * needed(4096)))
-    assert not law.used and law.statement.startswith("not used: ")
-    assert "at batch 4,096 the law expects" in law.notes[-1]
+    assert not law.used and batch_statement(law).startswith("not used: ")
+    assert "at batch 4,096 the law expects" in batch_notes(law)[-1]
 
 
 def test_a_law_that_misses_is_shown_but_not_used():
     humped = {128: 20_000, 256: 60_000, 512: 20_000, 1024: 60_000}
     law = analyse(trials_of({size: [value] * 3 for size, value in humped.items()}))
     assert law.largest_relative_error is not None and law.largest_relative_error > 0.10
-    assert not law.used and "more than 10%" in law.notes[-1]
+    assert not law.used and "more than 10%" in batch_notes(law)[-1]
 
 
 def test_noise_of_the_seeds_is_no_miss():
@@ -125,12 +130,12 @@ def test_noise_of_the_seeds_is_no_miss():
 def test_two_batch_sizes_say_what_to_measure():
     law = analyse(trials_of(three([256, 512])))
     assert (law.state, law.b_noise, law.s_min, law.used) == ("too few batch sizes", None, None, False)
-    assert law.statement == (
+    assert batch_statement(law) == (
         "batch 256, 512 alone: for B_noise measure 1 more batch size, such as 2,048, at one num_envs and horizon, with 3 seeds"
         " each that reach the target"
     )
     said = "no batch size at which every seed reached the target: for B_noise measure 3 more"
-    assert analyse(trials_of({256: [None], 512: [None]})).statement.startswith(said)
+    assert batch_statement(analyse(trials_of({256: [None], 512: [None]}))).startswith(said)
 
 
 def test_batch_sizes_are_compared_at_the_same_num_envs_and_horizon_where_that_is_possible():
@@ -150,8 +155,8 @@ def test_otherwise_they_are_pooled_and_that_is_said():
     ]
     law = analyse(trials)
     assert (law.num_envs, law.horizon, law.state) == (None, None, "fitted")
-    assert law.notes[0].startswith("pooled over 64, 256, 512 environments and horizon 16")
-    assert "all num_envs and horizons pooled" in law.statement
+    assert batch_notes(law)[0].startswith("pooled over 64, 256, 512 environments and horizon 16")
+    assert "all num_envs and horizons pooled" in batch_statement(law)
 
 
 def test_frames_that_do_not_grow_leave_b_noise_open():
@@ -163,13 +168,13 @@ def test_frames_that_do_not_grow_leave_b_noise_open():
 def test_the_librarys_batch_counts_as_what_it_was():
     law = analyse(learning_trials({n: [20.0] * 3 for n in (64, 128, 256)}, batch_size=None, horizon=16))
     assert [point.batch_size for point in law.points] == [64, 128, 256]
-    assert "the library's own batch counts" in law.notes[-1]
+    assert "the library's own batch counts" in batch_notes(law)[-1]
 
 
 def test_batches_of_several_gpus_are_those_of_all():
     law = analyse(trials_of(three(), gpus=2, device=GPU))
     assert [point.batch_size for point in law.points] == SIZES
-    assert "256 environments per GPU" in law.statement
+    assert "256 environments per GPU" in batch_statement(law)
 
 
 def test_throughput_and_infeasible_trials_and_batches_from_a_replay_buffer_take_no_part():

@@ -8,6 +8,7 @@ from envknee.record.schema import GradientSquares
 from envknee.study.model import Decide
 from envknee.verdict.noise_scale import analyse, noise_scale
 from envknee.verdict.series import Ranks
+from envknee.words.batch import noise_statement
 from records import a_trial
 
 DIMENSIONS = 400
@@ -86,5 +87,7 @@ def test_learning_trials_of_several_ranks_tell_it_point_by_point():
     assert [(noise.num_envs, noise.scale.samples) for noise in points] == [(64, 3), (128, 3)]
     for noise, scale in zip(points, (500.0, 5_000.0), strict=True):
         assert noise.scale.transitions == pytest.approx(scale, rel=0.25)
-        assert f"gradient noise scale {noise.scale.transitions:,.0f} transitions (" in noise.statement
-        assert noise.statement.endswith(f") at {noise.num_envs} environments per GPU, horizon 8, batch 128, 3 trials")
+        assert f"gradient noise scale {noise.scale.transitions:,.0f} transitions (" in noise_statement(noise)
+        assert noise_statement(noise).endswith(
+            f") at {noise.num_envs} environments per GPU, horizon 8, batch 128, 3 trials"
+        )

@@ -13,6 +13,7 @@ from envknee.study.model import Decide
 from envknee.verdict import phase_law, throughput
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.phases import PhaseLaws
+from envknee.words.phases import phase_notes, phase_statement
 from records import GPU, Trial, a_trial, fps_trials, phase_trials, records_of
 
 STUDIES = 250
@@ -70,11 +71,11 @@ def test_the_phase_with_the_largest_slope_sets_the_knee_and_that_with_the_larges
     assert learning.share_of_slope == pytest.approx(0.5) and physics.share_of_t0 == pytest.approx(80 / 237)
     assert learning.largest_slope_certainty == physics.largest_t0_certainty == 1.0
     assert (learning.largest_t0_certainty, physics.largest_slope_certainty) == (0.0, 0.0)
-    assert laws.statement == (
+    assert phase_statement(laws) == (
         "learning takes 50% of each added environment's time, render 17% (over 99% certain); what few environments wait for:"
         " physics, 34% of the 237 ms that do not grow with num_envs (over 99% certain)"
     )
-    assert laws.notes == []
+    assert phase_notes(laws) == []
 
 
 def test_shares_at_each_point_are_of_the_measured_iteration():
@@ -92,14 +93,14 @@ def test_two_equal_phases_leave_it_open_which_is_the_larger():
     certainty = [laws.law("render").largest_slope_certainty, laws.law("learning").largest_slope_certainty]
     assert sum(certainty) == pytest.approx(1.0)
     assert max(certainty) < 0.99
-    assert f"({max(certainty):.0%} certain)" in laws.statement
+    assert f"({max(certainty):.0%} certain)" in phase_statement(laws)
 
 
 def test_fewer_than_three_sizes_show_shares_and_no_law():
     laws = analyse(phase_trials({64: [at(64)], 1024: [at(1024)]}))
     assert (laws.laws, laws.sets_the_knee, laws.few_wait_for, laws.asymptote_fps) == ([], None, None, None)
-    assert laws.statement.startswith("at 1,024 environments learning takes 31% of an iteration, physics 24%")
-    assert "needs 3 different num_envs, and phases are known at 64, 1,024" in laws.statement
+    assert phase_statement(laws).startswith("at 1,024 environments learning takes 31% of an iteration, physics 24%")
+    assert "needs 3 different num_envs, and phases are known at 64, 1,024" in phase_statement(laws)
 
 
 def test_a_law_that_misses_is_shown_but_not_used():
@@ -111,8 +112,8 @@ def test_a_law_that_misses_is_shown_but_not_used():
     assert laws.law("render").used
     # What it takes at most leaves room for any answer.
     assert (laws.sets_the_knee, laws.few_wait_for) == (None, "physics")
-    assert "no law is close enough" in laws.statement
-    assert laws.notes[0].startswith("laws that miss a point by more than 10%, shown but not used: learning (")
+    assert "no law is close enough" in phase_statement(laws)
+    assert phase_notes(laws)[0].startswith("laws that miss a point by more than 10%, shown but not used: learning (")
 
 
 def test_a_small_phase_without_a_law_does_not_keep_the_large_ones_from_being_named():
@@ -125,7 +126,7 @@ def test_a_small_phase_without_a_law_does_not_keep_the_large_ones_from_being_nam
 def test_trials_without_phases_have_no_laws_and_are_counted_beside_others():
     assert phase_law.analyse(records_of(fps_trials({64: [100.0], 128: [190.0], 256: [300.0]})), Decide()) == []
     mixed = [*of_laws(), *fps_trials({64: [400.0]}, first=20)]
-    assert analyse(mixed).notes == ["5 of 6 timed trials tell their phases"]
+    assert phase_notes(analyse(mixed)) == ["5 of 6 timed trials tell their phases"]
 
 
 def test_failed_and_learning_trials_take_no_part():
@@ -164,7 +165,7 @@ def test_several_gpus_count_fps_of_all_and_seconds_of_one():
 
 def test_time_that_fps_are_not_counted_with_is_said():
     slow = [a_trial(n, number=i, fps=2 * n * 8 / sum(at(n).values()), phases_s=at(n)) for i, n in enumerate(SIZES)]
-    assert "the phases add up to 200% of the time that FPS are counted with" in analyse(slow).notes[0]
+    assert "the phases add up to 200% of the time that FPS are counted with" in phase_notes(analyse(slow))[0]
 
 
 def _noisy(laws: Laws, num_envs: int, noise: float, generator: np.random.Generator) -> dict[Phase, float]:

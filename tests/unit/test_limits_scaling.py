@@ -14,6 +14,7 @@ from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.settings import ArmSettings
 from envknee.words.machines import arm_notes
+from envknee.words.scaling import point_statement, scaling_notes, scaling_statement
 from records import CPU, GPU, Trial, a_study, a_trial, fps_trials, known, records_of
 
 STUDIES = 1000
@@ -50,7 +51,7 @@ def test_efficiency_by_hand():
     assert (point.efficiency_lower, point.efficiency_upper) == (pytest.approx(0.95), pytest.approx(0.95))
     assert (point.repeats_one_rank, point.repeats_all_ranks) == (3, 3)
     said = "2 GPUs give 1.90 times one GPU's FPS at 64 environments each, horizon 8, batch 128 (efficiency 95%, 95% to 95%)"
-    assert scaling.statement == point.statement == said
+    assert scaling_statement(scaling) == point_statement(point) == said
 
 
 def test_measurements_of_one_process_are_one_repeat():
@@ -98,12 +99,12 @@ def test_confidence_of_the_study_counts():
 def test_one_repeat_on_a_side_has_no_interval(alone: list[float], together: list[float]):
     (point,) = scaling_of(sides(alone, together)).points
     assert (point.efficiency_lower, point.efficiency_upper) == (None, None)
-    assert "(efficiency 95%, one repeat: no interval)" in point.statement
+    assert "(efficiency 95%, one repeat: no interval)" in point_statement(point)
 
 
 def test_two_wild_repeats_stay_finite():
     verdict = judged(sides([1e-9, 1e9], [1e-9, 1e9]))
-    assert "over 1,000%" in verdict.scaling[0].statement
+    assert "over 1,000%" in scaling_statement(verdict.scaling[0])
     assert Verdict.model_validate_json(canonical_json(verdict)) == verdict
 
 
@@ -120,7 +121,7 @@ def test_points_are_paired_by_num_envs_of_each_rank_horizon_and_batch():
     assert {(p.horizon, p.batch_size, p.num_envs): round(p.efficiency, 3) for p in scaling.points} == {
         (8, None, 64): 0.75, (8, 128, 64): 0.9, (16, 128, 64): 1.0
     }  # fmt: skip
-    assert scaling.statement == (
+    assert scaling_statement(scaling) == (
         "2 GPUs give 1.80 times one GPU's FPS at 64 environments each, horizon 8, batch 128"
         " (efficiency 90%, one repeat: no interval); 75% to 100% over 3 points"
     )
@@ -129,9 +130,9 @@ def test_points_are_paired_by_num_envs_of_each_rank_horizon_and_batch():
 def test_all_out_of_memory_is_no_efficiency():
     trials = [*fps_trials({64: [100.0]}, **ONE), a_trial(64, number=200, arm="two", gpus=2, device=GPU, status="oom")]
     scaling = scaling_of(trials)
-    assert (scaling.points, scaling.notes) == ([], [])
-    assert scaling.statement == "no efficiency: no point is timed on 2 GPUs and on one GPU (arm one)"
-    assert scaling_of([]).statement == scaling.statement
+    assert (scaling.points, scaling_notes(scaling)) == ([], [])
+    assert scaling_statement(scaling) == "no efficiency: no point is timed on 2 GPUs and on one GPU (arm one)"
+    assert scaling_statement(scaling_of([])) == scaling_statement(scaling)
 
 
 def test_trials_of_learning_do_not_count():
@@ -143,7 +144,7 @@ def test_slowest_rank_is_the_median_over_trials():
     slowdowns = [(1.0, 1.0, 1.0, 1.0), (1.0, 1.25, 1.1, 1.0), (1.0, 2.0, 1.0, 1.5)]
     trials = [a_trial(64, number=i, arm="four", gpus=4, device=GPU, slowdown=s) for i, s in enumerate(slowdowns)]
     scaling = scaling_of(trials, {"four": {"gpus": 4}})
-    assert "the slowest GPU collects at 80% of the fastest one's FPS" in scaling.notes
+    assert "the slowest GPU collects at 80% of the fastest one's FPS" in scaling_notes(scaling)
 
 
 def arms(**sections: dict[str, object]) -> dict[str, ArmSettings]:
@@ -173,18 +174,20 @@ def test_auto_that_ran_elsewhere_is_not_compared():
     trials = [*fps_trials({64: [10.0]}, arm="stock", device=CPU), *fps_trials({64: [190.0]}, **TWO)]
     scaling = scaling_of(trials, {"stock": {}, "two": {"gpus": 2}})
     assert scaling.points == []
-    assert scaling.statement == "no efficiency: this arm ran on NVIDIA H100 80GB HBM3, and arm stock on AMD EPYC"
+    assert (
+        scaling_statement(scaling) == "no efficiency: this arm ran on NVIDIA H100 80GB HBM3, and arm stock on AMD EPYC"
+    )
 
 
 def test_without_a_partner_the_verdict_says_what_to_add_and_one_rank_has_no_scaling():
     verdict = judged(fps_trials({64: [190.0]}, **TWO), {"two": {"gpus": 2}})
     (scaling,), (arm,) = verdict.scaling, verdict.arms
     assert (scaling.partner, scaling.points) == (None, [])
-    assert scaling.statement == "no efficiency: no arm of the study is this one on one GPU"
+    assert scaling_statement(scaling) == "no efficiency: no arm of the study is this one on one GPU"
     add = "for the scaling efficiency of 2 GPUs run a study (of another name) with one arm more, like two but with `gpus: 1`"
-    assert add in scaling.notes and add not in arm_notes(arm)
+    assert add in scaling_notes(scaling) and add not in arm_notes(arm)
     (on_cpu,) = judged([], {"ranks": {"gpus": 0, "cpu_ranks": 2}}).scaling
-    assert on_cpu.notes[0].endswith("like ranks but with `cpu_ranks: 1`")
+    assert scaling_notes(on_cpu)[0].endswith("like ranks but with `cpu_ranks: 1`")
     assert decide(records_of(fps_trials({64: [190.0]})), a_study()).scaling == []
 
 
@@ -192,7 +195,7 @@ def test_ranks_on_a_cpu_are_called_ranks():
     ranked = {"one": {"gpus": 0}, "two": {"gpus": 0, "cpu_ranks": 2}}
     several = fps_trials({64: [120.0]}, arm="two", gpus=0, cpu_ranks=2, first=10)
     scaling = scaling_of([*fps_trials({64: [100.0]}, arm="one", gpus=0), *several], ranked)
-    assert scaling.statement.startswith("2 ranks give 1.20 times one rank's FPS at 64 environments each")
+    assert scaling_statement(scaling).startswith("2 ranks give 1.20 times one rank's FPS at 64 environments each")
 
 
 def coverage(truth: float, noise: tuple[float, float], repeats: tuple[int, int]) -> float:

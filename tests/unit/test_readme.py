@@ -16,6 +16,8 @@ from envknee.study.paths import StudyFolder
 from envknee.verdict.power import enough_repeats
 from envknee.verdict.schema.learning import best_of
 from envknee.verdict.schema.study import ArmVerdict
+from envknee.words.phases import phase_statement
+from envknee.words.scaling import scaling_statement
 from programs import python, succeeded
 from published import (
     PUBLISHED,
@@ -71,7 +73,7 @@ def phrases() -> dict[str, list[str]]:
 
     fits = fits_by_card(known(stock.memory), 32)
     few, small, large = (fits[card].partition(" ")[0] for card in ("24 GB", "8 GB", "80 GB"))
-    by_arm = {scaling.arm: scaling.statement for scaling in verdict_of("cartpole-two-gpus-lean").scaling}
+    by_arm = {scaling.arm: scaling_statement(scaling) for scaling in verdict_of("cartpole-two-gpus-lean").scaling}
     pattern = r"^2 GPUs give (\S+) times one GPU's FPS at 4,096"
     times, lean_times = (re.findall(pattern, by_arm[arm])[0] for arm in ("two-gpus", "lean-two-gpus"))
 
@@ -147,9 +149,9 @@ def until_fps_flatten() -> dict[str, list[str]]:
     times = float(gain_in_fps(HEADLINE, "lean-warp", 8192, pairs=3).split()[0])
     assert f"{times:.1f}" == f"{of_warp.fps / of_stock.fps:.1f}"
     assert stock.phases[0].points[-1].num_envs == warp.phases[0].points[-1].num_envs == 16384
-    assert "learning takes 80%" in stock.phases[0].statement
+    assert "learning takes 80%" in phase_statement(stock.phases[0])
     said_of_warp = "learning takes 55% (53% to 56%) of each added environment's time, render 35%"
-    assert warp.phases[0].statement.startswith(said_of_warp)
+    assert phase_statement(warp.phases[0]).startswith(said_of_warp)
     fits = fits_by_card(known(warp.memory), 32)["24 GB"]
     return {
         "README.md": [

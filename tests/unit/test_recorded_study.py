@@ -16,6 +16,7 @@ from envknee.study.paths import StudyFolder
 from envknee.verdict import memory_limit as memory
 from envknee.verdict import memory_model
 from envknee.verdict.series import Series
+from envknee.words.batch import batch_notes
 from envknee.words.headline import hours_saved
 from published import PUBLISHED, ROOT, records_of, verdict_of
 from records import known
@@ -99,7 +100,7 @@ def test_what_it_cannot_tell_is_left_out_and_what_it_can_is_said():
     assert arm.phases == []
     # Its batch sizes were run with other num_envs and horizons each.
     (law,) = arm.batch
-    assert (law.num_envs, law.used) == (None, False) and law.notes[0].startswith("pooled over")
+    assert (law.num_envs, law.used) == (None, False) and batch_notes(law)[0].startswith("pooled over")
     # 46.6 s against 93.7 s of one GPU.
     assert hours_saved(known(known(arm.headline).saves), arm.ranks) == (
         "512 environments spend 0.0129 GPU-hours to the target, 50% less than 4,096 with 0.026"

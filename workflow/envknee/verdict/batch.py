@@ -27,11 +27,9 @@ from envknee.record.schema import Record
 from envknee.verdict import learning_cost
 from envknee.verdict.rule import affine
 from envknee.verdict.rule.union import LEAST_REPEATS
-from envknee.verdict.schema.batch import BatchLaw, BatchPoint
+from envknee.verdict.schema.batch import BatchLaw, BatchPoint, Contradiction
 from envknee.verdict.series import Ranks, batch_size_of
 from envknee.verdict.settings import Settings
-from envknee.words.batch import batch_notes, batch_statement
-from envknee.words.numbers import listed
 
 
 def analyse(records: Sequence[Record], settings: Settings) -> list[BatchLaw]:
@@ -96,39 +94,21 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
     ]
     whole = _whole(records)
     ranks = Ranks.of(records[0].request)
+    requests = [record.request for record in records]
     line = fit(whole, confidence) if len(whole) >= affine.LEAST_SIZES else None
-    notes = batch_notes(records, points, place, ranks)
-    used, error = False, None
-    noise = (None, None)
+    fitted = [point for point in points if point.batch_size in whole]
+    missed: list[int] = []
+    contradicted: list[Contradiction] = []
+    error, noise, few_seeds = None, (None, None), False
     if line is not None:
-        fitted = [point for point in points if point.batch_size in whole]
-        missed = [point for point in fitted if _is_missed(point, line)]
-        contradicted = [
-            point
-            for point in points
-            if point.frames_to_target.lower_bound
-            and line.at(point.batch_size) * (1.0 + affine.ERROR_LIMIT) < point.frames_to_target.value
-        ]
+        missed = [point.batch_size for point in fitted if _is_missed(point, line)]
+        contradicted = _contradicted(points, line)
         error = max(_error(point, line) for point in fitted)
-        used = not missed and not contradicted
-        if missed:
-            notes.append(
-                f"the law misses batch {listed(point.batch_size for point in missed)} by more than {affine.ERROR_LIMIT:.0%}"
-                " and by more than the seeds' interval: shown, but not used"
-            )
-        notes += [
-            f"at batch {point.batch_size:,} the law expects {line.at(point.batch_size):,.0f} frames, and at least"
-            f" {point.frames_to_target.value:,.0f} were needed: shown, but not used"
-            for point in contradicted
-        ]
         if len(line.draws):
             noise = affine.interval(line.ratio_draws, confidence)
-            if min(map(len, whole.values())) < LEAST_REPEATS:
-                notes.append(
-                    f"fewer than {LEAST_REPEATS} seeds at some batch size: the interval is somewhat too narrow"
-                )
-    law = BatchLaw(
-        arm=records[0].request.arm,
+            few_seeds = min(map(len, whole.values())) < LEAST_REPEATS
+    return BatchLaw(
+        arm=requests[0].arm,
         num_envs=place[0] if place else None,
         horizon=place[1] if place else None,
         state="too few batch sizes" if line is None else "fitted",
@@ -139,10 +119,27 @@ def _law(records: Sequence[Record], place: tuple[int, int] | None, confidence: f
         s_min=line.slope if line else None,
         e_min_frames=line.fixed if line else None,
         largest_relative_error=error,
-        used=used,
-        notes=notes,
+        used=line is not None and not missed and not contradicted,
+        pooled_num_envs=[] if place else sorted({request.num_envs for request in requests}),
+        pooled_horizons=[] if place else sorted({request.horizon for request in requests}),
+        rules=[base for base in dict.fromkeys(request.scaled_from for request in requests) if base is not None],
+        is_library_batch=any(request.batch_size is None for request in requests),
+        missed=missed,
+        contradicted=contradicted,
+        few_seeds=few_seeds,
+        world_size=ranks.world_size,
+        rank_word=ranks.word,
     )
-    return law.model_copy(update={"statement": batch_statement(law, ranks)})
+
+
+def _contradicted(points: Sequence[BatchPoint], line: affine.Line) -> list[Contradiction]:
+    """Return the lower bounds that lie above the law by more than the limit of its errors."""
+    found = []
+    for point in points:
+        expected, least = line.at(point.batch_size), point.frames_to_target.value
+        if point.frames_to_target.lower_bound and expected * (1.0 + affine.ERROR_LIMIT) < least:
+            found.append(Contradiction(batch_size=point.batch_size, expected_frames=expected, least_frames=least))
+    return found
 
 
 def _error(point: BatchPoint, line: affine.Line) -> float:

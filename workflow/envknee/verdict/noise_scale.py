@@ -21,7 +21,6 @@ from envknee.record.schema import GradientSquares, Record
 from envknee.verdict.schema.batch import NoiseScale, PointNoise
 from envknee.verdict.series import Ranks
 from envknee.verdict.settings import Settings
-from envknee.words.batch import noise_statement
 
 LEAST_SAMPLES = 3
 """With two samples, t is 12.7 at 95%: hardly any pair bounds anything, so no interval is given."""
@@ -36,8 +35,15 @@ def analyse(records: Sequence[Record], ranks: Ranks, settings: Settings) -> list
             point = Point(request.num_envs, request.horizon, request.batch_size)
             by_point.setdefault(point, []).append(record.gradients)
     order = sorted(by_point, key=lambda point: (point.num_envs, point.horizon, point.batch_size or 0))
-    told = [PointNoise(**asdict(point), scale=noise_scale(by_point[point], settings.confidence)) for point in order]
-    return [own.model_copy(update={"statement": noise_statement(own, ranks)}) for own in told]
+    return [
+        PointNoise(
+            **asdict(point),
+            scale=noise_scale(by_point[point], settings.confidence),
+            world_size=ranks.world_size,
+            rank_word=ranks.word,
+        )
+        for point in order
+    ]
 
 
 def noise_scale(squares: Sequence[GradientSquares], confidence: float) -> NoiseScale:

@@ -26,7 +26,6 @@ from envknee.verdict.schema.phases import PhaseLaw, PhaseLaws, PhasePoint
 from envknee.verdict.series import Ranks, Series, by_series, series_of
 from envknee.verdict.settings import Settings
 from envknee.verdict.throughput import measured_fps
-from envknee.words.phases import phase_notes, phase_statement
 
 RESOLUTION_S = 1e-6
 """Shortest time of a phase: clocks resolve no less, and a relative error of 0 s would be infinite."""
@@ -97,18 +96,18 @@ def _of_series(series: Series, by_size: Mapping[int, Sequence[Record]], timed: i
     first, last = points[0], points[-1]
     knee = _largest(laws, lambda law: law.s_per_env, lambda law: last.seconds[law.phase] / last.num_envs)
     wait = _largest(laws, lambda law: law.t0_s, lambda law: first.seconds[law.phase])
-    told = PhaseLaws(
+    return PhaseLaws(
         **series._asdict(),
         world_size=ranks.world_size,
+        rank_word=ranks.word,
         points=points,
         laws=laws,
         sets_the_knee=knee.phase if knee else None,
         few_wait_for=wait.phase if wait else None,
         asymptote_fps=asymptote,
         trials=sum(map(len, by_size.values())),
-        notes=phase_notes(timed, points, laws),
+        timed_trials=timed,
     )
-    return told.model_copy(update={"statement": phase_statement(told, ranks)})
 
 
 def _point(num_envs: int, trials: Sequence[Mapping[Phase, float]], records: Sequence[Record]) -> PhasePoint:

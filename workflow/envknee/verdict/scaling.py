@@ -27,12 +27,9 @@ from envknee.verdict.blocks import blocks_of_arms
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.contrasts import by_block, independent, within_blocks
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
-from envknee.verdict.series import Ranks, Series, by_point
+from envknee.verdict.series import Ranks, by_point
 from envknee.verdict.settings import ArmSettings, Settings
 from envknee.verdict.throughput import measured_fps
-from envknee.words.numbers import percent, span
-from envknee.words.ranks import ranks_words
-from envknee.words.series import series_words
 
 
 def analyse(records: Sequence[Record], arms: Mapping[str, ArmSettings], settings: Settings) -> list[Scaling]:
@@ -90,25 +87,25 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, ArmSettings
         for point, own in several.items()
         if alike and point in alone
     ]
-    notes = _slowest(several, ranks)
+    lacks = None
     if partner is None:
-        one = ("cpu_ranks: 1" if arms[arm].gpus == 0 else "gpus: 1") + ("" if arms[arm].nodes == 1 else ", nodes: 1")
-        more = f"run a study (of another name) with one arm more, like {arm} but with `{one}`"
-        notes.append(f"for the scaling efficiency of {ranks_words(ranks)} {more}")
-        statement = f"no efficiency: no arm of the study is this one on one {ranks.word}"
+        lacks = "partner"
     elif not alike:
-        statement = f"no efficiency: this arm ran on {devices[0]}, and arm {partner} on {devices[1]}"
+        lacks = "same hardware"
     elif not points:
-        statement = f"no efficiency: no point is timed on {ranks_words(ranks)} and on one {ranks.word} (arm {partner})"
-    else:
-        statement = _statement(points)
+        lacks = "common point"
     return Scaling(
         arm=arm,
         world_size=ranks.world_size,
+        rank_word=ranks.word,
         partner=partner,
         points=points,
-        notes=notes,
-        statement=statement,
+        lacks=lacks,
+        devices=devices[0],
+        partner_devices=devices[1],
+        partner_gpus=0 if arms[arm].gpus == 0 else 1,
+        has_nodes=arms[arm].nodes > 1,
+        slowest_share=_slowest_share(several),
     )
 
 
@@ -133,7 +130,6 @@ def _point(
     share, lower, upper = efficiency(fps[0], fps[1], ranks.world_size, confidence, blocks)
     repeats = [independent(values, own) for values, own in zip(fps, blocks, strict=True)]
     speedup = share * ranks.world_size
-    sure = span(lower, upper, lambda share: percent(share, 0)) or "one repeat: no interval"
     return ScalingPoint(
         **asdict(point),
         fps_all_ranks=statistics.geometric_mean(repeats[1]),
@@ -143,29 +139,16 @@ def _point(
         efficiency_upper=upper,
         repeats_one_rank=len(repeats[0]),
         repeats_all_ranks=len(repeats[1]),
-        statement=(
-            f"{ranks_words(ranks)} give {speedup:.2f} times one {ranks.word}'s FPS at {point.num_envs:,} environments each,"
-            f" {series_words(Series('', point.horizon, point.batch_size))} (efficiency {percent(share, 0)}, {sure})"
-        ),
+        world_size=ranks.world_size,
+        rank_word=ranks.word,
     )
 
 
-def _slowest(trials: Mapping[Point, Sequence[Record]], ranks: Ranks) -> list[str]:
-    """Return a note with the median over trials of the slowest rank's FPS over the fastest's; none if unknown."""
-    shares = [
-        min(fps) / max(fps)
-        for records in trials.values()
-        for record in records
-        if (fps := [rank.fps_env_step_inference.median for rank in record.ranks or []])
-    ]
-    if not shares:
-        return []
-    return [f"the slowest {ranks.word} collects at {percent(statistics.median(shares), 0)} of the fastest one's FPS"]
-
-
-def _statement(points: Sequence[ScalingPoint]) -> str:
-    """Return the fastest point in one sentence, and the range over all."""
-    shares = [point.efficiency for point in points]
-    ends = dict.fromkeys(percent(share, 0) for share in (min(shares), max(shares)))
-    over = f"; {' to '.join(ends)} over {len(points)} points" if len(points) > 1 else ""
-    return max(points, key=lambda point: point.fps_all_ranks).statement + over
+def _slowest_share(trials: Mapping[Point, Sequence[Record]]) -> float | None:
+    """Return the median over trials of the slowest rank's FPS over the fastest's; None if unknown."""
+    shares = []
+    for record in (record for records in trials.values() for record in records):
+        fps = [rank.fps_env_step_inference.median for rank in record.ranks or []]
+        if fps:
+            shares.append(min(fps) / max(fps))
+    return statistics.median(shares) if shares else None

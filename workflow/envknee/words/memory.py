@@ -7,6 +7,12 @@ from envknee.verdict.series import Series
 from envknee.words.numbers import counted, ends, listed, shown_batch
 from envknee.words.ranks import each, ranks_words
 
+METHOD = (
+    "non-negative least squares on measured peaks, by absolute or relative errors, whichever are likelier; interval, where there are"
+    " more points than unknowns: Student's t prediction interval of one more trial on the means of points, inverted, by both kinds of"
+    " errors where neither is much likelier; it holds as far as the linear model does"
+)
+
 SETTINGS = ("horizon", "batch_size")
 """Settings beside num_envs on which the largest num_envs depends. A table may lack either, and then a reader is not told of it."""
 

@@ -1,27 +1,29 @@
 """Phase laws in sentences. Pure."""
 
-from collections.abc import Sequence
-
-from envknee.verdict.rule import affine
+from envknee.verdict.schema.laws import LARGEST_ERROR, LEAST_SIZES
 from envknee.verdict.schema.phases import PhaseLaw, PhaseLaws, PhasePoint
 from envknee.verdict.series import Ranks
 from envknee.words.numbers import listed
 from envknee.words.ranks import each
+from envknee.words.throughput import LAW_METHOD
+
+METHOD = (
+    f"per phase {LAW_METHOD}, drawn jointly for all phases; certainty: share of draws in which the phase is the largest"
+)
 
 
-def phase_notes(timed: int, points: Sequence[PhasePoint], laws: Sequence[PhaseLaw]) -> list[str]:
-    """Return notes on the laws of a series with so many `timed` trials, a sentence each."""
+def phase_notes(found: PhaseLaws) -> list[str]:
+    """Return notes on the laws of a series, a sentence each."""
     notes = []
-    repeats = sum(point.repeats for point in points)
-    if repeats < timed:
-        notes.append(f"{repeats} of {timed} timed trials tell their phases")
-    missed = [f"{law.phase} ({law.largest_relative_error:.0%})" for law in laws if not law.used]
+    if found.trials < found.timed_trials:
+        notes.append(f"{found.trials} of {found.timed_trials} timed trials tell their phases")
+    missed = [f"{law.phase} ({law.largest_relative_error:.0%})" for law in found.laws if not law.used]
     if missed:
         notes.append(
-            f"laws that miss a point by more than {affine.ERROR_LIMIT:.0%}, shown but not used: {', '.join(missed)}"
+            f"laws that miss a point by more than {LARGEST_ERROR:.0%}, shown but not used: {', '.join(missed)}"
         )
-    apart = max(points, key=lambda point: abs(point.share_of_total - 1.0))
-    if abs(apart.share_of_total - 1.0) > affine.ERROR_LIMIT:
+    apart = found.apart
+    if abs(apart.share_of_total - 1.0) > LARGEST_ERROR:
         notes.append(
             f"at {apart.num_envs:,} environments the phases add up to {apart.share_of_total:.0%} of the time that FPS are"
             " counted with: time between collecting and learning counts as `other`"
@@ -29,34 +31,49 @@ def phase_notes(timed: int, points: Sequence[PhasePoint], laws: Sequence[PhaseLa
     return notes
 
 
-def phase_statement(told: PhaseLaws, ranks: Ranks) -> str:
+def phase_statement(found: PhaseLaws) -> str:
     """Return the phase that sets the knee, in one sentence."""
-    points, laws = told.points, told.laws
-    knee, wait = (phase and told.law(phase) for phase in (told.sets_the_knee, told.few_wait_for))
-    if not laws:
-        sizes = listed(point.num_envs for point in points)
-        return f"{_measured(points[-1], ranks)}; a law needs {affine.LEAST_SIZES} different num_envs, and phases are known at {sizes}"
-    if knee is None:
-        why = "no law is close enough to say which phase sets the knee"
-        if not any(law.s_per_env for law in laws):
-            why = "no phase takes longer with more environments"
-        return f"{_measured(points[-1], ranks)}; {why}"
-    others = sorted(
-        (law for law in laws if law is not knee and law.used), key=lambda law: law.share_of_slope or 0.0, reverse=True
-    )
-    second = [f", {law.phase} {law.share_of_slope:.0%}" for law in others[:1] if law.share_of_slope]
-    share = _with_interval(knee.share_of_slope, knee.share_of_slope_lower, knee.share_of_slope_upper)
-    grows = (
-        f"{knee.phase} takes {share} of each added environment's time{''.join(second)}"
-        f" ({_certain(knee.largest_slope_certainty)})"
-    )
+    detail = _detail(found)
+    return f"{phase_title(found)}; {detail}" if detail else phase_title(found)
+
+
+def phase_title(found: PhaseLaws) -> str:
+    """Return the beginning of `phase_statement`: the phase that takes most of an added environment's time, or of an iteration."""
+    if found.sets_the_knee is None:
+        return _measured(found.points[-1], found.ranks)
+    return _grows(found, found.law(found.sets_the_knee))
+
+
+def _detail(found: PhaseLaws) -> str:
+    """Return why no phase sets the knee; or what few environments wait for, "" if that is not known."""
+    if not found.laws:
+        sizes = listed(point.num_envs for point in found.points)
+        return f"a law needs {LEAST_SIZES} different num_envs, and phases are known at {sizes}"
+    if found.sets_the_knee is None and any(law.s_per_env for law in found.laws):
+        return "no law is close enough to say which phase sets the knee"
+    if found.sets_the_knee is None:
+        return "no phase takes longer with more environments"
+    wait = found.few_wait_for
     if wait is None:
-        return grows
-    share = _with_interval(wait.share_of_t0, wait.share_of_t0_lower, wait.share_of_t0_upper)
+        return ""
+    law = found.law(wait)
+    share = _with_interval(law.share_of_t0, law.share_of_t0_lower, law.share_of_t0_upper)
+    fixed_ms = sum(law.t0_s for law in found.laws) * 1e3
     return (
-        f"{grows}; what few environments wait for: {wait.phase}, {share} of the {sum(law.t0_s for law in laws) * 1e3:,.3g} ms"
-        f" that do not grow with num_envs ({_certain(wait.largest_t0_certainty)})"
+        f"what few environments wait for: {wait}, {share} of the {fixed_ms:,.3g} ms"
+        f" that do not grow with num_envs ({_certain(law.largest_t0_certainty)})"
     )
+
+
+def _grows(found: PhaseLaws, knee: PhaseLaw) -> str:
+    """Return what share of an added environment's time the phase takes that sets the knee, and the next one."""
+    others = [law for law in found.laws if law is not knee and law.used]
+    second = max(others, key=lambda law: law.share_of_slope or 0.0, default=None)
+    beside = ""
+    if second is not None and second.share_of_slope:
+        beside = f", {second.phase} {second.share_of_slope:.0%}"
+    share = _with_interval(knee.share_of_slope, knee.share_of_slope_lower, knee.share_of_slope_upper)
+    return f"{knee.phase} takes {share} of each added environment's time{beside} ({_certain(knee.largest_slope_certainty)})"
 
 
 def _measured(point: PhasePoint, ranks: Ranks) -> str:

@@ -7,6 +7,11 @@ from envknee.verdict.schema.levers import Remedies, Remedy
 from envknee.words.numbers import ends
 from envknee.words.series import series_words
 
+METHOD = (
+    "what fitted one and not the other, else largest num_envs by each arm's memory model, ratio by MOVER on logarithms; FPS at"
+    " the largest num_envs timed with both, Welch t on ln FPS; two-sided, each remedy alone"
+)
+
 
 def remedy_statement(remedy: Remedy) -> str:
     """Return the comparison of one arm with the baseline, in one sentence."""

@@ -1,7 +1,6 @@
 """Which function says a part of a verdict in a sentence, which says its notes, and how a part is decided. Pure."""
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 from envknee.record.schema import Frozen
@@ -13,7 +12,7 @@ from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.verdict.schema.study import ArmVerdict, Spending
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.words import headline, learning, memory, remedies, rules, throughput
+from envknee.words import batch, headline, learning, memory, phases, remedies, rules, scaling, throughput
 from envknee.words.machines import arm_notes
 from envknee.words.spending import spending_statement
 
@@ -24,11 +23,11 @@ STATEMENTS: dict[type, Callable[[Any], str]] = {
     Rules: rules.rules_statement,
     Spending: spending_statement,
     MemoryLimit: memory.memory_statement,
-    PhaseLaws: attrgetter("statement"),
-    BatchLaw: attrgetter("statement"),
-    PointNoise: attrgetter("statement"),
-    Scaling: attrgetter("statement"),
-    ScalingPoint: attrgetter("statement"),
+    PhaseLaws: phases.phase_statement,
+    BatchLaw: batch.batch_statement,
+    PointNoise: batch.noise_statement,
+    Scaling: scaling.scaling_statement,
+    ScalingPoint: scaling.point_statement,
     Remedies: remedies.remedies_statement,
     Remedy: remedies.remedy_statement,
 }
@@ -39,9 +38,9 @@ NOTES: dict[type, Callable[[Any], list[str]]] = {
     ThroughputLimit: throughput.throughput_notes,
     LearningLimit: learning.learning_notes,
     MemoryLimit: memory.memory_notes,
-    PhaseLaws: attrgetter("notes"),
-    BatchLaw: attrgetter("notes"),
-    Scaling: attrgetter("notes"),
+    PhaseLaws: phases.phase_notes,
+    BatchLaw: batch.batch_notes,
+    Scaling: scaling.scaling_notes,
     Remedies: remedies.remedies_notes,
 }
 """Model -> its notes, a sentence each."""
@@ -52,6 +51,12 @@ METHODS = {
     "Law of FPS": throughput.LAW_METHOD,
     "Learning": learning.METHOD,
     "Rules": rules.METHOD,
+    "Phases": phases.METHOD,
+    "Critical batch size": batch.METHOD,
+    "Gradient noise scale": batch.NOISE_METHOD,
+    "Scaling efficiency": scaling.METHOD,
+    "Memory": memory.METHOD,
+    "Remedies": remedies.METHOD,
 }
 """How each part of a verdict is decided."""
 

@@ -12,6 +12,7 @@ from envknee.show.figures import canvas
 from envknee.show.figures.style import DASHED, Look, look_at, wrapped
 from envknee.verdict.schema.batch import BatchLaw
 from envknee.verdict.schema.study import Verdict
+from envknee.words.batch import batch_statement, batch_title
 from envknee.words.ranks import each
 
 
@@ -54,7 +55,7 @@ def _name(law: BatchLaw, verdict: Verdict) -> str:
     where = (
         "all num_envs and horizons" if law.num_envs is None else f"{law.num_envs:,} envs{each(ranks)}, T {law.horizon}"
     )
-    said = wrapped(law.statement.removeprefix("not used: ").partition(": ")[0])
+    said = wrapped(batch_title(law))
     unused = ["not used"] * (law.state == "fitted" and not law.used)
     return "\n".join([*[f"{wrapped(law.arm)}:"] * (len(verdict.arms) > 1), where, said, *unused])
 
@@ -107,6 +108,6 @@ def _explained(laws: Sequence[BatchLaw], verdict: Verdict) -> list[Line2D]:
 def _title(laws: Sequence[BatchLaw]) -> str:
     known = sorted(law.b_noise for law in laws if law.used and law.b_noise is not None)
     if not known:
-        return f"Critical batch size: {laws[0].statement if len(laws) == 1 else 'none shown yet'}"
+        return f"Critical batch size: {batch_statement(laws[0]) if len(laws) == 1 else 'none shown yet'}"
     values = " to ".join(dict.fromkeys(f"{value:,.0f}" for value in (known[0], known[-1])))
     return f"Critical batch size: {values} transitions per optimizer step"

@@ -15,6 +15,7 @@ from envknee.show.figures import canvas
 from envknee.show.figures.style import DASHED, GREY, INK, PHASE_LOOKS, looks_of
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.study import ArmVerdict, Verdict
+from envknee.words.phases import phase_title
 
 CUT = 6.0
 """Bars are cut off at this multiple of the lowest, with their height above: the knee is where bars are low."""
@@ -123,6 +124,6 @@ def _title(verdict: Verdict) -> str:
 
     def of(arm: ArmVerdict) -> str:
         first = max(arm.phases, key=_best_fps, default=None)
-        return "phases unknown" if first is None else first.statement.partition("; ")[0]
+        return "phases unknown" if first is None else phase_title(first)
 
     return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms})

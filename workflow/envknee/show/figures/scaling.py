@@ -8,7 +8,7 @@ from envknee.show.figures.style import DASHED, INK, looks_of
 from envknee.verdict.schema.scaling import ScalingPoint
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series
-from envknee.words.series import series_words
+from envknee.words.scaling import scaling_notes, scaling_statement, scaling_title
 
 
 def draw_scaling(evidence: Evidence) -> Figure:
@@ -17,18 +17,14 @@ def draw_scaling(evidence: Evidence) -> Figure:
     lines = _efficiencies(verdict)
     if not lines:
         why = "\n".join(
-            "; ".join([f"{scaling.arm}: {scaling.statement}", *scaling.notes]) + "." for scaling in verdict.scaling
+            "; ".join([f"{scaling.arm}: {scaling_statement(scaling)}", *scaling_notes(scaling)]) + "."
+            for scaling in verdict.scaling
         )
         return canvas.in_words("Scaling", why or "No arm of this study trains on several ranks.", verdict)
     looks = looks_of(verdict, lines, octaves=0.05)
     # The speed-up at the fastest point of each arm, without its horizon and batch size.
-    said = {
-        own.arm: own.fastest.statement.partition(f", {series_words(own.fastest.series)}")[0]
-        if own.fastest
-        else own.statement
-        for own in verdict.scaling
-    }
-    figure, (axes,) = canvas.panels(canvas.by_arm(said), verdict, height=5.0)
+    titles = {scaling.arm: scaling_title(scaling) for scaling in verdict.scaling}
+    figure, (axes,) = canvas.panels(canvas.by_arm(titles), verdict, height=5.0)
     points = [point for line in lines.values() for point in line]
     for series, line in lines.items():
         look = looks[series]

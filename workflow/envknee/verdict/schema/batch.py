@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from envknee.record.schema import Frozen
+from envknee.record.schema import Frozen, ScaledFrom
 from envknee.verdict.schema.learning import Cost
-from envknee.verdict.series import OfPlace
+from envknee.verdict.series import OfPlace, Ranks, RankWord
 
 
 class BatchPoint(Frozen):
@@ -16,6 +16,14 @@ class BatchPoint(Frozen):
     reached: int
     frames_to_target: Cost
     """A lower bound if a seed did not reach the target."""
+
+
+class Contradiction(Frozen):
+    """A lower bound of frames to the target, above what the law expects."""
+
+    batch_size: int
+    expected_frames: float
+    least_frames: float
 
 
 class BatchLaw(Frozen):
@@ -39,12 +47,30 @@ class BatchLaw(Frozen):
     largest_relative_error: float | None
     used: bool
     """False if the law misses a point by more than 10% and by more than the point's interval, or contradicts a bound."""
-    method: str = (
-        "S(B) = S_min (1 + B_noise / B) as E(B) = E_min + S_min B: least squares of relative errors, both at least 0, through"
-        " interquartile means over seeds; intervals: stratified bootstrap (1,000 resamples) of the logarithms, widened by Student's t"
-    )
-    notes: list[str]
-    statement: str = ""
+    pooled_num_envs: list[int]
+    """Every num_envs and horizon of the trials, if several are pooled."""
+    pooled_horizons: list[int]
+    rules: list[ScaledFrom]
+    """Scaling rules of the trials."""
+    is_library_batch: bool
+    """Whether a trial ran with the library's own batch, which counts as what it was."""
+    missed: list[int]
+    """Batch sizes that the law misses by more than 10% and by more than their interval."""
+    contradicted: list[Contradiction]
+    few_seeds: bool
+    """Whether a fitted batch size has fewer seeds than a decision needs, so that the interval is somewhat too narrow."""
+    world_size: int
+    rank_word: RankWord
+
+    @property
+    def ranks(self) -> Ranks:
+        """The ranks that trained together."""
+        return Ranks(self.world_size, self.rank_word)
+
+    @property
+    def fitted(self) -> list[BatchPoint]:
+        """The batch sizes at which every seed reached the target."""
+        return [point for point in self.points if point.reached == point.seeds]
 
 
 class NoiseScale(Frozen):
@@ -58,7 +84,6 @@ class NoiseScale(Frozen):
     """Also None (no upper end) if noise may hide the gradient."""
     samples: int
     """Trials, or iterations."""
-    method: str = "ratio of mean unbiased estimates of tr(Sigma) and |G|^2; interval: Fieller's over samples, Student t, from 3 samples on"
 
 
 class PointNoise(OfPlace):
@@ -67,4 +92,10 @@ class PointNoise(OfPlace):
     num_envs: int
     """Per rank."""
     scale: NoiseScale
-    statement: str = ""
+    world_size: int
+    rank_word: RankWord
+
+    @property
+    def ranks(self) -> Ranks:
+        """The ranks that trained together."""
+        return Ranks(self.world_size, self.rank_word)

@@ -1,8 +1,7 @@
 """The time of an iteration by phase, as frozen models."""
 
 from envknee.record.schema import Frozen, Phase
-from envknee.verdict.rule import affine
-from envknee.verdict.series import OfSeries
+from envknee.verdict.series import OfSeries, Ranks, RankWord
 
 
 class PhasePoint(Frozen):
@@ -43,6 +42,7 @@ class PhaseLaws(OfSeries):
     """The phase laws of one series, and the phase that limits it."""
 
     world_size: int = 1
+    rank_word: RankWord = "GPU"
     points: list[PhasePoint]
     laws: list[PhaseLaw]
     """In the order of `record.Phase`; empty with fewer than three different num_envs."""
@@ -53,9 +53,19 @@ class PhaseLaws(OfSeries):
     asymptote_fps: float | None
     """ranks x horizon / sum of all c: the same quantity as `Law.asymptote_fps`, from the phases."""
     trials: int
-    method: str = f"per phase {affine.METHOD}, drawn jointly for all phases; certainty: share of draws in which the phase is the largest"
-    notes: list[str]
-    statement: str = ""
+    """Timed trials with phases."""
+    timed_trials: int
+    """All timed trials, with phases or without."""
+
+    @property
+    def ranks(self) -> Ranks:
+        """The ranks that trained together."""
+        return Ranks(self.world_size, self.rank_word)
+
+    @property
+    def apart(self) -> PhasePoint:
+        """The point whose phases add up worst to the time that FPS are counted with."""
+        return max(self.points, key=lambda point: abs(point.share_of_total - 1.0))
 
     def law(self, phase: Phase) -> PhaseLaw:
         """Return the law of a phase, which must have one."""

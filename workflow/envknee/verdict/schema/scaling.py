@@ -1,7 +1,9 @@
 """Scaling efficiency of several ranks, as frozen models."""
 
+from typing import Literal
+
 from envknee.record.schema import Frozen
-from envknee.verdict.series import OfPlace
+from envknee.verdict.series import OfPlace, Ranks, RankWord
 
 
 class ScalingPoint(OfPlace):
@@ -21,7 +23,13 @@ class ScalingPoint(OfPlace):
     repeats_one_rank: int
     """Processes that timed it."""
     repeats_all_ranks: int
-    statement: str
+    world_size: int
+    rank_word: RankWord
+
+    @property
+    def ranks(self) -> Ranks:
+        """The ranks that trained together."""
+        return Ranks(self.world_size, self.rank_word)
 
 
 class Scaling(Frozen):
@@ -29,16 +37,26 @@ class Scaling(Frozen):
 
     arm: str
     world_size: int
+    rank_word: RankWord
     partner: str | None
     """The arm that is the same on one rank; None if the study has none."""
     points: list[ScalingPoint]
-    method: str = (
-        "weak scaling: FPS of all ranks / (ranks x FPS of one) at equal num_envs per rank, horizon and batch_size; geometric means"
-        " over processes, compared within machines, t on ln FPS, two-sided, each point alone"
-    )
-    notes: list[str]
-    statement: str
-    """The fastest point in one sentence, and the range over all."""
+    lacks: Literal["partner", "same hardware", "common point"] | None
+    """What an efficiency is missing: the arm on one rank, the same devices for both, or a point that both timed; None with points."""
+    devices: str
+    """Names of the devices that timed this arm."""
+    partner_devices: str
+    partner_gpus: Literal[0, 1]
+    """`gpus` of an arm that would be the partner: 0 for the CPU."""
+    has_nodes: bool
+    """Whether the arm trains on several machines, so that a partner needs `nodes: 1`."""
+    slowest_share: float | None
+    """Median over trials of the slowest rank's FPS of collecting over the fastest one's; None if unknown."""
+
+    @property
+    def ranks(self) -> Ranks:
+        """The ranks that trained together."""
+        return Ranks(self.world_size, self.rank_word)
 
     @property
     def fastest(self) -> ScalingPoint | None:
