@@ -270,7 +270,7 @@ def verdict_fields() -> str:
 
 def csv_columns() -> str:
     """Return every column of records.csv, with what the files of a trial say of it."""
-    from envknee.verdict.csv import CSV_COLUMNS
+    from envknee.decide.records_csv import CSV_COLUMNS
 
     known: dict[str, tuple[str, str]] = {}
     for name in ("Request", "Row", "Device", "Environment", "Outcome", "Record"):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from envknee.decide import study as verdict
 from envknee.decide.read import load_study
+from envknee.decide.records_csv import records_csv
 from envknee.decide.study import decide
 from envknee.record.schema import Failure, Phase, Status
 from envknee.study.errors import UserError
@@ -16,7 +17,6 @@ from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.verdict import hardware
-from envknee.verdict.csv import records_csv
 from envknee.verdict.schema.headline import Headline
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.words.headline import headline_statement, hours_saved, what_would_move_it, why_there

@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from envknee.decide.records_csv import records_csv
 from envknee.measure.episodes import Episodes
 from envknee.measure.meter import Meter
 from envknee.measure.phases import ENV_STEP
@@ -20,7 +21,6 @@ from envknee.record.metric import metrics_of
 from envknee.record.read import read_rows
 from envknee.record.schema import PHASES, Load, MemoryUse, Pipeline, RankRow, Record, Row, Spread
 from envknee.study.paths import TrialFolder
-from envknee.verdict.csv import records_csv
 from records import a_trial, known
 
 NUM_ENVS, HORIZON = 4, 3

@@ -74,7 +74,7 @@ from envknee.record.build import build_record
 from envknee.record.read import load_records, read_rows
 from envknee.study.paths import StudyFolder
 from envknee.tracking.system import system_metrics
-from envknee.verdict.csv import records_csv
+from envknee.decide.records_csv import records_csv
 folder = StudyFolder(Path(sys.argv[1]) / "results-published/cartpole-one-gpu")
 record = next(record for record in load_records(folder) if record.fps_total)
 rows = read_rows(folder.trial(record.request.number))

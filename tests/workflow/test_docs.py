@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from envknee import commands
+from envknee.decide.records_csv import CSV_COLUMNS
 from envknee.record.schema import Record, Request, Row
 from envknee.study.model import Study
 from envknee.study.paths import In, StudyFolder, TrialFolder
-from envknee.verdict.csv import CSV_COLUMNS
 from needs import need
 from programs import python, refused, succeeded
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envknee.decide.read import load_measured
+from envknee.decide.records_csv import records_csv
 from envknee.record.schema import Record
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
@@ -23,7 +24,6 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.verdict.csv import records_csv
 from envknee.verdict.schema.study import Verdict
 from envknee.words.headline import headline_statement
 from envknee.words.series import series_words

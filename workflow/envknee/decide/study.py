@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envknee.decide.read import load_study
+from envknee.decide.records_csv import records_csv
 from envknee.decide.settings import settings_of
 from envknee.record.read import load_records
 from envknee.record.schema import Record
@@ -16,7 +17,6 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.verdict import decide as verdict
-from envknee.verdict.csv import records_csv
 from envknee.verdict.schema.study import Verdict
 
 

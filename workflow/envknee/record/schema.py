@@ -12,7 +12,7 @@ from envknee.record.reasons import RefusalReason, SkipReason
 from envknee.record.status import Status
 from envknee.study.arm import Memory, Setup
 from envknee.study.rules import AskVersion, Overrides, PhaseSwitch, Positive, Runtime
-from envknee.study.scaling_rule import RuleName
+from envknee.study.scaling_rule import RATE_GROWS, RuleName
 from envknee.study.strategies import STRATEGIES
 from envknee.study.task import Inject
 
@@ -57,6 +57,11 @@ class ScaledFrom(Frozen):
     num_envs: int
     horizon: int
     batch_size: int
+
+    @property
+    def changes_rate(self) -> bool:
+        """Whether the learning rate changes with the batch."""
+        return self.rule in RATE_GROWS
 
     def __str__(self) -> str:
         """Return `sqrt_lr from 1,024 environments`."""

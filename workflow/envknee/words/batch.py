@@ -2,7 +2,6 @@
 
 import math
 
-from envknee.study.scaling_rule import RATE_GROWS
 from envknee.verdict.schema.batch import BatchLaw, PointNoise
 from envknee.verdict.schema.laws import LARGEST_ERROR, LEAST_SIZES
 from envknee.verdict.schema.limit import LEAST_REPEATS
@@ -27,7 +26,7 @@ def batch_notes(law: BatchLaw) -> list[str]:
             " what looks like the batch's effect may be theirs"
         )
     for base in law.rules:
-        changes = ": the learning rate changes with the batch" if base.rule in RATE_GROWS else ""
+        changes = ": the learning rate changes with the batch" if base.changes_rate else ""
         notes.append(f"under rule {base}{changes}")
     censored = [point for point in law.points if point.reached < point.seeds]
     if censored:
