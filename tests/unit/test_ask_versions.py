@@ -9,7 +9,7 @@ from envknee.after import replay
 from envknee.ask import ask
 from envknee.record.reasons import Decided, FailedBefore, RolloutTooLarge
 from envknee.record.schema import Request
-from envknee.study import claim, space
+from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study, read_study
@@ -25,23 +25,23 @@ GOLDEN = StudyFolder(Path(__file__).parents[2] / "results-published/cartpole-one
 
 
 def test_a_new_folder_has_the_newest_version_and_an_old_one_its_own(tmp_path: Path):
-    assert claim.continued(a_study(), StudyFolder(tmp_path / "new")).ask_version == ASK_VERSION == 2
+    assert continued(a_study(), StudyFolder(tmp_path / "new")).ask_version == ASK_VERSION == 2
     study = read_study(GOLDEN.study)
     assert study.ask_version == 1 and '"ask_version"' not in canonical_json(study)
-    assert claim.continued(study.model_copy(update={"ask_version": 2}), GOLDEN).ask_version == 1
+    assert continued(study.model_copy(update={"ask_version": 2}), GOLDEN).ask_version == 1
 
 
 def test_a_replay_has_the_version_of_the_requests_that_it_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     study, folder = replay.prepare(GOLDEN, None)
-    assert claim.continued(study, folder).ask_version == study.ask_version == 1
+    assert continued(study, folder).ask_version == study.ask_version == 1
 
 
 def test_a_study_of_version_1_goes_on_with_it_and_a_study_file_cannot_change_that(tmp_path: Path):
     folder = StudyFolder(Path(shutil.copytree(GOLDEN.root, tmp_path / "x")))
     before = folder.trial(34).request.read_bytes()
     folder.trial(34).request.unlink()
-    ask.write_request(claim.continued(read_study(folder.study), folder), folder, 34)
+    ask.write_request(continued(read_study(folder.study), folder), folder, 34)
     assert folder.trial(34).request.read_bytes() == before
 
 

@@ -172,6 +172,7 @@ def _quoted(word: str) -> str:
 
 FIELDS: Mapping[str, Callable[[Place], Iterator[Reach]]] = {
     "study": _checked,
+    "ask_version": _plain,
     "seed": _plain,
     "window": _plain,
     "slots": _plain,
