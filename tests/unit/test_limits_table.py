@@ -18,7 +18,8 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import learning, memory_limit, throughput
-from envknee.verdict.schema.table import ColumnNotRead, NotMeasured, TableVerdict
+from envknee.verdict.schema.table import ColumnNotRead, NotMeasured, SeriesVerdict, TableVerdict
+from envknee.words.next_measurement import next_measurement
 from envknee.words.table import (
     closing_lines,
     detail_lines,
@@ -306,10 +307,14 @@ def test_learning_and_memory_are_those_of_the_same_records():
     assert (memory.terms_gb, memory.walls) == (limit.terms_gb, limit.walls)
 
 
+def next_step(series: SeriesVerdict) -> str:
+    return next_measurement(known(series.measure_next), series.throughput)
+
+
 def test_one_point_only():
     (series,) = verdict(["num_envs,fps", "64,100"]).series
     assert found(series).endswith("one point (64 environments): a doubling needs two")
-    assert series.measure_next == (
+    assert next_step(series) == (
         "Measure 128 environments: no doubling is measured yet, and at least 3 repeats of each point (now 1)."
     )
 
@@ -325,10 +330,10 @@ def test_any_num_envs_pairs_with_its_double_and_the_others_are_told():
     assert [(gain.num_envs, gain.doubled) for gain in series.throughput.gains] == [(100, 200)]
     note = "300 environments: measured, but neither half nor double was; in no doubling"
     assert ("note", note) in detail_lines(series)
-    assert series.measure_next == "Measure 600 environments: 300 is in no doubling yet."
+    assert next_step(series) == "Measure 600 environments: 300 is in no doubling yet."
     alone = verdict(["num_envs,fps", "100,1", "150,2", "350,3"]).series[0]
     assert alone.throughput.gains == [] and alone.estimate is not None and alone.estimate.num_envs is None
-    assert (alone.measure_next or "").startswith("Measure 350 and 700 environments, 3 times each")
+    assert next_step(alone).startswith("Measure 350 and 700 environments, 3 times each")
 
 
 def test_out_of_memory_is_a_result_and_names_what_is_left_to_measure():
@@ -336,12 +341,12 @@ def test_out_of_memory_is_a_result_and_names_what_is_left_to_measure():
     said = verdict(lines, device_gb=4.0)
     (series,) = said.series
     assert [(point.num_envs, point.oom) for point in series.throughput.infeasible] == [(400, 1)]
-    assert (series.measure_next or "").startswith("Memory ends the curve: 400 did not fit")
+    assert next_step(series).startswith("Memory ends the curve: 400 did not fit")
     assert said.memory is not None and said.memory.walls[0].smallest_failed == 400
     lonely = verdict(["num_envs,fps", "100,10", "150,oom"]).series[0]
-    assert (lonely.measure_next or "").startswith("Measure 50 environments: no doubling is measured yet")
+    assert next_step(lonely).startswith("Measure 50 environments: no doubling is measured yet")
     nothing = verdict(["num_envs,fps", "100,oom"]).series[0]
-    assert (nothing.throughput.state, nothing.measure_next) == (
+    assert (nothing.throughput.state, next_step(nothing)) == (
         "no data", "Measure a num_envs that fits the memory, and twice as many."
     )  # fmt: skip
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import quick
 from conftest import a_trial, by_hand, serving
+from envknee.decide.study import decide
 from envknee.run import launch
 from envknee.show.evidence import Evidence
 from envknee.show.figures.phases import draw_phases
-from envknee.verdict import decide
 from matplotlib.legend import Legend
 from programs import told
 from records import known
@@ -35,7 +35,7 @@ def test_a_task_without_cameras_has_no_rendering_and_no_pictures(tmp_path, task_
     assert phases_s["render"].median == 0 < phases_s["observation"].median
     assert not trial.frames.exists()
     # A figure of its study has no bars, and so no word, for what is never done.
-    decided = decide.decide([record], by_hand(task={"id": task_id}))
+    decided = decide([record], by_hand(task={"id": task_id}))
     figure = draw_phases(Evidence(decided, [record], lambda _: []))
     legends: list[Any] = figure.findobj(Legend)
     words = [text.get_text() for legend in legends for text in legend.get_texts()]

@@ -7,11 +7,11 @@ import numpy
 import pytest
 import quick
 from conftest import a_trial, by_hand
+from envknee.decide.study import decide
 from envknee.measure.diagnosis import GUIDE
 from envknee.show.report import page
 from envknee.show.terminal import print_summary
 from envknee.study.paths import StudyFolder
-from envknee.verdict import decide
 from records import known
 from rich.console import Console
 
@@ -47,7 +47,7 @@ def test_the_cause_is_found_with_its_place_and_the_state_before_it(tmp_path, kin
 def test_a_study_that_is_a_drill_says_so_wherever_one_looks(tmp_path, capsys):
     _, record = drilled(tmp_path / "drill", "huge_actions", task_id="Isaac-Cartpole-Direct", overrides={})
     task = {"id": "Isaac-Cartpole-Direct", "inject": {"kind": "huge_actions", "at_step": 5, "envs": 2}}
-    decided = decide.decide([record], by_hand(task=task))
+    decided = decide([record], by_hand(task=task))
     (broken,) = decided.broken
     assert (broken.tensor, broken.trials, broken.dump) == ("joint_state/cartpole", [0], "trials/0000/nan_dump.npz")
     print_summary(decided, StudyFolder(tmp_path), Console(width=100))
