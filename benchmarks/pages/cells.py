@@ -13,12 +13,12 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def change(gain: Gain) -> str:
-    """Return a gain in FPS with its interval: `12.0% (9.1% to 15.0%)`; from 20% on, or without repeats, without decimals."""
-    decimals = 1 if abs(gain.gain) < 0.155 and gain.gain_lower is not None else 0
-    value = f"{gain.gain:.{decimals}%}"
-    if gain.gain_lower is None or gain.gain_upper is None:
-        return value
-    return f"{value} ({gain.gain_lower:.{decimals}%} to {gain.gain_upper:.{decimals}%})"
+    """Return a gain in FPS with its interval: `12.0% (9.1% to 15.0%)`; large or uncertain ones, and those without one, without decimals."""
+    lower, upper = gain.gain_lower, gain.gain_upper
+    if lower is None or upper is None:
+        return f"{gain.gain:.0%}"
+    decimals = 1 if abs(gain.gain) < 0.16 and upper - lower < 0.1 else 0
+    return f"{gain.gain:.{decimals}%} ({lower:.{decimals}%} to {upper:.{decimals}%})"
 
 
 def bounded(gain: Gain) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 from envknee.after.compare import print as compare
@@ -80,6 +80,11 @@ def fits(study: str, arm: str, card: str, horizon: int = 32) -> str:
     return fitting(card_of(study, arm, card, horizon))
 
 
+def uuid_of(record: Record) -> str | None:
+    """Return the UUID of the GPU that measured a trial; None if it is not known."""
+    return record.outcome.environment.device.uuid if record.outcome.environment else None
+
+
 def both_sides(study: str, left: str, right: str) -> tuple[Side, Side]:
     """Return two arms of a study, with what they have in common."""
     (pair,) = compare.sides(*(f"{PUBLISHED[study].root}:{name}" for name in (left, right)))
@@ -125,6 +130,15 @@ def median_fps(study: str, arm: str, num_envs: int, horizon: int = 32) -> float:
         if (record.request.arm, record.request.num_envs, record.request.horizon) == (arm, num_envs, horizon)
         and record.fps_total is not None
     )
+
+
+def fps_of_processes(study: str, arm: str, num_envs: int) -> float:
+    """Return the geometric mean over processes of an arm's FPS at a size; one that measured it twice counts once."""
+    by_repeat: dict[int, list[float]] = {}
+    for record in records_of(study):
+        if (record.request.arm, record.request.num_envs) == (arm, num_envs) and record.fps_total is not None:
+            by_repeat.setdefault(record.request.repeat, []).append(record.fps_total.median)
+    return geometric_mean(geometric_mean(own) for own in by_repeat.values())
 
 
 def median_s_to_target(study: str, arm: str) -> float:
