@@ -6,8 +6,9 @@ from envknee.after.compare.sides import Side
 from envknee.verdict.schema.limit import Gain
 from envknee.verdict.schema.throughput import ThroughputLimit, ThroughputPoint
 
-from benchmarks.pages.cells import change, gigabytes, table, times
-from benchmarks.pages.findings import H200, SAME_GPU, WARP_LEARNING
+from benchmarks.pages import readme
+from benchmarks.pages.cells import bounded, change, gigabytes, outcome, table, times
+from benchmarks.pages.findings import H200, LEARNING, SAME_GPU, WARP_LEARNING, most_fps
 from benchmarks.pages.published import (
     both_sides,
     fits,
@@ -15,8 +16,11 @@ from benchmarks.pages.published import (
     gain_from,
     learning_ratio,
     median_fps,
+    median_s_to_target,
     peak_gb,
+    phases_of,
     ratio_of,
+    records_of,
     target_of,
     throughput_of,
     uuid_of,
@@ -160,7 +164,108 @@ def decided_beside_grid() -> str:
     return table(heads, rows)
 
 
+def findings() -> str:
+    """Return the questions, the answer of the records to each, and the study."""
+    stock = throughput_of(H200, "stock", 32)
+    size = stock.threshold_num_envs
+    assert size is not None
+    rows = [
+        (
+            "Until where does FPS grow?",
+            f"**{size:,}** environments: doubling gains {bounded(gain_from(stock, size))}, cut-off {stock.delta:.0%}."
+            f" [With lean frames on Warp's frontend](#until-where-do-fps-grow-on-an-h200) {most_fps('lean-warp')[0].num_envs:,},"
+            f" at {fps_ratio(H200, 'lean-warp', size).ratio:.2f} times those FPS",
+            H200,
+        ),
+        ("The same with an earlier version", earlier(), "cartpole-stock-lean"),
+        ("And in a grid of three horizons?", in_the_grid(), GRID),
+        ("And on an H100 with 80 GB?", with_80_gb(), H100),
+        ("Until where does it *learn* sooner?", readme.learns(), LEARNING),
+        ("Which batch size?", readme.batch_size(), readme.LEARNING_ON_TWO),
+        ("What fits?", what_fits(), GRID),
+        ("What takes the time?", what_takes_time(), GRID),
+        ("What does a second GPU bring to *learn*?", second_gpu_learns(), readme.LEARNING_ON_TWO),
+        ("What does a second GPU bring in FPS?", second_gpu_fps(), readme.TWO_GPUS),
+    ]
+    linked = [
+        (question, answer, f"[`{study.removeprefix('cartpole-')}`](../results-published/{study})")
+        for question, answer, study in rows
+    ]
+    return table(("question", "answer", "study"), linked)
+
+
+def earlier() -> str:
+    """Return until where FPS grew with an earlier version."""
+    limit = throughput_of("cartpole-stock-lean", "stock", 32)
+    size = limit.threshold_num_envs
+    assert size is not None and limit.state == "reached"
+    gain = gain_from(limit, size)
+    bound = f"at most {gain.gain_upper_one_sided:.0%}, {gain.repeats} repeats"
+    return f"Reached at {size:,} environments: doubling gains {gain.gain:.0%} ({bound}), cut-off {limit.delta:.0%}"
+
+
+def in_the_grid() -> str:
+    """Return what the grid says of horizon 32."""
+    limit = throughput_of(GRID, "stock", 32)
+    last, best = limit.gains[-1], max(point.fps for point in limit.points)
+    share = limit.point(last.num_envs).fps / best
+    return (
+        f"{limit.state.capitalize()} up to {last.doubled:,} environments: the last doubling gained {last.gain:.0%}"
+        f" ({last.repeats} repeats, {last.machines} GPUs with both sizes). {last.num_envs:,} give {share:.0%} of the best FPS"
+    )
+
+
+def with_80_gb() -> str:
+    """Return where FPS and memory end on an H100."""
+    stock, warp = (throughput_of(H100, arm, 32) for arm in ("stock", "lean-warp"))
+    last, size = stock.gains[-1], warp.threshold_num_envs
+    assert size is not None
+    return (
+        f"Memory ends at {stock.largest_num_envs:,} environments. From {last.num_envs:,} to {last.doubled:,} FPS grow by {change(last)},"
+        f" {outcome(last, stock.delta)}. [With lean frames](#until-where-do-fps-grow-on-an-h100) FPS flattened at {size:,}"
+    )
+
+
+def what_fits() -> str:
+    """Return what is predicted to fit three cards."""
+    few, some, many = (fits(GRID, "stock", card) for card in ("8 GB", "24 GB", "80 GB"))
+    return f"At horizon 32: {few} environments in 8 GB, {some} in 24 GB, {many} in 80 GB"
+
+
+def what_takes_time() -> str:
+    """Return the share of learning in the time of an added environment, and of few ones."""
+    law = phases_of(GRID, "stock", 32).law("learning")
+    assert law.share_of_slope is not None and law.share_of_t0 is not None
+    return (
+        f"Learning: {law.share_of_slope:.0%} of what each added environment costs,"
+        f" and {law.share_of_t0:.0%} of what few environments wait for"
+    )
+
+
+def second_gpu_learns() -> str:
+    """Return the seconds to the target of one GPU and of two."""
+    study = readme.LEARNING_ON_TWO
+    one_s, two_s = (median_s_to_target(study, arm) for arm in ("one-gpu", "data-parallel"))
+    seeds = len({record.request.repeat for record in records_of(study) if record.request.arm == "one-gpu"})
+    return (
+        f"With 1,024 environments in all: reward {target_of(study):g} in {two_s:.1f} s, with one GPU in {one_s:.1f} s"
+        f" (medians of {seeds} seeds, lean frames)"
+    )
+
+
+def second_gpu_fps() -> str:
+    """Return how FPS scale on two GPUs."""
+    stock, lean = (readme.scaling_of(arm).fastest for arm in ("two-gpus", "lean-two-gpus"))
+    assert stock is not None and lean is not None
+    efficiency = [f"{point.efficiency_lower:.0%} to {point.efficiency_upper:.0%}" for point in (stock, lean)]
+    return (
+        f"On two H100 {stock.speedup:.2f} times the FPS at {stock.num_envs:,} environments on each (efficiency {efficiency[0]});"
+        f" with lean frames {lean.speedup:.2f} times ({efficiency[1]}), {lean.fps_all_ranks:,.0f} FPS"
+    )
+
+
 BLOCKS = {
+    "results-findings": findings,
     "results-h200": on_h200s,
     "results-h100": on_an_h100,
     "results-three-arms": three_arms,
