@@ -50,7 +50,7 @@ measure = study=$$($(study_name)) && echo "envknee: study $$study" && \
 	snakemake "$$@" --configfile "$$CONFIG" $(ARGS) && \
 	python -m envknee summary --where "results/$$study"
 
-.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove drill test gpu-test check locks docs
+.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove drill test gpu-test check locks numbers docs
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -116,7 +116,7 @@ test: setup ## all tests that this machine can run, side by side; ARGS="..." goe
 gpu-test: setup ## only the tests that need an NVIDIA GPU
 	@pytest -m gpu
 
-check: setup ## format, lint and types (those of every trainer: make setup TRAINERS=ray first)
+check: setup ## format, lint, numbers of the pages and types (those of every trainer: make setup TRAINERS=ray first)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target types style
 
 # Types take as long as all the rest.
@@ -131,12 +131,16 @@ style:
 	@PYTHONPATH=workflow lint-imports --no-logo --no-cache
 	@snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	@snakemake --lint
+	@python -m envknee numbers --check
 
 locks: ## write the lock files again from the lists beside them (*.in), with the sha256 of each file; needs uv
 	@for list in containers/*.in workflow/*.in; do uv pip compile --quiet --no-deps --universal --python-version 3.12 --no-annotate \
 		--generate-hashes --custom-compile-command "make locks" "$$list" --output-file "$${list%.in}.lock" || exit; done
 	@# '===' is this version and nothing else: '==' would also take, and prefer, the CPU build's 2.13.0+cpu.
 	@sed -i 's/^torch==/torch===/' containers/requirements-cuda.lock
+
+numbers: setup ## write the numbers of README and docs from the records; ARGS=--check shows what would change
+	@python -m envknee numbers $(ARGS)
 
 docs: setup ## build these pages as a site in build/site/index.html; a link that leads nowhere is an error
 	@NO_MKDOCS_2_WARNING=1 mkdocs build && echo "envknee: documentation build/site/index.html"

@@ -10,6 +10,7 @@ from envknee.ask import ask
 from envknee.record.reasons import Decided, FailedBefore, RolloutTooLarge
 from envknee.record.schema import Request
 from envknee.study import space
+from envknee.study.continued import continued
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study, read_study

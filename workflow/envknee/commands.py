@@ -64,6 +64,9 @@ COMMANDS = {
 
 BENCHMARKS = {
     "prove": Command("benchmarks.prove", "show how often verdicts are right, in simulated studies"),
+    "numbers": Command(
+        "benchmarks.pages.command", "write the numbers of README and docs from the records, or check them"
+    ),
     "drill": Command("benchmarks.drill", "kill processes of a real sweep at random, and count what is lost"),
     "blocks": Command("benchmarks.blocks", "compare trials in blocks with trials in fresh processes"),
     "neighbours": Command("benchmarks.neighbours", "measure what trials on a machine's other GPUs cost"),

@@ -1,0 +1,214 @@
+"""README.md: what was found on H200s."""
+
+from envknee.verdict.schema.scaling import Scaling
+
+from benchmarks.pages.cells import bounded, change, gigabytes, outcome, table, times
+from benchmarks.pages.findings import (
+    H200,
+    SAME_GPU,
+    WARP_LEARNING,
+    fps_growth,
+    lean_times,
+    most_fps,
+    printed,
+    seconds_at,
+    soonest,
+)
+from benchmarks.pages.published import (
+    card_of,
+    fits,
+    fps_ratio,
+    gain_from,
+    json_of,
+    learning_ratio,
+    median_s_to_target,
+    peak_gb,
+    phases_of,
+    target_of,
+    throughput_of,
+    verdict_of,
+)
+
+TWO_GPUS, LEARNING_ON_TWO = "cartpole-two-gpus-lean", "cartpole-two-gpu-learning"
+H100 = "cartpole-stock-lean-decided"
+
+
+def headline() -> str:
+    """Return what to run on an H200."""
+    learner, (stock, gain), (lean, lean_gain) = soonest(), most_fps("stock"), most_fps("lean-warp")
+    size = learner.point.num_envs
+    lines = [
+        f"To learn soonest on an H200, run **{size:,} environments × horizon {learner.limit.horizon}**:"
+        f" reward {learner.reward:g} in {learner.seconds:.0f} s. {2 * size:,} take {learner.longer} longer.",
+        f"For most environment steps per second (FPS), run **{stock.num_envs:,}**: {stock.fps:,.0f} FPS."
+        f" Doubling them gains {gain.gain:.1%}, less than the {verdict_of(H200).delta:.0%} that counts as paying.",
+        f"With [lean frames](docs/lean.md) and Warp's frontend, {lean.num_envs:,} give {lean.fps:,.0f} FPS,"
+        f" **{lean_times()} times** as many. Doubling them gains {lean_gain.gain:.1%}.",
+    ]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def findings() -> str:
+    """Return the questions, with the answer of the records to each."""
+    rows = [
+        ("How many environments learn soonest, at which horizon?", learns()),
+        ("How many pay in FPS?", pays("stock")),
+        ("And on an 80 GB H100?", on_an_h100()),
+        ("And with lean frames and Warp's frontend?", pays("lean-warp")),
+        ("What do lean frames and Warp's frontend gain on the same GPU?", same_gpu()),
+        ("And do they learn sooner?", lean_learns()),
+        ("Which batch size?", batch_size()),
+        ("What fits on my card?", what_fits()),
+        ("Where does the time go?", where_time_goes()),
+        ("What does a second GPU bring?", second_gpu()),
+    ]
+    return table(("question", "answer"), rows)
+
+
+def learns() -> str:
+    """Return which size learns soonest, and what doubling it costs."""
+    found = soonest()
+    size, gain = found.point.num_envs, found.gain
+    horizons = seconds_at(64, size)
+    return (
+        f"**{size:,}** ({found.limit.threshold_lowest:,} to {found.limit.threshold_highest:,}) at horizon {found.limit.horizon}:"
+        f" reward {found.reward:g} in {found.seconds:.0f} s. {gain.doubled:,} take {found.longer} longer"
+        f" (at least {-(gain.gain_upper_one_sided or 0.0):.0%}, {gain.repeats} seeds), though FPS grow by {fps_growth()}."
+        f" {size:,} at horizon 64 take {horizons:.0f} s"
+    )
+
+
+def pays(arm: str) -> str:
+    """Return until where FPS pay on an H200."""
+    head, gain = most_fps(arm)
+    limit = throughput_of(H200, arm, head.horizon)
+    half = gain_from(limit, head.num_envs // 2)
+    return (
+        f"**{head.num_envs:,}** give {head.fps_share_of_best:.0%} of the best FPS."
+        f" Doubling gains {bounded(gain)}, cut-off {limit.delta:.0%}."
+        f" Doubling {half.num_envs:,} gains {change(half)}, {outcome(half, limit.delta)}"
+    )
+
+
+def on_an_h100() -> str:
+    """Return what an H100 with 80 GB leaves open."""
+    limit = throughput_of(H100, "stock", 32)
+    last = limit.gains[-1]
+    too_large = ", ".join(f"{point.num_envs:,}" for point in limit.infeasible)
+    return (
+        f"It does not fit {too_large}. [Doubling {last.num_envs:,}](results-published/{H100})"
+        f" gains {change(last)}, {outcome(last, limit.delta)}"
+    )
+
+
+def batch_size() -> str:
+    """Return the gradient noise scale."""
+    ((num_envs, batch, scale),) = [
+        (point.num_envs * arm.world_size, point.batch_size, point.scale)
+        for arm in verdict_of(LEARNING_ON_TWO).arms
+        for point in arm.noise_scales
+    ]
+    return (
+        f"The gradient noise scale is **{scale.transitions:.0f}** transitions ({scale.lower:.0f} to {scale.upper:.0f};"
+        f" {scale.samples} seeds, two H100, {num_envs:,} environments in all, batches of {batch:,})."
+        " A larger batch saves ever fewer optimizer steps; far larger ones cost environment steps. These studies keep `batch_size: library`"
+    )
+
+
+def what_fits() -> str:
+    """Return what is predicted to fit cards."""
+    few, large = (fits("cartpole-stock-lean", "stock", card).partition(" ")[0] for card in ("8 GB", "80 GB"))
+    card_gb = card_of("cartpole-stock-lean", "stock", "24 GB").memory_gb
+    return (
+        f"Predicted, with {verdict_of(H200).memory_margin:.0%} of its memory kept free (a card of 24 GB holds {card_gb:.1f} × 10⁹ bytes):"
+        f" {few} environments on 8 GB, {fits('cartpole-stock-lean', 'stock', '24 GB')} on 24 GB, {large} on 80 GB."
+        f" With lean frames and Warp's frontend {fits(H200, 'lean-warp', '24 GB')} on 24 GB"
+    )
+
+
+def where_time_goes() -> str:
+    """Return which phases an added environment's time goes to."""
+
+    def share(arm: str, phase: str) -> str:
+        law = next(law for law in phases_of(H200, arm, 32).laws if law.phase == phase)
+        return f"{law.share_of_slope or 0.0:.0%}"
+
+    return (
+        f"Of the time that an added environment costs, {share('stock', 'learning')} is learning (PPO's updates) with Isaac Lab's frames."
+        f" With lean frames and Warp's frontend {share('lean-warp', 'learning')} is learning, {share('lean-warp', 'render')} rendering"
+    )
+
+
+def scaling_of(arm: str) -> Scaling:
+    """Return the scaling of an arm on two GPUs."""
+    return next(own for own in verdict_of(TWO_GPUS).scaling if own.arm == arm)
+
+
+def second_gpu() -> str:
+    """Return what two GPUs bring, in FPS and to learn."""
+    stock, lean = (scaling_of(arm).fastest for arm in ("two-gpus", "lean-two-gpus"))
+    assert stock is not None and lean is not None and stock.num_envs == lean.num_envs
+    one_s, two_s = (median_s_to_target(LEARNING_ON_TWO, arm) for arm in ("one-gpu", "data-parallel"))
+    return (
+        f"Two H100 with {stock.num_envs:,} environments each give {stock.speedup:.2f} times the FPS of one,"
+        f" {lean.speedup:.2f} times with lean frames. Two that share 1,024 environments learn in {two_s:.1f} s, one in {one_s:.1f} s"
+    )
+
+
+def lean_table() -> str:
+    """Return FPS and memory with Isaac Lab's frames and with lean ones, by size."""
+    stock, warp = (throughput_of(H200, arm, 32) for arm in ("stock", "lean-warp"))
+    rows = []
+    for num_envs in (4096, 8192, 16384):
+        ratio = fps_ratio(H200, "lean-warp", num_envs)
+        memory = gigabytes(peak_gb(H200, "lean-warp", num_envs), peak_gb(H200, "stock", num_envs))
+        fps = [f"{limit.point(num_envs).fps:,.0f}" for limit in (stock, warp)]
+        rows.append((f"{num_envs:,}", *fps, times(ratio, bold=num_envs == stock.threshold_num_envs), memory))
+    return table(
+        ("environments", "FPS, Isaac Lab's frames", "FPS, lean frames and `frontend: warp`", "ratio", "memory"), rows
+    )
+
+
+def same_gpu() -> str:
+    """Return what lean frames and Warp's frontend gain in FPS and memory where one GPU measured both."""
+    few, many = (fps_ratio(SAME_GPU, "lean-warp", num_envs) for num_envs in (1024, 4096))
+    memory = gigabytes(peak_gb(SAME_GPU, "lean-warp", 4096), peak_gb(SAME_GPU, "stock", 4096))
+    return (
+        f"In [{many.pairs} repeats on H200s](results-published/{SAME_GPU}) {times(few, bold=True)} the FPS with 1,024 environments."
+        f" With 4,096 {times(many, bold=True)}, in {memory}"
+    )
+
+
+def lean_learns() -> str:
+    """Return what lean frames and Warp's frontend gain in seconds to the target."""
+    seconds, steps = (
+        learning_ratio(WARP_LEARNING, "lean-warp", measure) for measure in ("seconds_to_target", "frames_to_target")
+    )
+    stock_s, warp_s = (median_s_to_target(WARP_LEARNING, arm) for arm in ("stock", "lean-warp"))
+    return (
+        f"With [{seconds.pairs} seeds on H100s](results-published/{WARP_LEARNING}) reward {target_of(WARP_LEARNING):g} came in"
+        f" **{seconds.ratio:.2f} of the time** ({seconds.lower:.2f} to {seconds.upper:.2f}), {warp_s:.1f} s instead of {stock_s:.1f},"
+        f" after {times(steps)} the environment steps"
+    )
+
+
+def overhead_train() -> str:
+    """Return a trial's FPS over those of `isaaclab train`."""
+    return f"{json_of('overhead-h200')['spreads']['trial / isaaclab train']['median']:.2f}×"
+
+
+def overhead_lean() -> str:
+    """Return what share of a bare loop's FPS measuring takes, with 4,096 environments on an H200 and 1,024 on an H100."""
+    files = ("overhead-lean-warp-4096-h200", "overhead-lean-warp-1024-h100")
+    found = {f"{1 - json_of(file)['spreads']['trial / bare loop']['median']:.1%}" for file in files}
+    return " to ".join(sorted(found))
+
+
+BLOCKS = {
+    "headline": headline,
+    "output": lambda: printed(H200, before="next"),
+    "findings": findings,
+    "lean-frames": lean_table,
+    "overhead-train": overhead_train,
+    "overhead-lean": overhead_lean,
+}

@@ -1,0 +1,274 @@
+"""docs/results.md: FPS, gains and memory by size."""
+
+from dataclasses import replace
+
+from envknee.after.compare.sides import Side
+from envknee.verdict.schema.limit import Gain
+from envknee.verdict.schema.throughput import ThroughputLimit, ThroughputPoint
+
+from benchmarks.pages import readme
+from benchmarks.pages.cells import bounded, change, gigabytes, outcome, table, times
+from benchmarks.pages.findings import H200, LEARNING, SAME_GPU, WARP_LEARNING, most_fps
+from benchmarks.pages.published import (
+    both_sides,
+    fits,
+    fps_ratio,
+    gain_from,
+    learning_ratio,
+    median_fps,
+    median_s_to_target,
+    peak_gb,
+    phases_of,
+    ratio_of,
+    records_of,
+    target_of,
+    throughput_of,
+    uuid_of,
+)
+
+LEAN_LEARNING = "cartpole-stock-lean-learning"
+H100, GRID, DECIDED, QUICK = "cartpole-stock-lean-decided", "cartpole-one-gpu-full", "cartpole-one-gpu-decided", "quick"
+
+
+def fps_at(limit: ThroughputLimit, num_envs: int) -> str:
+    """Return FPS at a size, or that it does not fit."""
+    if any(point.num_envs == num_envs for point in limit.infeasible):
+        return "out of memory"
+    return f"{limit.point(num_envs).fps:,.0f} FPS"
+
+
+def gain_at(limit: ThroughputLimit, num_envs: int) -> str:
+    """Return what doubling a size gains; empty at the largest one."""
+    if any(point.num_envs == 2 * num_envs for point in limit.infeasible):
+        return "does not fit"
+    return next((change(gain) for gain in limit.gains if gain.num_envs == num_envs), "")
+
+
+def on_h200s() -> str:
+    """Return FPS, gains and memory on H200s by size, with Isaac Lab's frames and with lean ones."""
+    stock, warp = (throughput_of(H200, arm, 32) for arm in ("stock", "lean-warp"))
+    rows = []
+    for point in stock.points:
+        size = point.num_envs
+        ratio = fps_ratio(H200, "lean-warp", size)
+        gains = [gain_at(limit, size) for limit in (stock, warp)]
+        memory = gigabytes(peak_gb(H200, "lean-warp", size), peak_gb(H200, "stock", size))
+        compared = "" if ratio.lower is None else times(ratio)
+        rows.append((f"{size:,}", fps_at(stock, size), gains[0], fps_at(warp, size), gains[1], compared, memory))
+    heads = (
+        "environments", "Isaac Lab's frames", "doubling gains", "lean frames, `frontend: warp`", "doubling gains",
+        "FPS, lean ÷ Isaac Lab's", "memory",
+    )  # fmt: skip
+    return table(heads, rows)
+
+
+def on_an_h100() -> str:
+    """Return FPS and gains on an H100 by size, with Isaac Lab's frames and with lean ones."""
+    stock, warp = (throughput_of(H100, arm, 32) for arm in ("stock", "lean-warp"))
+    rows = []
+    for point in warp.points:
+        size = point.num_envs
+        rows.append((f"{size:,}", fps_at(stock, size), gain_at(stock, size), fps_at(warp, size), gain_at(warp, size)))
+    heads = ("environments", "Isaac Lab's frames", "doubling gains", "lean frames, `frontend: warp`", "doubling gains")
+    return table(heads, rows)
+
+
+def three_arms() -> str:
+    """Return FPS, memory, what fits and what learning takes, of three alternating arms."""
+    arms = ("lean", "lean-warp")
+    rows = []
+    for size in (1024, 4096):
+        cells = [f"{size:,}", f"{median_fps(SAME_GPU, 'stock', size):,.0f} FPS"]
+        for arm in arms:
+            ratio = times(fps_ratio(SAME_GPU, arm, size), bold=arm == "lean-warp")
+            cells.append(f"{median_fps(SAME_GPU, arm, size):,.0f}: {ratio}")
+        rows.append(cells)
+    rows.append(["4,096: memory", *(f"{peak_gb(SAME_GPU, arm, 4096):.2f} GB" for arm in ("stock", *arms))])
+    fitting = [fits(SAME_GPU, arm, "24 GB") for arm in ("stock", *arms)]
+    rows.append(["What fits in 24 GB (from two sizes, no interval)", *fitting])
+    lean = ratio_of(on_one_gpu(both_sides(LEAN_LEARNING, "stock", "lean")), "seconds_to_target")
+    warp, frames = (
+        learning_ratio(WARP_LEARNING, "lean-warp", measure) for measure in ("seconds_to_target", "frames_to_target")
+    )
+    rows.append(
+        [
+            f"1,024: seconds to reward {target_of(WARP_LEARNING):g}, as a share of stock's",
+            "1",
+            f"{times(lean).replace(' times', '')}, an H200",
+            f"{times(warp).replace(' times', '')}, from {times(frames).replace(' times', ' of the frames')}",
+        ]
+    )
+    return table(("environments", "Isaac Lab's frames", "lean frames", "lean frames, `frontend: warp`"), rows)
+
+
+def on_one_gpu(pair: tuple[Side, Side]) -> tuple[Side, Side]:
+    """Return two arms with the repeats that the same GPU measured on both sides."""
+    gpus = [{(record.request.repeat, uuid_of(record)) for record in side.records} for side in pair]
+    repeats = {repeat for repeat, _ in gpus[0] & gpus[1]}
+    left, right = (
+        replace(side, records=[record for record in side.records if record.request.repeat in repeats]) for side in pair
+    )
+    return left, right
+
+
+def with_interval(point: ThroughputPoint) -> str:
+    """Return FPS with the interval of the point alone."""
+    if point.fps_lower is None:
+        return f"{point.fps:,.0f} FPS"
+    return f"{point.fps:,.0f} FPS ({point.fps_lower:,.0f} to {point.fps_upper:,.0f})"
+
+
+def estimated(gain: Gain) -> str:
+    """Return a gain without its interval: `10.5%`; from 16% on without decimals."""
+    return f"{gain.gain:.{1 if gain.gain < 0.16 else 0}%}"
+
+
+def quick_beside_grid() -> str:
+    """Return FPS and gains of `quick` beside those of the full grid."""
+    quick, grid = throughput_of(QUICK, "stock", 16), throughput_of(GRID, "stock", 16)
+    rows = []
+    for point in quick.points:
+        size = point.num_envs
+        cells = [f"{size:,}"]
+        for limit in (quick, grid):
+            gains = [estimated(gain) for gain in limit.gains if gain.num_envs == size]
+            cells += [with_interval(limit.point(size)), *(gains or [""])]
+        rows.append([*cells, f"{point.fps / grid.point(size).fps:.2f}"])
+    heads = (
+        "environments", "`quick`, an H100", "doubling gains", "`one-gpu-full`, H200s", "doubling gains", "FPS, `quick` ÷ grid",
+    )  # fmt: skip
+    return table(heads, rows)
+
+
+def decided_beside_grid() -> str:
+    """Return what `one-gpu-decided` says of each horizon, beside the full grid."""
+    rows = []
+    for horizon in (16, 32, 64):
+        limit = throughput_of(DECIDED, "stock", horizon)
+        size = limit.threshold_num_envs
+        assert size is not None and limit.state == "reached"
+        gain = gain_from(limit, size)
+        bounds = f"{gain.gain_lower:.1%} to {gain.gain_upper:.1%}, {gain.repeats} repeats"
+        whole = gain_from(throughput_of(GRID, "stock", horizon), size)
+        rows.append(
+            (
+                f"{horizon}",
+                f"{size:,} to {2 * size:,}",
+                f"{gain.gain:.1%} ({bounds})",
+                f"**{size:,}** are enough",
+                f"{whole.gain:.1%} ({whole.repeats} repeat)",
+            )
+        )
+    delta = f"{throughput_of(DECIDED, 'stock', 16).delta:.0%}"
+    heads = ("horizon", "doubling", "`one-gpu-decided` gains", f"verdict at {delta}", "`one-gpu-full` gains")
+    return table(heads, rows)
+
+
+def findings() -> str:
+    """Return the questions, the answer of the records to each, and the study."""
+    stock = throughput_of(H200, "stock", 32)
+    size = stock.threshold_num_envs
+    assert size is not None
+    rows = [
+        (
+            "Until where does FPS grow?",
+            f"**{size:,}** environments: doubling gains {bounded(gain_from(stock, size))}, cut-off {stock.delta:.0%}."
+            f" [With lean frames on Warp's frontend](#until-where-do-fps-grow-on-an-h200) {most_fps('lean-warp')[0].num_envs:,},"
+            f" at {fps_ratio(H200, 'lean-warp', size).ratio:.2f} times those FPS",
+            H200,
+        ),
+        ("The same with an earlier version", earlier(), "cartpole-stock-lean"),
+        ("And in a grid of three horizons?", in_the_grid(), GRID),
+        ("And on an H100 with 80 GB?", with_80_gb(), H100),
+        ("Until where does it *learn* sooner?", readme.learns(), LEARNING),
+        ("Which batch size?", readme.batch_size(), readme.LEARNING_ON_TWO),
+        ("What fits?", what_fits(), GRID),
+        ("What takes the time?", what_takes_time(), GRID),
+        ("What does a second GPU bring to *learn*?", second_gpu_learns(), readme.LEARNING_ON_TWO),
+        ("What does a second GPU bring in FPS?", second_gpu_fps(), readme.TWO_GPUS),
+    ]
+    linked = [
+        (question, answer, f"[`{study.removeprefix('cartpole-')}`](../results-published/{study})")
+        for question, answer, study in rows
+    ]
+    return table(("question", "answer", "study"), linked)
+
+
+def earlier() -> str:
+    """Return until where FPS grew with an earlier version."""
+    limit = throughput_of("cartpole-stock-lean", "stock", 32)
+    size = limit.threshold_num_envs
+    assert size is not None and limit.state == "reached"
+    gain = gain_from(limit, size)
+    bound = f"at most {gain.gain_upper_one_sided:.0%}, {gain.repeats} repeats"
+    return f"Reached at {size:,} environments: doubling gains {gain.gain:.0%} ({bound}), cut-off {limit.delta:.0%}"
+
+
+def in_the_grid() -> str:
+    """Return what the grid says of horizon 32."""
+    limit = throughput_of(GRID, "stock", 32)
+    last, best = limit.gains[-1], max(point.fps for point in limit.points)
+    share = limit.point(last.num_envs).fps / best
+    return (
+        f"{limit.state.capitalize()} up to {last.doubled:,} environments: the last doubling gained {last.gain:.0%}"
+        f" ({last.repeats} repeats, {last.machines} GPUs with both sizes). {last.num_envs:,} give {share:.0%} of the best FPS"
+    )
+
+
+def with_80_gb() -> str:
+    """Return where FPS and memory end on an H100."""
+    stock, warp = (throughput_of(H100, arm, 32) for arm in ("stock", "lean-warp"))
+    last, size = stock.gains[-1], warp.threshold_num_envs
+    assert size is not None
+    return (
+        f"Memory ends at {stock.largest_num_envs:,} environments. From {last.num_envs:,} to {last.doubled:,} FPS grow by {change(last)},"
+        f" {outcome(last, stock.delta)}. [With lean frames](#until-where-do-fps-grow-on-an-h100) FPS flattened at {size:,}"
+    )
+
+
+def what_fits() -> str:
+    """Return what is predicted to fit three cards."""
+    few, some, many = (fits(GRID, "stock", card) for card in ("8 GB", "24 GB", "80 GB"))
+    return f"At horizon 32: {few} environments in 8 GB, {some} in 24 GB, {many} in 80 GB"
+
+
+def what_takes_time() -> str:
+    """Return the share of learning in the time of an added environment, and of few ones."""
+    law = phases_of(GRID, "stock", 32).law("learning")
+    assert law.share_of_slope is not None and law.share_of_t0 is not None
+    return (
+        f"Learning: {law.share_of_slope:.0%} of what each added environment costs,"
+        f" and {law.share_of_t0:.0%} of what few environments wait for"
+    )
+
+
+def second_gpu_learns() -> str:
+    """Return the seconds to the target of one GPU and of two."""
+    study = readme.LEARNING_ON_TWO
+    one_s, two_s = (median_s_to_target(study, arm) for arm in ("one-gpu", "data-parallel"))
+    seeds = len({record.request.repeat for record in records_of(study) if record.request.arm == "one-gpu"})
+    return (
+        f"With 1,024 environments in all: reward {target_of(study):g} in {two_s:.1f} s, with one GPU in {one_s:.1f} s"
+        f" (medians of {seeds} seeds, lean frames)"
+    )
+
+
+def second_gpu_fps() -> str:
+    """Return how FPS scale on two GPUs."""
+    stock, lean = (readme.scaling_of(arm).fastest for arm in ("two-gpus", "lean-two-gpus"))
+    assert stock is not None and lean is not None
+    efficiency = [f"{point.efficiency_lower:.0%} to {point.efficiency_upper:.0%}" for point in (stock, lean)]
+    return (
+        f"On two H100 {stock.speedup:.2f} times the FPS at {stock.num_envs:,} environments on each (efficiency {efficiency[0]});"
+        f" with lean frames {lean.speedup:.2f} times ({efficiency[1]}), {lean.fps_all_ranks:,.0f} FPS"
+    )
+
+
+BLOCKS = {
+    "results-findings": findings,
+    "results-h200": on_h200s,
+    "results-h100": on_an_h100,
+    "results-three-arms": three_arms,
+    "results-quick": quick_beside_grid,
+    "results-decided": decided_beside_grid,
+}
