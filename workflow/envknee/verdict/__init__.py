@@ -1,16 +1,17 @@
-"""The verdict: from records to limits, with their confidence. Pure.
+"""The verdict: from records to limits, with their confidence, as numbers and states. Pure; it says no sentence.
 
-In: records and the study. Out: verdict.json and records.csv. May use: `study`, `record`.
+In: records and plain settings. Out: a `Verdict`. May use: `record`, `base`.
 
+settings      what a verdict is decided with
 rule/         the decision rule (doublings), lines through noisy points (affine)
 series        records by arm, horizon and batch size
 throughput, learning, memory_limit      the three limits
 learning_cost the cost of a point, from its seeds
 memory_sample, memory_fit, memory_model the parts of a memory peak, and predictions for other cards
 scaling, phase_law, batch, noise_scale  several GPUs, phases, and the critical batch size
-levers, remedies, advice, measure_next  what to do next
+levers, remedies, waits, measure_next   what to do next
 machines, hardware, spending            machines and cost
 headline      one recommendation per arm
 decide        the whole verdict
-schema/       the models of verdict.json;  words/ every sentence;  csv, read  the files
+schema/       the models of verdict.json
 """

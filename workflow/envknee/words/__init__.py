@@ -3,6 +3,12 @@
 In: the models of `verdict.schema`. Out: strings, for terminal, report, figures, MLflow and answers about tables. Computes no result, and
 nothing reads a sentence again. May use: `verdict.schema`, `record`.
 
-numbers        numbers as a reader sees them
-series, ranks  horizon and batch size, and ranks that train together
+numbers, intervals     numbers as a reader sees them
+series, ranks          horizon and batch size, and ranks that train together
+throughput, learning, memory, phases, batch, scaling, remedies, levers, rules, machines, spending    each part of a verdict
+headline, answer, next_measurement      the recommendation, and the next step
+requests               why a trial was not run
+statements, sentences  which function says which part, and all sentences of a verdict
+study, statuses, tables, cards          what terminal, report and figures share
+table, compare         answers about tables, and comparisons
 """
