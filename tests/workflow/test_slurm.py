@@ -227,8 +227,9 @@ def measures(process: int, number: int) -> bool:
     """Tell whether a process measures a trial; that of a block is told which ones by its launcher."""
     with suppress(psutil.NoSuchProcess):
         job_process = psutil.Process(process)
-        parent = job_process.parent()
-        words = [*job_process.cmdline(), *(parent.cmdline() if parent else [])]
+        # Its keeper stands between it and the launcher.
+        above = job_process.parents()[:2]
+        words = [word for each in (job_process, *above) for word in each.cmdline()]
         return any(word.endswith(f"/{number:04d}") for word in words)
     return False
 
