@@ -394,7 +394,8 @@ def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site
     job = submitted.stdout.strip()
     # Two blocks side by side. SLURM tells the sweep that the end is near, as `sbatch --signal=B:USR1@300` would.
     hung = hang(site, folder, 0, 3)
-    steps = [known(psutil.Process(process).parent()).environ() for process in hung]  # of their launchers
+    # Of their launchers, behind whose keepers they run.
+    steps = [psutil.Process(process).parents()[1].environ() for process in hung]
     assert {step["SLURM_JOB_ID"] for step in steps} == {job} and len({step["SLURM_STEP_ID"] for step in steps}) == 2
     assert {(step["SLURM_CPUS_PER_TASK"], step["SLURM_GPUS_ON_NODE"]) for step in steps} == {("4", "1")}
     assert len({(step["SLURMD_NODENAME"], step["CUDA_VISIBLE_DEVICES"]) for step in steps}) == 2
