@@ -10,7 +10,7 @@ from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.series import OfSeries, Ranks, RankWord
+from envknee.verdict.series import OfPlace, OfSeries, Ranks, RankWord
 
 SCHEMA_VERSION = 2
 """1 held sentences beside its numbers."""
@@ -85,14 +85,17 @@ class ArmVerdict(Frozen):
     @property
     def recommended(self) -> ThroughputLimit | None:
         """The limit of the recommended series; None if no throughput trial was timed to its end."""
-        wanted = self.headline and self.headline.series._replace(arm=self.arm)
-        return next((limit for limit in self.throughput if limit.series == wanted), None)
+        return next((limit for limit in self.throughput if self._is_recommended(limit)), None)
 
     @property
     def recommended_phases(self) -> PhaseLaws | None:
         """The phase laws of the recommended series; None without one."""
-        wanted = self.headline and self.headline.series._replace(arm=self.arm)
-        return next((laws for laws in self.phases if laws.series == wanted), None)
+        return next((laws for laws in self.phases if self._is_recommended(laws)), None)
+
+    def _is_recommended(self, part: OfPlace) -> bool:
+        """Tell whether a part of this arm is at the recommended horizon and batch size."""
+        headline = self.headline
+        return headline is not None and (part.horizon, part.batch_size) == (headline.horizon, headline.batch_size)
 
     @property
     def soonest(self) -> tuple[LearningLimit, LearningPoint] | None:
