@@ -264,7 +264,9 @@ def verdict_fields() -> str:
     """Return the fields of verdict.json down to the headline of an arm."""
     schema = "verdict/schema/study.py"
     return fields(
-        ("verdict.json", schema, "Verdict"), ("arms", schema, "ArmVerdict"), ("arms, headline", schema, "Headline")
+        ("verdict.json", schema, "Verdict"),
+        ("arms", schema, "ArmVerdict"),
+        ("arms, headline", "verdict/schema/headline.py", "Headline"),
     )
 
 
