@@ -312,7 +312,8 @@ def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder
     assert stock.metrics == {
         "trials": 3.0, "trials_ok": 1.0, "trials_oom": 1.0, "trials_target_reached": 1.0,
         "verdict/num_envs": 2048.0, "verdict/horizon": 32.0, "verdict/batch_size": 4096.0, "verdict/fps": headline.fps,
-        "verdict/fps_share_of_best": 1.0, "verdict/memory_peak_gb": 18.5,
+        "verdict/fps_share_of_best": 1.0, "verdict/memory_peak_gb": 18.5, "verdict/memory_share": headline.memory_share,
+        "verdict/wanted_num_envs": 2048.0,
     }  # fmt: skip
     assert stored_parent(folder, "lean").data.tags[note].startswith("3 of 6 trials")
 
