@@ -16,7 +16,7 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.verdict import spending
 from envknee.words.spending import spending_statement
-from records import GPU, a_study, a_trial, records_of
+from records import GPU, a_study, a_trial, known, records_of
 
 JOB = (
     "JobId=7 JobName=x UserId=a(1) JobState=RUNNING SubmitTime=2026-11-21T10:00:00 EligibleTime=2026-11-21T10:00:00"
@@ -93,8 +93,8 @@ def test_attempts_that_left_no_result_are_counted_at_the_one_that_did(tmp_path: 
     with pytest.raises(ZeroDivisionError), attempts.counted(trial) as (lost, _):
         assert lost == Lost()
         raise ZeroDivisionError
-    known = json.loads(trial.attempts.read_text())
-    trial.attempts.write_text(json.dumps(known | {"lived_s": 90.0}))  # killed: its last sign of life stays
+    written = json.loads(trial.attempts.read_text())
+    trial.attempts.write_text(json.dumps(written | {"lived_s": 90.0}))  # killed: its last sign of life stays
     with attempts.counted(trial) as (lost, _):
         pass  # the machine is lost at once
     with attempts.counted(trial) as (lost, alive):
@@ -155,7 +155,7 @@ def test_arms_and_verdict_are_summed():
     ]
     own, everything = spending.analyse(records, ["stock"])
     assert own.arm == "stock" and everything.arm is None
-    assert everything.gpu_hours == 1.5 and everything.energy_kwh == pytest.approx(0.5)
+    assert everything.gpu_hours == 1.5 and known(everything.energy).kwh == pytest.approx(0.5)
     said = "1.50 GPU-hours in 2 trials, 0.50 kWh in 1 of them; a job waited 40 s (median), 40 s at most"
     assert spending_statement(everything) == said
     records.append(with_cost(Cost(gpus=1, held_s=0.0, energy_j=None, slurm=SlurmJob(job_id="8", energy_j=7.2e6)), 2))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,12 @@ def same(before: Any, now: Any) -> bool:
     return type(before) is type(now) and before == now
 
 
+def place_now(path: str, value: Any) -> str:
+    """Return where a value stands today; energy has a model of its own, which is None where it is unknown."""
+    energy = "energy" if value is None else "energy.kwh"
+    return re.sub(r"^(\.spending\[\d+\])\.energy_kwh$", rf"\1.{energy}", path)
+
+
 def test_every_published_study_has_its_numbers_written_down():
     assert set(SNAPSHOT) == set(PUBLISHED)
 
@@ -46,6 +53,8 @@ def test_its_numbers_are_what_they_were(name: str):
     assert len(before) > 50
     assert (before.pop(".schema_version"), now.pop(".schema_version")) == (1, SCHEMA_VERSION)
     changed = {
-        path: (value, now.get(path, "missing")) for path, value in before.items() if not same(value, now.get(path))
+        path: (value, found)
+        for path, value in before.items()
+        if not same(value, found := now.get(place_now(path, value), "missing"))
     }
     assert changed == {}

@@ -89,7 +89,9 @@ def check(path: Path, into: Path | None = None) -> dict[str, str]:
         ) from error
     for name in sorted((expected.keys() | digests.keys()) - {METADATA}):
         if expected.get(name) != digests.get(name):
-            what = "is missing" if name not in digests else "was added" if name not in expected else "was changed"
+            what = "was changed" if name in expected else "was added"
+            if name not in digests:
+                what = "is missing"
             raise UserError(f"{path}: {name} {what} since the archive was made (sha256). {remedy}")
     return digests
 

@@ -68,7 +68,9 @@ class Setup(BaseModel):
         """
         if STRATEGIES[self.strategy].is_one_rank:
             return 1
-        return self.nodes * (self.cpu_ranks if self.gpus == 0 else 1 if self.gpus == "auto" else self.gpus)
+        if self.gpus == 0:
+            return self.nodes * self.cpu_ranks
+        return self.nodes * (1 if self.gpus == "auto" else self.gpus)
 
     @property
     def can_share(self) -> bool:

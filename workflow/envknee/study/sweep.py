@@ -104,8 +104,13 @@ class Sweep(Strict):
         return self.sampler in CHOOSING_TRIALS
 
     def _problems(self) -> Iterator[str]:
-        stops = "until_decided" if self.until_decided else "time_limit_s" if self.time_limit_s else None
-        key = "block" if self.block != 1 else stops
+        key = None
+        if self.block != 1:
+            key = "block"
+        elif self.until_decided:
+            key = "until_decided"
+        elif self.time_limit_s:
+            key = "time_limit_s"
         if key is not None and self.sampler not in FIXED_DESIGNS:
             yield (
                 f"{key} is for samplers whose points are known beforehand ({', '.join(FIXED_DESIGNS)}), and the sampler is"

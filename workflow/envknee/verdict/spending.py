@@ -19,14 +19,12 @@ def analyse(records: Sequence[Record], arms: Iterable[str]) -> list[Spending]:
 
 
 def _spending(arm: str | None, records: Sequence[Record]) -> Spending:
-    energy = _energy(record.energy_j for record in records)
     return Spending(
         arm=arm,
         trials=len(records),
         hours=sum(record.outcome.total_s for record in records) / 3600,
         gpu_hours=sum(record.gpu_hours or 0.0 for record in records),
-        energy_kwh=None if energy is None else energy.kwh,
-        energy=energy,
+        energy=_energy(record.energy_j for record in records),
         node_energy=_energy(record.job_energy_j for record in records),
         queue_wait=_queue_wait(records),
         lost=_lost(records),

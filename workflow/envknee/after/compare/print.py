@@ -107,4 +107,6 @@ def main() -> int:
             arguments.output, canonical_json([comparison.model_dump(mode="json") for comparison in comparisons])
         )
     answers = {comparison.gate.answer for comparison in comparisons}
-    return REGRESSION if "fail" in answers else INCONCLUSIVE if "inconclusive" in answers else 0
+    if "fail" in answers:
+        return REGRESSION
+    return INCONCLUSIVE if "inconclusive" in answers else 0

@@ -84,7 +84,9 @@ def _of_build(records: Sequence[Record], build: str, path: str) -> list[Record]:
     known = Counter(name for record in records for name in _builds(record))
     matching = [name for name in known if name.startswith(wanted)]
     if len(matching) != 1 or len(wanted) < SHORTEST_HASH:
-        why = "is too short" if len(wanted) < SHORTEST_HASH else "fits none" if not matching else "fits several"
+        why = "fits several" if matching else "fits none"
+        if len(wanted) < SHORTEST_HASH:
+            why = "is too short"
         listed = ", ".join(f"{name[:12]} ({count} trials)" for name, count in known.most_common())
         raise UserError(
             f"{path}@{build}: {build!r} {why} of the commits and images that its trials ran with: {listed or 'none known'}."

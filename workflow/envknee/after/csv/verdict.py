@@ -111,7 +111,9 @@ def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> Lea
     }
     statuses: dict[int, Counter[str]] = {}
     for row in told:
-        ended = "oom" if row.fps is None else "target_reached" if row.seconds_to_target else "timeout"
+        ended = "target_reached" if row.seconds_to_target else "timeout"
+        if row.fps is None:
+            ended = "oom"
         statuses.setdefault(row.num_envs, Counter())[ended] += 1
     return learning.limit_of(series, seconds, statuses, settings)
 

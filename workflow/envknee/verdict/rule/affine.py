@@ -20,12 +20,6 @@ LEAST_SIZES = 3
 ERROR_LIMIT = 0.10
 """A line with a larger relative error at any point is shown, but not used."""
 
-METHOD = (
-    "robust least squares (Huber) of the logarithm of iteration times, t0 and c at least 0;"
-    " intervals: bootstrap of its residuals"
-)
-"""The method of `fit`, for readers of a law of the iteration time or of a phase."""
-
 RESAMPLES = 1000
 
 HUBER = 1.345

@@ -135,10 +135,8 @@ class Spending(Frozen):
     """Hours that trials took, start-up included."""
     gpu_hours: float
     """GPUs x hours for which trials held them, start-up included."""
-    energy_kwh: float | None
-    """Energy of the GPUs, by their own counters; None if unknown for all trials."""
     energy: Energy | None = None
-    """The same, with the number of trials whose energy is known."""
+    """Energy of the GPUs, by their own counters; None if unknown for all trials."""
     node_energy: Energy | None = None
     """Energy of whole nodes, by their sensors."""
     queue_wait: QueueWait | None = None
