@@ -154,7 +154,8 @@ def trial_processes(folder: Path) -> list[int]:
 
     def measures(process: psutil.Process) -> bool:
         words = process.cmdline()
-        is_keeper = KEEPER in words  # which has the same words behind its own
+        # A keeper has the same words behind its own. That of a copy of the project lies elsewhere.
+        is_keeper = any(Path(word).name == Path(KEEPER).name for word in words)
         return "envknee.run.process" in words and not is_keeper and Path(process.cwd()).is_relative_to(folder)
 
     return [process.pid for process in processes_that(measures)]
