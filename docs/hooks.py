@@ -114,9 +114,9 @@ def table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 def study_keys() -> str:
     """Return a section for each part of a study file, with every key, from its JSON schema."""
-    from envknee.study.model import Study
+    from envknee.study.schema import study_schema
 
-    schema = Study.model_json_schema()
+    schema = study_schema()
     parts = [section("The study", schema, schema["description"])]
     for name, place in PLACES.items():
         part = schema["$defs"][name]

@@ -14,6 +14,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study, read_study
 from envknee.study.model import Decide, Study, Task, Throughput, Tracking
+from envknee.study.schema import study_schema
 from envknee.study.sweep import Adaptive
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,7 +59,7 @@ def complaint(**changes: Any) -> str:
     return complaints[0].strip()
 
 
-SCHEMA = Study.model_json_schema()
+SCHEMA = study_schema()
 BEYOND_A_SCHEMA = ("'archives'", "[16.0]", "2.0", "inf", "nan", "{'from': 64, ", "gpus ")
 """How values begin that only the program refuses: JSON takes 2.0 for a whole number, has no infinity, and compares no two values."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from envknee import commands
 from envknee.study.load import read_study
-from envknee.study.model import Study
+from envknee.study.schema import study_schema
 from programs import python, succeeded
 from published import ROOT
 
@@ -36,7 +36,7 @@ def keys_of(schema: Any) -> Iterator[str]:
 @pytest.mark.parametrize("page", [README, TUTORIAL, ROOT / "docs/faq.md"], ids=lambda page: page.name)
 def test_every_key_of_a_study_that_a_page_names_exists(page: Path):
     """`batch_size: library`, `decide.delta` and the like."""
-    known = set(keys_of(Study.model_json_schema()))
+    known = set(keys_of(study_schema()))
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     spans = re.findall(r"`([a-z_]+(?:\.[a-z_]+)*):(?: [^`\n]*)?`", text)
     spans += re.findall(r"`((?:task|decide|tracking|memory|throughput|learning)\.[a-z_]+)`", text)

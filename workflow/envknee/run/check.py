@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from envknee.study.load import read_study
-from envknee.study.model import Study
+from envknee.study.schema import study_schema
 
 
 def main() -> None:
@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of a study file and stop")
     arguments = parser.parse_args()
     if arguments.schema:
-        schema = json.dumps(Study.model_json_schema(), indent=2, ensure_ascii=False)
+        schema = json.dumps(study_schema(), indent=2, ensure_ascii=False)
         print(re.sub(r"(?<!\\n)\\n(?!\\n)", " ", schema))  # lines of a docstring, but not its paragraphs
     elif arguments.file:
         print(read_study(arguments.file).study)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, create_model
 
 from envknee import trainers
 from envknee.base.fields import newer
@@ -28,8 +28,6 @@ OFF_POLICY = frozenset({"skrl_sac"})
 
 class Setup(BaseModel):
     """The part of an arm that each of its requests takes over unchanged."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     trainer: Annotated[str, OneOf(trainers.names())] = "rsl_rl"
     """The training library; 'command': a program of your own."""

@@ -15,11 +15,9 @@ OVERRIDE_EXPECTED = "expected true, false, a finite number, a text, null, or a l
 
 
 class Strict(BaseModel):
-    """A frozen model without room for unknown keys, silent conversions, NaN or infinity. A field's docstring is its description."""
+    """A frozen model without room for unknown keys, silent conversions, NaN or infinity."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     def _problems(self) -> Iterator[str]:
         """Yield what is wrong with values that are legal one by one: the first is told."""
