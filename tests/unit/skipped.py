@@ -19,10 +19,14 @@ def skipped_in(report: Path) -> list[str]:
         reason = case.find("skipped")
         if reason is None or reason.get("type") == "pytest.xfail":
             continue
-        file, name = case.attrib["file"], case.attrib["name"]
-        is_whole_module = name == file.removesuffix(".py").replace("/", ".")
-        skipped.append(file if is_whole_module else f"{file}::{name}")
+        skipped.append(_name_of(case))
     return skipped
+
+
+def _name_of(case: ElementTree.Element) -> str:
+    """Return what pytest calls a test, which `side_by_side.py` notes, or the file of a module that was skipped as a whole."""
+    names = [note.attrib["value"] for note in case.iter("property") if note.attrib["name"] == "test"]
+    return names[0] if names else case.attrib["file"]
 
 
 if __name__ == "__main__":

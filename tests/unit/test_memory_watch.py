@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 import torch
-from envknee.measure.memory import MemoryWatch
+from envknee.measure.memory import MemoryWatch, reset_peak_rss
 from envknee.measure.shared import SharedProcess
 from records import a_trial, known
 
@@ -23,6 +23,7 @@ def take(megabytes: int) -> mmap.mmap:
 
 
 def test_the_parts_of_the_map_are_what_was_taken_when():
+    reset_peak_rss()  # tests before this one may have used more
     watch = MemoryWatch(CPU)
     assert watch.map() is None
     before_gb = watch.use().rss_gb

@@ -25,10 +25,16 @@ MODULES = {
     + """
 @pytest.fixture
 def part(): needs.need("ray")
-@pytest.mark.parametrize("text", ["a b", "c::d", "e[f]"])
+@pytest.fixture(scope="module")
+def shared(): pass
+@pytest.mark.parametrize("text", ["a b", "c::d", "e[f]", "g@h"])
 def test_cases(text): needs.need(*["ray"] if text != "a b" else [])
 def test_fixture(part): pass
 def test_plain(): pass
+class TestClass:
+    @pytest.mark.parametrize("text", ["i@j"])
+    def test_in_a_group(self, shared, text): needs.need("ray")
+    def test_plain_in_a_group(self, shared): pass
 """,
 }
 
@@ -37,8 +43,10 @@ def run(folder: Path, *arguments: str, here: bool, installed: str = "") -> tuple
     """Run pytest side by side, as `make test` does, on modules that need Ray; return its exit status and what it says."""
     for name, text in MODULES.items():
         (folder / name).write_text(text.replace("{here}", str(here)))
-    variables = {INSTALLED: installed, "PYTHONPATH": str(ROOT / "tests/unit"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "xdist", "-n", "2", "-p", "no:cacheprovider", *arguments]
+    modules = os.pathsep.join(str(ROOT / "tests" / name) for name in ("unit", "workflow"))
+    variables = {INSTALLED: installed, "PYTHONPATH": modules, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    plugins = ["-p", "xdist", "-p", "side_by_side", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider"]
+    words = [sys.executable, "-m", "pytest", "-q", *plugins, *arguments]
     done = ran(words, cwd=folder, env=os.environ | variables)
     return done.returncode, done.stdout
 
@@ -46,14 +54,22 @@ def run(folder: Path, *arguments: str, here: bool, installed: str = "") -> tuple
 def test_what_was_skipped_runs_once_its_part_is_installed_and_fails_without_it(tmp_path):
     report, left = tmp_path / "report.xml", tmp_path / "left"
     status, said = run(tmp_path, f"--junitxml={report}", "-o", "junit_family=xunit1", here=False)
-    assert status == 0 and "2 passed, 5 skipped" in said
+    assert status == 0 and "3 passed, 7 skipped" in said
     assert "needs ray: make setup TRAINERS=ray" in report.read_text()
     skipped = skipped_in(report)
-    cases = ["test_cases.py::test_cases[c::d]", "test_cases.py::test_cases[e[f]]", "test_cases.py::test_fixture"]
+    assert "@test_cases.py.shared" in report.read_text()
+    names = (
+        "test_cases[c::d]",
+        "test_cases[e[f]]",
+        "test_cases[g@h]",
+        "test_fixture",
+        "TestClass::test_in_a_group[i@j]",
+    )
+    cases = [f"test_cases.py::{name}" for name in names]
     assert sorted(skipped) == sorted([*cases, "test_module_one.py", "test_module_two.py"])
     left.write_text("\n".join(skipped))
     status, said = run(tmp_path, f"@{left}", here=True, installed="ray")
-    assert status == 0 and "5 passed" in said and "skipped" not in said
+    assert status == 0 and "7 passed" in said and "skipped" not in said
     # A part that somebody installed, and that is not there all the same.
     status, said = run(tmp_path, "test_module_one.py", here=False, installed="skrl ray")
     assert status != 0 and "ray was installed (make setup TRAINERS=ray), and it is not found here" in said

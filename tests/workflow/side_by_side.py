@@ -17,6 +17,8 @@ FIRST = ("test_container.py", "test_slurm.py", "test_sweep.py", "test_trials.py"
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give tests that share a fixture one worker, so that it is made once, and put the long ones first."""
+    for item in items:
+        item.user_properties.append(("test", item.nodeid))  # for a report: below, names get a suffix
     shared = {item: [] if _is_alone(item) else _shared_fixtures(item) for item in items}
     groups: dict[str, str] = {}
     for names in shared.values():

@@ -63,7 +63,7 @@ def test_a_small_study_says_what_the_second_camera_costs(workspace: Workspace):
     remedies = json.loads(folder.verdict.read_text(encoding="utf-8"))["remedies"]
     assert remedies["baseline"] == "two-cameras"
     (remedy,) = remedies["remedies"]
-    assert remedy["differs_in"] == ["presets: one_camera"] and not remedy["same_task"]
+    assert remedy["differs_in"] == [{"name": "presets", "value": "one_camera"}] and not remedy["same_task"]
     assert remedy["at_num_envs"] == 8 and remedy["fps"]["lower"] is None  # one repeat: nothing is shown
     assert remedy["room"] != "more"
     assert "\nadvice   " in result
