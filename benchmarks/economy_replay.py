@@ -32,6 +32,7 @@ from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.rules import ASK_VERSION
 from envknee.verdict import learning, throughput
+from envknee.verdict.measurements import measurements_of
 from envknee.verdict.series import Series
 from envknee.words.series import series_words
 from rich.console import Console
@@ -144,7 +145,8 @@ def with_drawn(answers: Answers, repeats: int, seed: int) -> Answers:
 
 def thresholds(records: Sequence[Record], study: Study) -> Thresholds:
     """Return state and threshold of each series of either kind."""
-    limits = [*throughput.analyse(records, study.decide), *learning.analyse(records, study.decide)]
+    measured = measurements_of(records)
+    limits = [*throughput.analyse(measured, study.decide), *learning.analyse(measured, study.decide)]
     return {limit.series: (limit.state, limit.threshold_num_envs) for limit in limits}
 
 

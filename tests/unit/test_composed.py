@@ -17,6 +17,7 @@ from envknee.study.model import Study
 from envknee.study.rules import ASK_VERSION
 from envknee.verdict import throughput
 from envknee.verdict.composed import compose
+from envknee.verdict.measurements import measurements_of
 from envknee.verdict.rule.contrasts import Contrast
 from envknee.verdict.rule.union import decide
 from envknee.verdict.schema.throughput import ThroughputLimit
@@ -65,7 +66,7 @@ def ran(requests: list[Request], repeat: int) -> set[Point]:
 
 def limits(records: dict[int, Record], of: Study) -> dict[int, ThroughputLimit]:
     measured = [record for record in records.values() if record.request.skip is None]
-    return {limit.horizon: limit for limit in throughput.analyse(measured, of.decide)}
+    return {limit.horizon: limit for limit in throughput.analyse(measurements_of(measured), of.decide)}
 
 
 def test_a_point_follows_from_the_steps_of_its_num_envs_and_from_rollouts_like_its_own():

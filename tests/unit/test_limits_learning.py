@@ -8,6 +8,7 @@ from envknee.record.schema import Status
 from envknee.study.model import Decide
 from envknee.verdict import learning
 from envknee.verdict.learning_cost import Seeds, cost, interquartile_mean
+from envknee.verdict.measurements import measurements_of
 from envknee.verdict.schema.learning import LearningLimit, best_of
 from envknee.words.learning import learning_notes, learning_statement, seconds_told
 from records import GPU, Trial, a_trial, known, learning_trials, records_of
@@ -18,7 +19,7 @@ LACKED: tuple[Status, ...] = ("oom", "refused")
 
 
 def analyse(trials: list[Trial], **settings: Any) -> LearningLimit:
-    (limit,) = learning.analyse(records_of(trials), Decide(**settings))
+    (limit,) = learning.analyse(measurements_of(records_of(trials)), Decide(**settings))
     return limit
 
 
@@ -142,7 +143,7 @@ def test_expected_running_time_pays_for_what_failed():
 
 
 def test_empty_and_all_out_of_memory():
-    assert learning.analyse([], Decide()) == []
+    assert learning.analyse(measurements_of([]), Decide()) == []
     refused = a_trial(32, kind="learning", status="refused", number=1)
     limit = analyse([a_trial(16, kind="learning", status="oom"), refused])
     assert (limit.state, limit.best, limit.gains) == ("no data", None, [])
@@ -152,7 +153,9 @@ def test_empty_and_all_out_of_memory():
 
 def test_best_point_over_all_series():
     longer = learning_trials({16: [9.0], 32: [None]}, horizon=16, first=9)
-    limits = learning.analyse(records_of([*learning_trials({16: [20.0], 32: [15.0]}), *longer]), Decide())
+    limits = learning.analyse(
+        measurements_of(records_of([*learning_trials({16: [20.0], 32: [15.0]}), *longer])), Decide()
+    )
     limit, best = known(best_of(limits))
     assert (best.num_envs, limit.horizon, seconds_told(best)) == (16, 16, "9.0 s")
     assert best_of([]) is None
@@ -169,6 +172,8 @@ def test_a_point_where_some_trials_had_no_memory_is_told_and_named_soonest_only_
     alone = analyse(partly).best
     assert alone is not None and alone.num_envs == 64
     assert seconds_told(alone) == "20.0 s (though 2 of 3 trials there ran out of memory or were refused)"
-    elsewhere = learning.analyse(records_of([*learning_trials({16: [50.0]}, horizon=16), *partly]), Decide())
+    elsewhere = learning.analyse(
+        measurements_of(records_of([*learning_trials({16: [50.0]}, horizon=16), *partly])), Decide()
+    )
     whole, best = known(best_of(elsewhere))
     assert (best.num_envs, whole.horizon) == (16, 16)

@@ -6,6 +6,7 @@ import pytest
 from envknee.decide.settings import arm_settings
 from envknee.study.model import Decide
 from envknee.verdict import levers, scaling
+from envknee.verdict.measurements import measurements_of
 from envknee.verdict.schema.levers import Lever
 from envknee.verdict.series import Series
 from envknee.words.levers import lever_evidence, levers_sentence
@@ -15,7 +16,10 @@ HERE = Series("stock", 16, 128)
 
 
 def analyse(trials: list[Trial], num_envs: int = 64, series: Series = HERE) -> dict[str, Lever]:
-    return {lever.name: lever for lever in levers.analyse(records_of(trials), series, num_envs, [], Decide())}
+    return {
+        lever.name: lever
+        for lever in levers.analyse(measurements_of(records_of(trials)), series, num_envs, [], Decide())
+    }
 
 
 def two_horizons(shorter: Sequence[float], longer: Sequence[float]) -> list[Trial]:
@@ -83,9 +87,9 @@ def test_more_gpus_rest_on_the_scaling_of_either_partner():
         *fps_trials({64: [190, 191, 192]}, arm="two", gpus=2, device=GPU, first=10),
     ]
     arms = {name: arm_settings(arm) for name, arm in study.arms.items()}
-    scalings = scaling.analyse(records_of(trials), arms, study.decide)
+    scalings = scaling.analyse(measurements_of(records_of(trials)), arms, study.decide)
     for arm in study.arms:
-        lever = levers.analyse([], Series(arm, 8, 128), 64, scalings, study.decide)[2]
+        lever = levers.analyse(measurements_of([]), Series(arm, 8, 128), 64, scalings, study.decide)[2]
         assert lever.verdict == "supported" and lever_evidence(lever).startswith(
             "1 to 2 at 64 environments each: +89% FPS"
         )

@@ -9,6 +9,7 @@ from envknee.study.model import Decide
 from envknee.verdict import learning, machines, throughput
 from envknee.verdict.blocks import blocks_of
 from envknee.verdict.disturbed import disturbed
+from envknee.verdict.measurements import measurements_of
 from envknee.verdict.rule.contrasts import Process
 from envknee.verdict.series import by_series
 from envknee.words.machines import machine_notes
@@ -25,8 +26,8 @@ OTHER_GPUS = "learning at sizes 16 and 32 ran on different GPUs of the same kind
 def found(trials: Sequence[Trial]) -> list[str]:
     records = records_of(trials)
     settings = Decide()
-    learned = learning.analyse(records, settings)
-    return machine_notes(machines.analyse(records, learned), several_series=len(learned) > 1)
+    learned = learning.analyse(measurements_of(records), settings)
+    return machine_notes(machines.analyse(measurements_of(records), learned), several_series=len(learned) > 1)
 
 
 def elsewhere(trials: Sequence[Trial], **environment: Any) -> list[Trial]:
@@ -88,13 +89,13 @@ def test_a_process_that_measured_several_sizes_is_a_block_on_its_machine():
 
 
 def test_processes_that_all_measured_in_the_order_of_num_envs_are_told():
-    ascending = machines.analyse(in_processes([[16, 32, 64, 128, 16], [16, 32, 64, 128, 16]]))
+    ascending = machines.analyse(measurements_of(in_processes([[16, 32, 64, 128, 16], [16, 32, 64, 128, 16]])))
     assert [(series.arm, series.horizon, series.batch_size) for series in ascending.in_order] == [("stock", 8, 128)]
     assert machine_notes(ascending, several_series=False) == [
         "trials of horizon 8, batch 128 ran in the order of their num_envs: drift of the machine may pass for a gain"
     ]
     mixed = in_processes([[16, 32, 128, 64, 16], [64, 16, 32, 128, 64], [32, 128, 64, 16, 32]])
-    assert machines.analyse(mixed).in_order == []
+    assert machines.analyse(measurements_of(mixed)).in_order == []
 
 
 def test_gpus_of_unknown_identity_and_cpus_have_no_note():
@@ -145,7 +146,7 @@ def test_a_trial_beside_a_busy_neighbour_is_not_counted():
     small = beside([0.0, 0.1, 0.0, 0.9])
     large = beside([0.1, 0.0, 0.1], num_envs=128, first=10, fps=1900.0)
     assert disturbed([*small, *large])[0] == {3}
-    limit = throughput.analyse([*small, *large], Decide())[0]
+    limit = throughput.analyse(measurements_of([*small, *large]), Decide())[0]
     assert [len(point.fps_repeats) for point in limit.points] == [3, 3]
     load = known(limit.other_load)
     assert (load.is_high, load.left_out, load.trials) == (False, 1, 7)
@@ -156,7 +157,7 @@ def test_a_trial_beside_a_busy_neighbour_is_not_counted():
 
 
 def test_a_neighbour_who_is_always_there_is_said():
-    limit = throughput.analyse([*beside([1.0] * 3), *beside([0.9] * 3, 128, 10)], Decide())[0]
+    limit = throughput.analyse(measurements_of([*beside([1.0] * 3), *beside([0.9] * 3, 128, 10)]), Decide())[0]
     load = known(limit.other_load)
     assert (load.is_high, load.left_out, load.cores) == (True, 0, pytest.approx(0.95, abs=0.051))
     assert (

@@ -11,6 +11,7 @@ from envknee.record.schema import PHASES, Phase
 from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import phase_law, throughput
+from envknee.verdict.measurements import measurements_of
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.words.phases import phase_notes, phase_statement
@@ -45,7 +46,7 @@ def of_laws(laws: Laws = LAWS, repeats: int = 1, **fields: Any) -> list[Trial]:
 
 
 def analyse(trials: list[Trial], **settings: Any) -> PhaseLaws:
-    (laws,) = phase_law.analyse(records_of(trials), Decide(**settings))
+    (laws,) = phase_law.analyse(measurements_of(records_of(trials)), Decide(**settings))
     return laws
 
 
@@ -56,7 +57,7 @@ def test_laws_recover_what_made_the_data_and_add_up_to_the_iteration():
     for law in laws.laws:
         assert (law.t0_s, law.s_per_env) == (pytest.approx(LAWS[law.phase][0]), pytest.approx(LAWS[law.phase][1]))
         assert law.used and law.largest_relative_error == pytest.approx(0.0, abs=1e-9)
-    (limit,) = throughput.analyse(records_of(trials), Decide())
+    (limit,) = throughput.analyse(measurements_of(records_of(trials)), Decide())
     assert limit.law is not None
     assert sum(law.t0_s for law in laws.laws) == pytest.approx(limit.law.t0_s)
     assert sum(law.s_per_env for law in laws.laws) == pytest.approx(limit.law.s_per_env)
@@ -124,7 +125,10 @@ def test_a_small_phase_without_a_law_does_not_keep_the_large_ones_from_being_nam
 
 
 def test_trials_without_phases_have_no_laws_and_are_counted_beside_others():
-    assert phase_law.analyse(records_of(fps_trials({64: [100.0], 128: [190.0], 256: [300.0]})), Decide()) == []
+    assert (
+        phase_law.analyse(measurements_of(records_of(fps_trials({64: [100.0], 128: [190.0], 256: [300.0]}))), Decide())
+        == []
+    )
     mixed = [*of_laws(), *fps_trials({64: [400.0]}, first=20)]
     assert phase_notes(analyse(mixed)) == ["5 of 6 timed trials tell their phases"]
 
@@ -159,7 +163,7 @@ def test_several_gpus_count_fps_of_all_and_seconds_of_one():
     assert laws.law("learning").s_per_env == pytest.approx(6e-5)
     assert laws.asymptote_fps == pytest.approx(2 * 8 / 12e-5)
     assert [point.share_of_total for point in laws.points] == pytest.approx([1.0] * 5)
-    (limit,) = throughput.analyse(records_of(trials), Decide())
+    (limit,) = throughput.analyse(measurements_of(records_of(trials)), Decide())
     assert limit.law is not None and limit.law.asymptote_fps == pytest.approx(laws.asymptote_fps)
 
 

@@ -18,6 +18,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import learning, memory_limit, throughput
+from envknee.verdict.measurements import measurements_of
 from envknee.verdict.schema.table import ColumnNotRead, NotMeasured, SeriesVerdict, TableVerdict
 from envknee.words.next_measurement import next_measurement
 from envknee.words.table import (
@@ -285,7 +286,9 @@ def test_any_text_is_a_table_or_a_user_error(text: str):
 
 def test_reached_is_the_verdict_of_the_same_records():
     (series,) = verdict(as_lines(REACHED)).series
-    (limit,) = throughput.analyse(records_of(fps_trials(REACHED, horizon=1, batch_size=None)), Decide())
+    (limit,) = throughput.analyse(
+        measurements_of(records_of(fps_trials(REACHED, horizon=1, batch_size=None))), Decide()
+    )
     assert series.throughput.model_copy(update={"arm": "stock"}) == limit
     assert (limit.state, limit.threshold_num_envs, series.measure_next) == ("reached", 32, None)
 
@@ -299,7 +302,7 @@ def test_learning_and_memory_are_those_of_the_same_records():
     trials = [
         a_trial(n, number=10 * n + i, kind="learning", seconds=s, memory_gb=gb, device=GPU) for n, i, s, gb in each
     ]
-    (learned,) = learning.analyse(records_of(trials), Decide())
+    (learned,) = learning.analyse(measurements_of(records_of(trials)), Decide())
     limit = known(memory_limit.analyse(records_of(trials), Decide()))
     ours, memory = known(said.series[0].learning), known(said.memory)
     assert (ours.state, ours.threshold_num_envs, ours.gains) == (learned.state, None, learned.gains)

@@ -7,6 +7,7 @@ from envknee.record.schema import Status
 from envknee.study.files import canonical_json
 from envknee.study.model import Decide
 from envknee.verdict import throughput
+from envknee.verdict.measurements import measurements_of
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.throughput import fit_law
 from envknee.words.throughput import throughput_notes, throughput_statement
@@ -18,7 +19,7 @@ OTHER = GPU.model_copy(update={"uuid": "GPU-2"})
 
 
 def analyse(trials: list[Trial], **settings: Any) -> ThroughputLimit:
-    (limit,) = throughput.analyse(records_of(trials), Decide(**settings))
+    (limit,) = throughput.analyse(measurements_of(records_of(trials)), Decide(**settings))
     return limit
 
 
@@ -145,7 +146,7 @@ def test_series_are_kept_apart_and_learning_trials_out():
         *fps_trials({16: [1.0]}, arm="lean", first=30),
         a_trial(16, kind="learning", number=40),
     ]
-    limits = throughput.analyse(records_of(trials), Decide())
+    limits = throughput.analyse(measurements_of(records_of(trials)), Decide())
     assert [(limit.arm, limit.horizon, limit.batch_size, len(limit.points)) for limit in limits] == [
         ("lean", 8, 128, 1), ("stock", 8, None, 1), ("stock", 8, 128, 2), ("stock", 16, 128, 1)
     ]  # fmt: skip

@@ -11,6 +11,7 @@ from envknee.base.point import Point
 from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.study.sweep import UntilDecided
+from envknee.verdict.measurements import measurements_of
 
 
 def clear_points(records: Sequence[Record], rule: UntilDecided) -> set[Point]:
@@ -19,7 +20,7 @@ def clear_points(records: Sequence[Record], rule: UntilDecided) -> set[Point]:
 
     clear: set[Point] = set()
     on_cpu = any(r.outcome.environment and r.outcome.environment.device.type == "cpu" for r in records)
-    for limit in throughput.analyse(records, Decide(delta=rule.delta, confidence=rule.confidence)):
+    for limit in throughput.analyse(measurements_of(records), Decide(delta=rule.delta, confidence=rule.confidence)):
         half = limit.law.half_saturation_num_envs if limit.law else None
         cvs = {
             measured.num_envs: (noise.CPU_CV if on_cpu else noise.assumed_cv(measured.num_envs, half))

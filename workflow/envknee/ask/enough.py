@@ -10,6 +10,7 @@ from envknee.ask.question import Question
 from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.study.sweep import UntilDecided
+from envknee.verdict.measurements import measurements_of
 
 LOOKS = (3, 5, 8, 13)
 """Numbers of repeats after which a section, or a size in `sampler: adaptive`, may count as decided."""
@@ -26,7 +27,7 @@ def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided
     decide = Decide(delta=rule.delta, delta_learning=rule.delta, confidence=rule.confidence)
     analyse = throughput.analyse if question.slot.kind == "throughput" else learning.analyse
     for look in itertools.takewhile(lambda look: look <= whole, LOOKS):
-        limits = analyse([record for record in records if record.request.repeat < look], decide)
+        limits = analyse(measurements_of([record for record in records if record.request.repeat < look]), decide)
         if all(limit.state != "undecided" for limit in limits):
             return look
     return None

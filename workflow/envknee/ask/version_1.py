@@ -31,6 +31,7 @@ from envknee.study.sweep import Adaptive, UntilDecided
 from envknee.verdict import learning, learning_cost, noise, throughput
 from envknee.verdict.composed import compose
 from envknee.verdict.learning_cost import Seeds, cost, seconds_of
+from envknee.verdict.measurements import measurements_of
 from envknee.verdict.noise import measured_cv
 from envknee.verdict.rule import affine
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision, Tested
@@ -177,7 +178,7 @@ def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided
     decide = Decide(delta=rule.delta, delta_learning=rule.delta, confidence=rule.confidence)
     analyse = throughput.analyse if question.slot.kind == "throughput" else learning.analyse
     for look in itertools.takewhile(lambda look: look <= whole, LOOKS):
-        limits = analyse([record for record in records if record.request.repeat < look], decide)
+        limits = analyse(measurements_of([record for record in records if record.request.repeat < look]), decide)
         if all(limit.state != "undecided" for limit in limits):
             return look
     return None
@@ -187,7 +188,7 @@ def _clear(records: Sequence[Record], rule: UntilDecided) -> set[Point]:
     """Return the points with doublings that all clearly gain more than delta, and of which none is the largest."""
     clear: set[Point] = set()
     on_cpu = any(r.outcome.environment and r.outcome.environment.device.type == "cpu" for r in records)
-    for limit in throughput.analyse(records, Decide(delta=rule.delta, confidence=rule.confidence)):
+    for limit in throughput.analyse(measurements_of(records), Decide(delta=rule.delta, confidence=rule.confidence)):
         half = limit.law.half_saturation_num_envs if limit.law else None
         cvs = {
             measured.num_envs: (noise.CPU_CV if on_cpu else noise.assumed_cv(measured.num_envs, half))

@@ -17,8 +17,9 @@ from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
 from envknee.tracking.describe import describe_trial, devices_of, ended_ms, milliseconds, present, run_name, where_tags
 from envknee.tracking.run import Run, metrics_of, texts_of
+from envknee.verdict.measurements import by_point
 from envknee.verdict.schema.study import ArmVerdict
-from envknee.verdict.series import by_point
+from envknee.verdict.series import by_series
 from envknee.words.headline import headline_statement, what_would_move_it, why_there
 
 
@@ -104,7 +105,7 @@ def _best_files(best: Record | None, records: Iterable[Record], folder: StudyFol
     """Return the best trial's policy, and its frames, which the first repeat of its point has."""
     if best is None:
         return {}
-    repeats = next(group for group in by_point(records, best.request.kind).values() if best in group)
+    repeats = next(group for group in by_point(by_series(records, best.request.kind)).values() if best in group)
     pictures = (folder.trial(record.request.number).frames for record in (best, *repeats))
     files = [folder.trial(best.request.number).policy, next((path for path in pictures if path.exists()), None)]
     return {f"best/{name}": file for name, file in present(file for file in files if file).items()}

@@ -5,6 +5,7 @@ In: records and plain settings. Out: a `Verdict`. May use: `record`, `base`.
 settings      what a verdict is decided with
 rule/         the decision rule (doublings), lines through noisy points (affine)
 series        records by arm, horizon and batch size
+measurements  the records of a study, grouped once for all that follows
 throughput, learning, memory_limit      the three limits
 learning_cost the cost of a point, from its seeds
 memory_sample, memory_fit, memory_model the parts of a memory peak, and predictions for other cards

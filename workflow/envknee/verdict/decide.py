@@ -24,6 +24,7 @@ from envknee.verdict import (
 )
 from envknee.verdict.hardware import hardware
 from envknee.verdict.headline import headline
+from envknee.verdict.measurements import Measurements, measurements_of
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict, Broken, Verdict
 from envknee.verdict.series import Ranks
@@ -34,10 +35,9 @@ def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
     """Return the verdict of a study. Pure: the same records give the same verdict."""
     statuses = Counter(record.outcome.status for record in records)
     records = without_skipped(records)
-    scalings = scaling.analyse(records, study.arms, study.decide)
-    arms = [
-        _arm(arm, [record for record in records if record.request.arm == arm], scalings, study) for arm in study.arms
-    ]
+    measured = measurements_of(records)
+    scalings = scaling.analyse(measured, study.arms, study.decide)
+    arms = [_arm(arm, measured.of_arm(arm), scalings, study) for arm in study.arms]
     limits = {arm.arm: arm.memory for arm in arms if arm.memory is not None}
     return Verdict(
         study=study.study,
@@ -52,33 +52,33 @@ def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
         arms=arms,
         scaling=scalings,
         spending=spending.analyse(records, study.arms),
-        remedies=remedies.analyse(records, study.arms, limits, study.decide),
-        rules=rules.analyse(records, [limit for arm in arms for limit in arm.learning]),
+        remedies=remedies.analyse(measured, study.arms, limits, study.decide),
+        rules=rules.analyse(measured, [limit for arm in arms for limit in arm.learning]),
         drill=study.drill,
         broken=_broken(records),
     )
 
 
-def _arm(arm: str, records: Sequence[Record], scalings: Sequence[Scaling], study: StudySettings) -> ArmVerdict:
-    settings = study.decide
+def _arm(arm: str, measured: Measurements, scalings: Sequence[Scaling], study: StudySettings) -> ArmVerdict:
+    settings, records = study.decide, measured.records
     ranks = Ranks.of(study.arms[arm])
-    learned = learning.analyse(records, settings)
+    learned = learning.analyse(measured, settings)
     decided = ArmVerdict(
         arm=arm,
         world_size=ranks.world_size,
         rank_word=ranks.word,
         hardware=hardware(records),
         trials=len(records),
-        throughput=throughput.analyse(records, settings),
+        throughput=throughput.analyse(measured, settings),
         learning=learned,
         memory=memory_limit.analyse(records, settings),
-        phases=phase_law.analyse(records, settings),
+        phases=phase_law.analyse(measured, settings),
         noise_scales=noise_scale.analyse(records, ranks, settings),
         batch=batch.analyse(records, settings),
-        machines=machines.analyse(records, learned),
+        machines=machines.analyse(measured, learned),
         warnings=sorted({warning for record in records for warning in record.outcome.warnings}),
     )
-    return decided.model_copy(update={"headline": headline(decided, records, scalings, study)})
+    return decided.model_copy(update={"headline": headline(decided, measured, scalings, study)})
 
 
 def _broken(records: Sequence[Record]) -> list[Broken]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from envknee.record.schema import Record
 from envknee.verdict import levers
 from envknee.verdict.measure_next import measure_next
+from envknee.verdict.measurements import Measurements, records_at
 from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.schema.headline import Binds, Headline, HoursSaved
 from envknee.verdict.schema.learning import LearningLimit
@@ -12,7 +12,6 @@ from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.series import by_series
 from envknee.verdict.settings import StudySettings
 from envknee.verdict.waits import waits
 
@@ -20,7 +19,7 @@ HOUR_S = 3600.0
 
 
 def headline(
-    arm: ArmVerdict, records: Sequence[Record], scalings: Sequence[Scaling], study: StudySettings
+    arm: ArmVerdict, measured: Measurements, scalings: Sequence[Scaling], study: StudySettings
 ) -> Headline | None:
     """Return the recommendation for an arm, with reasons; None if no throughput trial was timed to its end."""
     timed = [(limit, point) for limit in arm.throughput for point in limit.points]
@@ -29,15 +28,15 @@ def headline(
     # Without a threshold: the largest num_envs, unless FPS fell on the way there.
     best, fastest = max(timed, key=lambda pair: (pair[1].fps, pair[1].num_envs))
     wanted = best.threshold_num_envs or fastest.num_envs
-    num_envs = _within_memory(best, wanted, records, arm.memory)
+    num_envs = _within_memory(best, wanted, measured, arm.memory)
     point = best.point(num_envs)
-    peak = largest_peak_gb(records, best.series, num_envs)
+    peak = largest_peak_gb(measured.at(best.series, num_envs))
     device_gb = arm.memory.device_memory_gb
     binds = _binds(best, wanted, num_envs, arm.learning, arm.memory)
     seconds = {
         (limit.series, point.num_envs): point.seconds_to_target for limit in arm.learning for point in limit.points
     }
-    doubled = by_series(records, "throughput")[best.series].get(2 * best.points[-1].num_envs)
+    doubled = records_at(measured.throughput, best.series, 2 * best.points[-1].num_envs)
     doubled_ended = doubled[-1].outcome.status if doubled else None
     is_open = binds in ("more_environments", "more_repeats")
     laws = next((laws for laws in arm.phases if laws.series == best.series), None)
@@ -58,7 +57,7 @@ def headline(
         next_measurement=measure_next(best, doubled_ended=doubled_ended) if is_open else None,
         waits=waits(num_envs, laws),
         saves=_hours_saved(arm, best, num_envs),
-        levers=levers.analyse(records, best.series, num_envs, scalings, study.decide),
+        levers=levers.analyse(measured, best.series, num_envs, scalings, study.decide),
     )
 
 
@@ -97,14 +96,14 @@ def _saved(limit: LearningLimit, num_envs: int) -> HoursSaved | None:
     )
 
 
-def _within_memory(limit: ThroughputLimit, wanted: int, records: Sequence[Record], memory_limit: MemoryLimit) -> int:
+def _within_memory(limit: ThroughputLimit, wanted: int, measured: Measurements, memory_limit: MemoryLimit) -> int:
     """Return the largest measured num_envs up to `wanted` that never failed and leaves the margin free.
 
     If there is none, return the smallest measured one: a recommendation must be a point that ran.
     """
     device_gb = memory_limit.device_memory_gb
     for point in reversed(limit.points):
-        peak = largest_peak_gb(records, limit.series, point.num_envs)
+        peak = largest_peak_gb(measured.at(limit.series, point.num_envs))
         fits = peak is None or device_gb is None or peak <= device_gb * (1.0 - memory_limit.margin)
         if point.num_envs <= wanted and point.failed == 0 and fits:
             return point.num_envs

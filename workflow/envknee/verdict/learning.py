@@ -13,17 +13,18 @@ from collections.abc import Mapping, Sequence
 
 from envknee.record.schema import Record, ScaledFrom
 from envknee.verdict.learning_cost import Seeds, cost, frames_of, gpu_seconds_of, seconds_of
+from envknee.verdict.measurements import Measurements
 from envknee.verdict.rule import censored, doublings, union
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint
-from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series
+from envknee.verdict.series import ONE_GPU, Ranks, Series
 from envknee.verdict.settings import Settings
 
 NO_SEEDS = Seeds(())
 
 
-def analyse(records: Sequence[Record], settings: Settings) -> list[LearningLimit]:
-    """Return the learning limit of every series among `records`."""
-    return [_limit(series, by_size, settings) for series, by_size in by_series(records, "learning").items()]
+def analyse(measured: Measurements, settings: Settings) -> list[LearningLimit]:
+    """Return the learning limit of every measured series."""
+    return [_limit(series, by_size, settings) for series, by_size in measured.learning.items()]
 
 
 def _limit(series: Series, by_size: Mapping[int, Sequence[Record]], settings: Settings) -> LearningLimit:

@@ -54,8 +54,13 @@ def cost(costs: Seeds, confidence: float) -> Cost:
 
 
 def that_ran(records: Sequence[Record]) -> list[Record]:
-    """Return the trials that fitted the memory and had a valid simulation: only they tell something about learning."""
-    return [record for record in records if record.outcome.status not in (*DID_NOT_FIT, "invalid")]
+    """Return the trials that ran."""
+    return [record for record in records if ran(record)]
+
+
+def ran(record: Record) -> bool:
+    """Tell whether a trial fitted the memory and had a valid simulation: only such a trial tells something about learning."""
+    return record.outcome.status not in (*DID_NOT_FIT, "invalid")
 
 
 def seconds_of(records: Sequence[Record]) -> Seeds:

@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Literal
 
 from envknee.base.point import Point
-from envknee.record.schema import Record
 from envknee.verdict import learning_cost
+from envknee.verdict.measurements import Measurements, by_point
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.levers import Change, Compared, Finding, Lever
 from envknee.verdict.schema.scaling import Scaling
-from envknee.verdict.series import Series, by_point
+from envknee.verdict.series import Series
 from envknee.verdict.settings import Settings
 from envknee.verdict.throughput import measured_fps
 
@@ -26,26 +26,26 @@ _Setting = Literal["horizon", "batch_size"]
 
 
 def analyse(
-    records: Sequence[Record], series: Series, num_envs: int, scalings: Sequence[Scaling], settings: Settings
+    measured: Measurements, series: Series, num_envs: int, scalings: Sequence[Scaling], settings: Settings
 ) -> list[Lever]:
     """Return the findings on each lever at one point, from all records of its arm."""
     return [
-        _lever("horizon", records, series, num_envs, settings),
-        _lever("batch_size", records, series, num_envs, settings),
+        _lever("horizon", measured, series, num_envs, settings),
+        _lever("batch_size", measured, series, num_envs, settings),
         _more_gpus(series.arm, scalings),
     ]
 
 
-def _lever(setting: _Setting, records: Sequence[Record], series: Series, num_envs: int, settings: Settings) -> Lever:
+def _lever(setting: _Setting, measured: Measurements, series: Series, num_envs: int, settings: Settings) -> Lever:
     fps = {
         point: doublings.Level.of(values)
-        for point, group in by_point(records, "throughput").items()
+        for point, group in by_point(measured.throughput).items()
         if (values := measured_fps(group))
     }
     # The level of a cost is one over it: less time is a higher level.
     sooner = {
         point: learning_cost.level_of(costs)
-        for point, group in by_point(records, "learning").items()
+        for point, group in by_point(measured.learning).items()
         if (costs := learning_cost.seconds_of(group)).count and not costs.censored
     }
     here = Point(num_envs, series.horizon, series.batch_size)

@@ -9,10 +9,11 @@ import numpy as np
 
 from envknee.base.fields import Kind
 from envknee.record.schema import Record
-from envknee.verdict.learning_cost import that_ran
+from envknee.verdict.learning_cost import ran
+from envknee.verdict.measurements import Groups, Measurements, every_record, only
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.study import HostCpu, MachineEffects, MachineMix, OtherGpus
-from envknee.verdict.series import OfSeries, by_series
+from envknee.verdict.series import OfSeries
 
 ORDERED = 0.9
 """Trials count as measured in order of num_envs from this rank correlation of number and size on, or from this share of processes on."""
@@ -21,17 +22,17 @@ LEAST_PAIRS = 3
 """Fewest doublings, in two processes each, that are checked: fewer are often in order by chance."""
 
 
-def analyse(records: Sequence[Record], learned: Sequence[LearningLimit] = ()) -> MachineEffects:
+def analyse(measured: Measurements, learned: Sequence[LearningLimit] = ()) -> MachineEffects:
     """Return hosts and commits that differ, series that may have drifted, and savings shown below delta whose ends share no GPU.
 
     FPS are compared within machines (`blocks`), so only seconds to the target depend on the GPU.
     """
-    timed = [record for record in records if record.request.kind == "throughput" and record.outcome.status == "ok"]
-    trained = that_ran([record for record in records if record.request.kind == "learning"])
-    mixes = (_mix("throughput", timed), _mix("learning", trained))
+    timed = only(measured.throughput, lambda record: record.outcome.status == "ok")
+    trained = only(measured.learning, ran)
+    mixes = (_mix("throughput", list(every_record(timed))), _mix("learning", list(every_record(trained))))
     in_order = [
         OfSeries(**series._asdict())
-        for series, by_size in by_series(timed, "throughput").items()
+        for series, by_size in timed.items()
         if _ordered(by_size) or _processes_ordered(by_size)
     ]
     return MachineEffects(
@@ -85,13 +86,12 @@ def _processes_ordered(by_size: Mapping[int, Sequence[Record]]) -> bool:
     return not 1.0 - ORDERED < share < ORDERED
 
 
-def _other_gpus(ran: Sequence[Record], learned: Sequence[LearningLimit]) -> list[OtherGpus]:
-    by_point = by_series(ran, "learning")
+def _other_gpus(trained: Groups, learned: Sequence[LearningLimit]) -> list[OtherGpus]:
     found = []
     for limit in learned:
         for gain in limit.gains:
             ends = [
-                [gpu for record in by_point[limit.series][size] for gpu in record.outcome.gpus]
+                [gpu for record in trained[limit.series][size] for gpu in record.outcome.gpus]
                 for size in (gain.num_envs, gain.doubled)
             ]
             apart = not {gpu.uuid for gpu in ends[0]} & {gpu.uuid for gpu in ends[1]}

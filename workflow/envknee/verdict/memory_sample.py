@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from envknee.record.schema import Record
 from envknee.record.status import DID_NOT_FIT, Status
-from envknee.verdict.series import OfPlace, Series, series_of
+from envknee.verdict.series import OfPlace
 
 
 class Sample(OfPlace):
@@ -63,14 +63,9 @@ def measured_peaks(records: Sequence[Record]) -> list[Record]:
     return [record for record in records if sample_of(record).fitted]
 
 
-def largest_peak_gb(records: Sequence[Record], series: Series, num_envs: int) -> float | None:
-    """Return the largest measured peak at a point, or None."""
-    peaks = [
-        record.memory_peak_gb or 0.0
-        for record in measured_peaks(records)
-        if (series_of(record), record.request.num_envs) == (series, num_envs)
-    ]
-    return max(peaks, default=None)
+def largest_peak_gb(records: Sequence[Record]) -> float | None:
+    """Return the largest measured peak of some trials, or None."""
+    return max((record.memory_peak_gb or 0.0 for record in measured_peaks(records)), default=None)
 
 
 def usual_mini_batches(samples: Sequence[Sample]) -> int | None:

@@ -13,7 +13,6 @@ With several ranks, N is per rank, and a phase's seconds are the mean over ranks
 """
 
 import statistics
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -21,9 +20,10 @@ from numpy.typing import NDArray
 
 from envknee.base.point import rollout_size
 from envknee.record.schema import PHASES, Phase, Record
+from envknee.verdict.measurements import Measurements, only
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.phases import PhaseLaw, PhaseLaws, PhasePoint
-from envknee.verdict.series import Ranks, Series, by_series, series_of
+from envknee.verdict.series import Ranks, Series
 from envknee.verdict.settings import Settings
 from envknee.verdict.throughput import measured_fps
 
@@ -31,11 +31,11 @@ RESOLUTION_S = 1e-6
 """Shortest time of a phase: clocks resolve no less, and a relative error of 0 s would be infinite."""
 
 
-def analyse(records: Sequence[Record], settings: Settings) -> list[PhaseLaws]:
+def analyse(measured: Measurements, settings: Settings) -> list[PhaseLaws]:
     """Return the phase laws of every series with phases."""
-    timed = [record for record in records if record.outcome.status == "ok"]
-    trials = Counter(series_of(record) for record in timed if record.request.kind == "throughput")
-    resolved = by_series([record for record in timed if record.phases_s], "throughput")
+    timed = only(measured.throughput, lambda record: record.outcome.status == "ok")
+    trials = {series: sum(map(len, by_size.values())) for series, by_size in timed.items()}
+    resolved = only(timed, lambda record: record.phases_s)
     return [_of_series(series, by_size, trials[series], settings.confidence) for series, by_size in resolved.items()]
 
 

@@ -17,12 +17,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from envknee.record.schema import Record
+from envknee.verdict.measurements import Groups, Measurements, records_at
 from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.levers import Change, Difference, Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
-from envknee.verdict.series import Series, by_series
+from envknee.verdict.series import Series
 from envknee.verdict.settings import ArmSettings, Settings
 from envknee.verdict.throughput import measured_fps
 
@@ -31,7 +31,7 @@ LEAST_ENVS = 0.5
 
 
 def analyse(
-    records: Sequence[Record], arms: Mapping[str, ArmSettings], limits: Mapping[str, MemoryLimit], settings: Settings
+    measured: Measurements, arms: Mapping[str, ArmSettings], limits: Mapping[str, MemoryLimit], settings: Settings
 ) -> Remedies | None:
     """Return the comparison of each arm with the baseline; None without a baseline or its throughput trials.
 
@@ -42,7 +42,7 @@ def analyse(
         return None
     fps_of = {
         series: {size: values for size, group in by_size.items() if (values := measured_fps(group))}
-        for series, by_size in by_series(records, "throughput").items()
+        for series, by_size in measured.throughput.items()
     }
     best = {own: max(map(max, by_size.values())) for own, by_size in fps_of.items() if own.arm == name and by_size}
     if not best:
@@ -50,7 +50,7 @@ def analyse(
     series = max(best, key=lambda series: best[series])
     limit = limits[name]
     others = [arm for arm in arms if arm != name and arm in limits]
-    remedies = [_remedy(arm, arms, records, fps_of, limits, series, settings) for arm in others]
+    remedies = [_remedy(arm, arms, measured.throughput, fps_of, limits, series, settings) for arm in others]
     remedies.sort(key=lambda remedy: (remedy.fits is None, -remedy.fits.value if remedy.fits else 0.0, remedy.arm))
     return Remedies(
         baseline=name,
@@ -66,7 +66,7 @@ def analyse(
 def _remedy(
     arm: str,
     arms: Mapping[str, ArmSettings],
-    records: Sequence[Record],
+    timed_trials: Groups,
     fps_of: Mapping[Series, Mapping[int, Sequence[float]]],
     limits: Mapping[str, MemoryLimit],
     series: Series,
@@ -86,8 +86,7 @@ def _remedy(
     if common is not None:
         before, after = (doublings.Level.of(values[common]) for values in (base, timed))
         fps = Change.between(before, after, settings.confidence)
-        timed_records = [record for record in records if record.request.kind == "throughput"]
-        peaks = [largest_peak_gb(timed_records, place, common) for place in places]
+        peaks = [largest_peak_gb(records_at(timed_trials, place, common)) for place in places]
     differing = differences(arms[arm], arms[series.arm])
     return Remedy(
         arm=arm,

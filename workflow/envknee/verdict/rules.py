@@ -7,19 +7,18 @@ a sum of logarithms: ln(frames ratio) is PPO's part, ln(seconds per frame ratio 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from envknee.record.schema import Record
 from envknee.verdict.learning_cost import that_ran
+from envknee.verdict.measurements import Measurements
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Limit, RuleLimit, RulePoint, Rules
-from envknee.verdict.series import by_series
 
 
-def analyse(records: Sequence[Record], limits: Sequence[LearningLimit]) -> Rules | None:
+def analyse(measured: Measurements, limits: Sequence[LearningLimit]) -> Rules | None:
     """Return the limit of every rule, from all records of a study and the learning limits of its arms."""
-    grouped = by_series(records, "learning")
-    rules = [_rule(limit, grouped[limit.series]) for limit in limits if limit.scaled_from]
+    rules = [_rule(limit, measured.learning[limit.series]) for limit in limits if limit.scaled_from]
     if not rules:
         return None
     known = [rule for rule in rules if rule.soonest_lowest is not None and rule.soonest_highest is not None]
@@ -29,7 +28,7 @@ def analyse(records: Sequence[Record], limits: Sequence[LearningLimit]) -> Rules
     return Rules(rules=rules, has_moved=has_moved)
 
 
-def _rule(limit: LearningLimit, by_size: dict[int, list[Record]]) -> RuleLimit:
+def _rule(limit: LearningLimit, by_size: Mapping[int, Sequence[Record]]) -> RuleLimit:
     assert limit.scaled_from is not None, "only arms under a rule"
     points = [_point(point, by_size[point.num_envs]) for point in limit.points]
     soonest = next((point for point in points if limit.best and point.num_envs == limit.best.num_envs), None)

@@ -24,17 +24,18 @@ from typing import Any
 from envknee.base.point import Point
 from envknee.record.schema import Record
 from envknee.verdict.blocks import blocks_of_arms
+from envknee.verdict.measurements import Measurements, by_point, only
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.contrasts import by_block, independent, within_blocks
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
-from envknee.verdict.series import Ranks, by_point
+from envknee.verdict.series import Ranks
 from envknee.verdict.settings import ArmSettings, Settings
 from envknee.verdict.throughput import measured_fps
 
 
-def analyse(records: Sequence[Record], arms: Mapping[str, ArmSettings], settings: Settings) -> list[Scaling]:
+def analyse(measured: Measurements, arms: Mapping[str, ArmSettings], settings: Settings) -> list[Scaling]:
     """Return the scaling of every arm that trains on several ranks, in the order of `arms`."""
-    return [_scaling(arm, records, arms, settings) for arm in arms if arms[arm].world_size > 1]
+    return [_scaling(arm, measured, arms, settings) for arm in arms if arms[arm].world_size > 1]
 
 
 def efficiency(
@@ -76,9 +77,9 @@ def partner_of(arm: str, arms: Mapping[str, ArmSettings]) -> str | None:
     return min(partners, key=lambda other: (arms[other].gpus == "auto", other), default=None)
 
 
-def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, ArmSettings], settings: Settings) -> Scaling:
+def _scaling(arm: str, measured: Measurements, arms: Mapping[str, ArmSettings], settings: Settings) -> Scaling:
     ranks, partner = Ranks.of(arms[arm]), partner_of(arm, arms)
-    several, alone = _timed(arm, records), _timed(partner, records)
+    several, alone = _timed(arm, measured), _timed(partner, measured)
     devices = [_devices(side) for side in (several, alone)]
     # With `gpus: auto` the partner may have run on the CPU; in a cluster, on another kind of GPU.
     alike = devices[0] == devices[1] or not all(devices)
@@ -109,11 +110,9 @@ def _scaling(arm: str, records: Sequence[Record], arms: Mapping[str, ArmSettings
     )
 
 
-def _timed(arm: str | None, records: Sequence[Record]) -> dict[Point, list[Record]]:
+def _timed(arm: str | None, measured: Measurements) -> dict[Point, Sequence[Record]]:
     """Return an arm's trials that were timed to their end, by point."""
-    return by_point(
-        [record for record in records if record.request.arm == arm and measured_fps([record])], "throughput"
-    )
+    return by_point(only(measured.of_arm(arm).throughput, lambda record: measured_fps([record])))
 
 
 def _devices(trials: Mapping[Point, Sequence[Record]]) -> str:

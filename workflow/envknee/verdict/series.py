@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from envknee.base.fields import Kind
-from envknee.base.point import Point, batch_transitions
+from envknee.base.point import batch_transitions
 from envknee.record.schema import Frozen, Record, Request
 from envknee.verdict.settings import ArmSettings
 
@@ -96,12 +96,3 @@ def by_series(records: Iterable[Record], kind: Kind) -> dict[Series, dict[int, l
             grouped.setdefault(series_of(record), {}).setdefault(record.request.num_envs, []).append(record)
     order = sorted(grouped, key=lambda series: (series.arm, series.horizon, series.batch_size or 0))
     return {series: dict(sorted(grouped[series].items())) for series in order}
-
-
-def by_point(records: Iterable[Record], kind: Kind) -> dict[Point, list[Record]]:
-    """Return the records of one arm and kind as point -> records by number, in the order of `by_series`."""
-    return {
-        Point(num_envs, series.horizon, series.batch_size): group
-        for series, by_size in by_series(records, kind).items()
-        for num_envs, group in by_size.items()
-    }

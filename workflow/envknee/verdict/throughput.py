@@ -22,18 +22,19 @@ from envknee.record.status import DID_NOT_FIT, Status
 from envknee.verdict.blocks import blocks_of
 from envknee.verdict.composed import Composition, compose
 from envknee.verdict.disturbed import disturbed
+from envknee.verdict.measurements import Measurements, joined
 from envknee.verdict.rule import affine, doublings, union
 from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
 from envknee.verdict.schema.throughput import InfeasiblePoint, Law, ThroughputLimit, ThroughputPoint
-from envknee.verdict.series import ONE_GPU, Ranks, Series, by_series, series_of
+from envknee.verdict.series import ONE_GPU, Ranks, Series, series_of
 from envknee.verdict.settings import Settings
 
 
-def analyse(records: Sequence[Record], settings: Settings) -> list[ThroughputLimit]:
-    """Return the throughput limit of every series among `records`."""
-    arms = {record.request.arm for record in records}
-    composed = {arm: compose([record for record in records if record.request.arm == arm]) for arm in arms}
-    grouped = by_series(chain(records, *(of_arm.used for of_arm in composed.values())), "throughput")
+def analyse(measured: Measurements, settings: Settings) -> list[ThroughputLimit]:
+    """Return the throughput limit of every measured series."""
+    composed = {arm: compose(measured.of_arm(arm).records) for arm in measured.arms}
+    repeats = chain.from_iterable(of_arm.used for of_arm in composed.values())
+    grouped = joined(measured.throughput, repeats, "throughput")
     return [_limit(series, by_size, settings, composed[series.arm]) for series, by_size in grouped.items()]
 
 
