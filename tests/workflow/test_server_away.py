@@ -20,6 +20,7 @@ from test_server_s3 import BUCKET, ObjectStore, object_store
 from tracked import a_folder, a_run, a_running_study, a_study, finish, lines, steps, stored_runs, write
 from tracking_server import PASSWORD, Postgres, Server, postgres
 
+OTHER = "not-the-key-of-it"
 SAFE = "The measurements are safe in"
 
 
@@ -152,11 +153,11 @@ def test_wrong_key_of_a_bucket_is_told_without_it(
 ) -> None:
     with (
         Network(store.ports["s3.port"]).running() as network,
-        server_on(store, network, tmp_path / "server", secret="not-the-key-of-it").running() as server,
+        server_on(store, network, tmp_path / "server", secret=OTHER).running() as server,
     ):
         server.sign_in(monkeypatch)
         study = a_study("key", uri=server.uri)
         folder = a_folder(tmp_path / "results" / "key", study, a_run(0, "stock", "ok"))
         said = told(lambda: publish(study, folder), "a bucket that is away or refuses the key", SAFE)
-        assert "not-the-key-of-it" not in said + server.log.read_text()
+        assert OTHER not in said + server.log.read_text()
         assert "SignatureDoesNotMatch" in server.log.read_text() or "AccessDenied" in server.log.read_text()

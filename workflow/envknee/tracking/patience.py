@@ -5,7 +5,7 @@ Without these limits psycopg2 waits for ever. boto3 waits for three minutes, in 
 
 import select
 import time
-from typing import Any
+from typing import Any, cast
 
 POSTGRES_S = 20.0
 """For a connection, or for an answer. MLflow's statements take milliseconds."""
@@ -49,4 +49,5 @@ def limit_s3() -> None:
         from botocore.config import Config
     except ModuleNotFoundError:
         return
-    Config.OPTION_DEFAULTS.update(connect_timeout=S3_CONNECT_S, read_timeout=S3_ANSWER_S)
+    defaults = cast("dict[str, float]", Config.OPTION_DEFAULTS)
+    defaults.update(connect_timeout=S3_CONNECT_S, read_timeout=S3_ANSWER_S)
