@@ -386,7 +386,7 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
 def test_a_suspended_job_measures_its_trial_again_and_loses_no_other(site: Site, cluster: Cluster):
     """SLURM stops all processes of the job, and tells them to go on: times with a pause in them count for nothing."""
     folder = site.prepared()
-    long = THROUGHPUT | {"num_envs": 4, "iterations": 400, "repeats": 2}  # of 0.02 s
+    long = THROUGHPUT | {"num_envs": 4, "iterations": 1000, "repeats": 2}  # of 0.02 s
     study = site.study(window=1, arms={"fake": an_arm()}, task=None, throughput=long, learning=None)
     sweep = site.start(study, site.verdict_of(study))
     rows = folder.trial(0).metrics
@@ -394,6 +394,7 @@ def test_a_suspended_job_measures_its_trial_again_and_loses_no_other(site: Site,
     job = known(job_of(cluster, 0))
     cluster.ask("scontrol", "suspend", job)
     wait_for(lambda: cluster.jobs()[job]["state"] == "SUSPENDED")
+    time.sleep(5)  # SLURM asks first (SIGTSTP), and stops two seconds later
     stopped = rows.stat().st_size
     time.sleep(2)
     assert rows.stat().st_size == stopped
