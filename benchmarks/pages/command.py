@@ -22,6 +22,7 @@ from benchmarks.pages import (
     measuring,
     readme,
     results,
+    scaling,
     tasks,
     trainers,
     tutorial,
@@ -32,19 +33,8 @@ from benchmarks.pages.marks import filled
 from benchmarks.pages.published import ROOT
 
 MODULES = (
-    readme,
-    tutorial,
-    faq,
-    results,
-    lean,
-    measuring,
-    learning_rules,
-    blocks,
-    two_cameras,
-    trainers,
-    tasks,
-    verdicts,
-)
+    readme, tutorial, faq, results, lean, measuring, learning_rules, blocks, two_cameras, trainers, tasks, verdicts, scaling,
+)  # fmt: skip
 
 BLOCKS = dict(chain.from_iterable(module.BLOCKS.items() for module in MODULES))
 """By name in a mark, what writes the text there."""

@@ -12,6 +12,7 @@ from envknee.verdict.schema.memory import MemoryWall
 from envknee.verdict.schema.throughput import ThroughputLimit, ThroughputPoint
 
 from benchmarks.pages import readme
+from benchmarks.pages import two_cameras as two_cameras_page
 from benchmarks.pages.cells import bounded, change, gigabytes, outcome, table, times
 from benchmarks.pages.findings import H200, LEARNING, SAME_GPU, WARP_LEARNING, most_fps
 from benchmarks.pages.lean import on_machines, without_word
@@ -21,6 +22,7 @@ from benchmarks.pages.published import (
     fits,
     fps_ratio,
     gain_from,
+    learning_point,
     learning_ratio,
     median_fps,
     median_gb,
@@ -32,6 +34,7 @@ from benchmarks.pages.published import (
     target_of,
     throughput_of,
     uuid_of,
+    verdict_of,
 )
 
 LEAN_LEARNING, EARLIER = "cartpole-stock-lean-learning", "cartpole-stock-lean"
@@ -374,7 +377,67 @@ def composed_error() -> str:
     return f"{composed.error:.1%}"
 
 
+def more_studies() -> str:
+    """Return further studies, with a number of each and the page that has the others."""
+    two = next(own.fastest for own in verdict_of("cartpole-two-gpus").scaling)
+    assert two is not None
+    efficiency = f"{two.efficiency_lower:.0%} to {two.efficiency_upper:.0%}"
+    one_camera, two_cameras = (
+        (median_fps(two_cameras_page.CAMERAS, arm, 2048), median_gb(two_cameras_page.CAMERAS, arm, 2048))
+        for arm in two_cameras_page.ARMS
+    )
+    card = verdict_of(two_cameras_page.CARD).remedies
+    lean = next(own for own in card.remedies if own.arm == "lean") if card else None
+    assert lean is not None and lean.fits is not None
+    fixed_s, library_s = (rule_seconds(arm, 4096) for arm in ("fixed_batch", "library"))
+    rows = [
+        (
+            "two-gpus",
+            f"two H200: {two.speedup:.2f} times the FPS at {two.num_envs:,} environments on each (efficiency {efficiency})",
+            "",
+        ),
+        (
+            "learning-rules",
+            "four rules for batch, learning rate and horizon, on H100s. None is shown to move the limit. With 4,096 environments"
+            f" `fixed_batch` takes {fixed_s:.1f} s to reward 4.5, `library` {library_s:.1f} s",
+            "[learning-rules.md](learning-rules.md#what-four-rules-show)",
+        ),
+        (
+            "two-gpu-pipeline",
+            "two GPUs: data-parallel against one that simulates and one that learns",
+            "[trainers.md](trainers.md#two-gpus-as-a-pipeline-strategy-async2)",
+        ),
+        ("trainers", "five libraries train one task to one reward", "[trainers.md](trainers.md)"),
+        ("off-policy", "SAC beside PPO on two CPU cores", "[trainers.md](trainers.md#skrls-sac-trainer-skrl_sac)"),
+        (
+            "dual-camera",
+            f"what a second camera costs. With 2,048 environments: {two_cameras[1] / one_camera[1]:.2f} times the memory,"
+            f" {two_cameras[0] / one_camera[0]:.2f} times the FPS",
+            "[two-cameras.md](two-cameras.md)",
+        ),
+        (
+            "small-card",
+            f"what each remedy buys on 8 GB. With lean frames {lean.shown_at} environments fit where the task's own ran out of memory"
+            f" ({1.0 + lean.fits.value:.2f} times as many by the model, which has no interval there)",
+            "[two-cameras.md](two-cameras.md)",
+        ),
+        ("stock-lean-cuda", "lean frames on an H100 before acting was captured", "[lean.md](lean.md#what-it-gains)"),
+        ("stock-lean-4096", "lean frames on an H100 with Triton's kernels", "[lean.md](lean.md#what-it-gains)"),
+    ]
+    linked = [(f"[`{study}`](../results-published/cartpole-{study})", shows, page) for study, shows, page in rows]
+    return table(("study", "what it shows", "page"), linked)
+
+
+def rule_seconds(arm: str, num_envs: int) -> float:
+    """Return the seconds to the target under a scaling rule."""
+    (limit,) = arm_of("cartpole-learning-rules", arm).learning
+    seconds = learning_point(limit, num_envs).seconds_to_target
+    assert seconds is not None
+    return seconds.value
+
+
 BLOCKS = {
+    "results-more": more_studies,
     "results-h200-fits": fits_24_gb,
     "results-h100-lean": lean_on_an_h100,
     "results-earlier-kernels": earlier_kernels,

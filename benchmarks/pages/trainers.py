@@ -63,6 +63,15 @@ def pipeline_fps() -> str:
     return table(heads, rows)
 
 
+def pipeline_gain() -> str:
+    """Return the smallest and the largest ratio of a pipeline's FPS to those of one GPU."""
+    gains = [
+        median_fps(PIPELINE, "pipeline", size) / median_fps(PIPELINE, "in-turns", size)
+        for size in (512, 1024, 2048, 4096)
+    ]
+    return f"{min(gains):.2f} to {max(gains):.2f}"
+
+
 def pipeline_learns() -> str:
     """Return seconds and frames to the target of each seed, with 1,024 environments on a GPU."""
     rows = []
@@ -134,6 +143,7 @@ BLOCKS = {
     "trainers-five": five_libraries,
     "trainers-off-policy": beside_ppo,
     "pipeline-fps": pipeline_fps,
+    "pipeline-gain": pipeline_gain,
     "pipeline-learns": pipeline_learns,
     "pipeline-lean-learns": lean_pipeline_learns,
     "pipeline-seconds": lambda: pipeline_ratio("seconds_to_target"),

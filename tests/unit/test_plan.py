@@ -1,7 +1,6 @@
 """What a study would measure and could show, before anything runs: points, power, and the noise that is assumed."""
 
 import math
-import re
 from pathlib import Path
 
 import numpy as np
@@ -150,17 +149,3 @@ def test_an_interval_of_one_ratio_by_hand_and_noise_from_repeats():
     assert (lower, upper) == pytest.approx((0.1 - 2.306 * 0.05, 0.1 + 2.306 * 0.05), abs=1e-4)
     assert measured_cv([[1.0], [2.0]]) is None
     assert measured_cv([[1.0, math.exp(0.02)], [5.0]]) == pytest.approx(0.02 / math.sqrt(2))
-
-
-def test_the_documented_power_is_what_the_program_computes():
-    """docs/verdicts.md: noise, power of 3, 5 and 8 repeats and the repeats for 80%, unpaired and then paired."""
-    text = (Path(__file__).parents[2] / "docs/verdicts.md").read_text(encoding="utf-8")
-    rows = [re.findall(r"\d+", line) for line in text.splitlines() if re.match(r"\| \d+% \| \d+% \|", line)]
-    assert len(rows) == 4
-    for row in rows:
-        noise, *shown = map(int, row)
-        wanted = []
-        for paired in (False, True):
-            wanted += [round(100 * power(repeats, noise / 100, 0.10, 0.95, paired)) for repeats in (3, 5, 8)]
-            wanted.append(enough_repeats(noise / 100, 0.10, 0.95, paired))
-        assert shown == wanted
