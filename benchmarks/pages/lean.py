@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Literal
 
-from envknee.verdict.schema.comparison import Ratio
-
-from benchmarks.pages.cells import table, times
+from benchmarks.pages.cells import share, table, times
 from benchmarks.pages.findings import H200, SAME_GPU
 from benchmarks.pages.published import (
     fps_ratio,
@@ -15,8 +13,10 @@ from benchmarks.pages.published import (
     median_gb,
     median_phase_s,
     peak_gb,
+    phases_of,
     records_of,
     throughput_of,
+    timed_records,
     uuid_of,
 )
 from benchmarks.pages.two_cameras import OF_A_STEP
@@ -31,7 +31,7 @@ def three_arms() -> str:
     rows = []
     for size in (1024, 4096):
         for arm in ("stock", "lean", "lean-warp"):
-            ratio = "1" if arm == "stock" else without_word(fps_ratio(SAME_GPU, arm, size))
+            ratio = "1" if arm == "stock" else share(fps_ratio(SAME_GPU, arm, size))
             fps = f"{median_fps(SAME_GPU, arm, size):,.0f}"
             rows.append((f"{size:,}", arm, fps, ratio, f"{median_gb(SAME_GPU, arm, size):.2f}"))
     return table(("environments", "arm", "FPS", "ratio", "GB"), rows)
@@ -44,7 +44,7 @@ def on_h200s() -> str:
     for size in (4096, 8192, 16384):
         fps = [f"{limit.point(size).fps:,.0f}" for limit in (stock, warp)]
         memory = [f"{peak_gb(H200, arm, size):.2f}" for arm in ("stock", "lean-warp")]
-        rows.append((f"{size:,}", *fps, without_word(fps_ratio(H200, "lean-warp", size)), *memory))
+        rows.append((f"{size:,}", *fps, share(fps_ratio(H200, "lean-warp", size)), *memory))
     return table(("environments", "FPS, stock", "FPS, lean-warp", "ratio", "GB, stock", "GB, lean-warp"), rows)
 
 
@@ -113,7 +113,7 @@ def with_cuda() -> str:
     for size in (1024, 4096):
         fps = [f"{median_fps(CUDA, arm, size):,.0f}" for arm in ARMS]
         memory = [f"{median_gb(CUDA, arm, size):.2f}" for arm in ARMS]
-        rows.append((f"{size:,}", *fps, without_word(fps_ratio(CUDA, "lean", size)), *memory))
+        rows.append((f"{size:,}", *fps, share(fps_ratio(CUDA, "lean", size)), *memory))
     return table(("environments", "FPS, stock", "FPS, lean", "ratio, 95% interval", "GB, stock", "GB, lean"), rows)
 
 
@@ -121,7 +121,7 @@ def with_triton() -> str:
     """Return FPS, ratio, memory and phases of an environment step, with the earlier Triton kernels."""
     rows = [
         ("FPS", *(f"{median_fps(TRITON, arm, 4096):,.0f}" for arm in ARMS)),
-        ("ratio, 95% interval", "1", without_word(fps_ratio(TRITON, "lean", 4096))),
+        ("ratio, 95% interval", "1", share(fps_ratio(TRITON, "lean", 4096))),
         ("GB", *(f"{median_gb(TRITON, arm, 4096):.2f}" for arm in ARMS)),
     ]
     for phase, what in OF_A_STEP.items():
@@ -130,14 +130,30 @@ def with_triton() -> str:
     return table(("4,096 environments", *ARMS), rows)
 
 
-def without_word(ratio: Ratio) -> str:
-    """Return a ratio with its interval: `9.61 (9.26 to 9.98)`."""
-    return times(ratio).replace(" times", "")
+def what_bounds() -> str:
+    """Return the shares of an iteration's time of each phase, with lean frames and Warp's frontend."""
+    size = 4096
+    point = next(own for own in phases_of(H200, "lean-warp", 32).points if own.num_envs == size)
+    iteration_s = sum(point.seconds.values())
+    rows = [
+        (phase, f"{1e3 * seconds:.1f} ms", f"{point.shares[phase]:.0%}")
+        for phase, seconds in sorted(point.seconds.items(), key=lambda pair: -pair[1])
+    ]
+    return table((f"phase, {size:,} environments", f"of {1e3 * iteration_s:.0f} ms", "share"), rows)
+
+
+def fps_range(num_envs: int) -> str:
+    """Return the smallest and the largest FPS of lean frames and Warp's frontend at a size."""
+    fps = [own.fps_total.median for own in timed_records(SAME_GPU, "lean-warp", num_envs) if own.fps_total]
+    return f"{min(fps):,.0f} to {max(fps):,.0f}"
 
 
 BLOCKS = {
     "lean-three-arms": three_arms,
     "lean-h200": on_h200s,
+    "lean-bounds": what_bounds,
+    "lean-range-1024": lambda: fps_range(1024),
+    "lean-range-4096": lambda: fps_range(4096),
     "lean-bare-loops": bare_loops,
     "lean-by-machine": by_machine,
     "lean-cuda": with_cuda,

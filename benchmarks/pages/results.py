@@ -13,9 +13,9 @@ from envknee.verdict.schema.throughput import ThroughputLimit, ThroughputPoint
 
 from benchmarks.pages import readme
 from benchmarks.pages import two_cameras as two_cameras_page
-from benchmarks.pages.cells import bounded, change, gigabytes, outcome, table, times
+from benchmarks.pages.cells import bounded, change, gigabytes, outcome, share, table, times
 from benchmarks.pages.findings import H200, LEARNING, SAME_GPU, WARP_LEARNING, most_fps
-from benchmarks.pages.lean import on_machines, without_word
+from benchmarks.pages.lean import on_machines
 from benchmarks.pages.published import (
     arm_of,
     both_sides,
@@ -105,8 +105,8 @@ def three_arms() -> str:
         [
             f"1,024: seconds to reward {target_of(WARP_LEARNING):g}, as a share of stock's",
             "1",
-            f"{without_word(lean)}, an H200",
-            f"{without_word(warp)}, from {times(frames).replace(' times', ' of the frames')}",
+            f"{share(lean)}, an H200",
+            f"{share(warp)}, from {share(frames, after=' of the frames')}",
         ]
     )
     return table(("environments", "Isaac Lab's frames", "lean frames", "lean frames, `frontend: warp`"), rows)
@@ -307,8 +307,8 @@ def earlier_kernels() -> str:
     ]
     fitting = (", ".join(fits(EARLIER, arm, card) for card in ("8 GB", "24 GB")) for arm in arms)
     rows.append(("Environments that fit in 8 GB, in 24 GB", *fitting))
-    seconds = without_word(ratio_of(on_one_gpu(both_sides(LEAN_LEARNING, *arms)), "seconds_to_target"))
-    frames = without_word(learning_ratio(LEAN_LEARNING, "lean", "frames_to_target"))
+    seconds = share(ratio_of(on_one_gpu(both_sides(LEAN_LEARNING, *arms)), "seconds_to_target"))
+    frames = share(learning_ratio(LEAN_LEARNING, "lean", "frames_to_target"))
     reward = f"{target_of(LEAN_LEARNING):g}"
     rows.append((f"Seconds to reward {reward} with 1,024, as a share of stock's", "1", seconds))
     rows.append((f"Frames to reward {reward} with 1,024, as a share of stock's", "1", frames))

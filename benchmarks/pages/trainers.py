@@ -7,7 +7,14 @@ from envknee.record.schema import Record
 from envknee.verdict.schema.comparison import MeasureName
 
 from benchmarks.pages.cells import table, times
-from benchmarks.pages.published import learning_ratio, learning_records, median_fps
+from benchmarks.pages.published import (
+    arm_of,
+    learning_ratio,
+    learning_records,
+    median_fps,
+    median_phase_s,
+    timed_records,
+)
 
 FIVE, OFF_POLICY = "cartpole-trainers", "cartpole-off-policy"
 PIPELINE, PIPELINE_LEARNING = "cartpole-two-gpu-pipeline", "cartpole-two-gpu-learning"
@@ -70,6 +77,33 @@ def pipeline_gain() -> str:
         for size in (512, 1024, 2048, 4096)
     ]
     return f"{min(gains):.2f} to {max(gains):.2f}"
+
+
+def pipeline_sides() -> str:
+    """Return what collecting, storing and learning take in turns, and as a pipeline."""
+    arms = ("in-turns", "pipeline")
+
+    def collect_ms(arm: str, size: int) -> float:
+        timed = timed_records(PIPELINE, arm, size)
+        return 1e3 * median(own.collect_s.median for own in timed if own.collect_s is not None) / 32
+
+    def learner_s(arm: str, size: int) -> float:
+        return median(map(update_seconds, timed_records(PIPELINE, arm, size)))
+
+    rows = []
+    for size in (1024, 4096):
+        storage = (f"{1e3 * median_phase_s(PIPELINE, arm, size, 'storage') / 32:.1f}" for arm in arms)
+        rows.append((f"{size:,}", "collecting, ms a step", *(f"{collect_ms(arm, size):.1f}" for arm in arms)))
+        rows.append((f"{size:,}", "of that storing, ms a step", *storage))
+        rows.append((f"{size:,}", "learning, s an iteration", *(f"{learner_s(arm, size):.2f}" for arm in arms)))
+    return table(("environments", "", "`in_turns`", "pipeline"), rows)
+
+
+def sac_doubling() -> str:
+    """Return what doubling gained last with SAC."""
+    (limit,) = arm_of(OFF_POLICY, "sac").throughput
+    last = limit.gains[-1]
+    return f"{last.gain:.0%} (at least {last.gain_lower_one_sided:.0%})"
 
 
 def pipeline_learns() -> str:
@@ -144,6 +178,8 @@ BLOCKS = {
     "trainers-off-policy": beside_ppo,
     "pipeline-fps": pipeline_fps,
     "pipeline-gain": pipeline_gain,
+    "pipeline-sides": pipeline_sides,
+    "sac-doubling": sac_doubling,
     "pipeline-learns": pipeline_learns,
     "pipeline-lean-learns": lean_pipeline_learns,
     "pipeline-seconds": lambda: pipeline_ratio("seconds_to_target"),

@@ -88,6 +88,12 @@ def advice() -> str:
     return f"> {remedies_statement(_remedies())}"
 
 
+def each_repeat(arm: str) -> str:
+    """Return the FPS of an arm's repeats at the common size."""
+    fps = [own.fps_total.median for own in timed_records(CARD, arm, COMMON) if own.fps_total is not None]
+    return " and ".join(f"{own:,.0f}" for own in fps)
+
+
 def _remedies() -> Remedies:
     found = verdict_of(CARD).remedies
     assert found is not None
@@ -105,4 +111,6 @@ BLOCKS = {
     "two-cameras-phases": where_time_goes,
     "small-card": on_a_small_card,
     "small-card-advice": advice,
+    "small-card-baseline": lambda: each_repeat("baseline"),
+    "small-card-128-pixels": lambda: each_repeat("128-pixels"),
 }
