@@ -18,7 +18,7 @@ from envknee.verdict.learning_cost import Seeds, cost, frames_of, gpu_seconds_of
 from envknee.verdict.measurements import Measurements
 from envknee.verdict.rule import censored, doublings, union
 from envknee.verdict.rule.contrasts import Contrast
-from envknee.verdict.rule.looks import ONCE, Schedule, looked_at
+from envknee.verdict.rule.looks import ONCE, Looked, Schedule, looked_at, once
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series
 from envknee.verdict.settings import Settings
@@ -86,17 +86,23 @@ def decision_of(
     `repeats` has the number of the repeat that gave each seed, from 0 on (None: the seeds are looked at once), and `schedule` says after
     which of them the study may be looked at.
     """
-    numbers = repeats or {}
-
-    def contrasts_before(repeat: float) -> list[Contrast]:
-        known = {size: numbers[size].before(repeat, own) if numbers else own for size, own in seeds.items()}
-        return censored.contrasts({size: own for size, own in known.items() if own.count})
-
-    seen = looked_at(
-        schedule if numbers else ONCE, {size: own.numbers for size, own in numbers.items()}, contrasts_before
-    )
+    seen = looks_at(seeds, repeats, schedule)
     # A saving of delta is a gain of ln(1 / (1 - delta)).
     return union.decide(seen, seeds, -math.log1p(-delta), confidence, schedule)
+
+
+def looks_at(
+    seeds: Mapping[int, Seeds], repeats: Mapping[int, SeedRepeats] | None = None, schedule: Schedule = ONCE
+) -> list[Looked]:
+    """Return each doubling with all looks at it; arguments are as in `decision_of`."""
+    if repeats is None:
+        return once(censored.contrasts(seeds))
+
+    def contrasts_before(repeat: float) -> list[Contrast]:
+        known = {size: repeats[size].before(repeat, own) for size, own in seeds.items()}
+        return censored.contrasts({size: own for size, own in known.items() if own.count})
+
+    return looked_at(schedule, {size: own.numbers for size, own in repeats.items()}, contrasts_before)
 
 
 def limit_of(

@@ -26,7 +26,7 @@ from envknee.verdict.disturbed import disturbed
 from envknee.verdict.measurements import Measurements, joined
 from envknee.verdict.rule import affine, doublings, union
 from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
-from envknee.verdict.rule.looks import ONCE, Schedule, looked_at
+from envknee.verdict.rule.looks import ONCE, Looked, Schedule, looked_at
 from envknee.verdict.schema.throughput import InfeasiblePoint, Law, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, series_of
 from envknee.verdict.settings import Settings
@@ -64,6 +64,25 @@ def decision_of(
     Doublings with two or more confirmatory repeats at both ends have their gain from these. `repeats` has the number of each repeat, from
     0 on (None: its place in the list). Other arguments are as in `limit_of`.
     """
+    seen = looks_at(fps, step, blocks, margins, repeats=repeats, schedule=schedule)
+    decision = union.decide(seen, fps, math.log1p(delta), confidence, schedule)
+    if confirms is None:
+        return decision
+    fresh = _only(fps, confirms)
+    of_fresh = None if blocks is None else _only(blocks, confirms)
+    return union.retold(decision, _contrasts(fresh, 0.0, of_fresh), confidence)
+
+
+def looks_at(
+    fps: Mapping[int, Sequence[float]],
+    step: float = 0.0,
+    blocks: Mapping[int, Sequence[Hashable]] | None = None,
+    margins: Mapping[int, float] | None = None,
+    *,
+    repeats: Mapping[int, Sequence[int]] | None = None,
+    schedule: Schedule = ONCE,
+) -> list[Looked]:
+    """Return each doubling with all looks at it; arguments are as in `decision_of`."""
     numbers = repeats or {size: range(len(values)) for size, values in fps.items()}
 
     def contrasts_before(repeat: float) -> list[Contrast]:
@@ -71,13 +90,7 @@ def decision_of(
         values, of_values = _only(fps, known), None if blocks is None else _only(blocks, known)
         return [_with_margin(contrast, margins or {}) for contrast in _contrasts(values, step, of_values)]
 
-    doublings_seen = looked_at(schedule, {size: {*own} for size, own in numbers.items()}, contrasts_before)
-    decision = union.decide(doublings_seen, fps, math.log1p(delta), confidence, schedule)
-    if confirms is None:
-        return decision
-    fresh = _only(fps, confirms)
-    of_fresh = None if blocks is None else _only(blocks, confirms)
-    return union.retold(decision, _contrasts(fresh, 0.0, of_fresh), confidence)
+    return looked_at(schedule, {size: {*own} for size, own in numbers.items()}, contrasts_before)
 
 
 def _only(by_size: Mapping[int, Sequence[Value]], counts: Mapping[int, Sequence[bool]]) -> dict[int, list[Value]]:
