@@ -132,7 +132,7 @@ def limit_of(
         for size, ended in statuses.items()
     ]  # fmt: skip
     return LearningLimit.of(
-        series, decision, measured, delta, confidence, lambda log: -doublings.expm1(-log), ranks,
+        series, decision, measured, delta, confidence, lambda log: -doublings.expm1(-log), ranks, schedule.when,
         scaled_from=scaled_from, points=points,
     )  # fmt: skip
 

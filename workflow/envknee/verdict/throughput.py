@@ -145,7 +145,7 @@ def limit_of(
     every = sum(statuses.values(), Counter[Status]())
     not_counted = {status: every[status] for status in sorted(every) if status not in ("ok", *DID_NOT_FIT)}
     return ThroughputLimit.of(
-        series, decision, fps, settings.delta, settings.confidence, doublings.expm1, ranks,
+        series, decision, fps, settings.delta, settings.confidence, doublings.expm1, ranks, schedule.when,
         points=[_point(n, values, own[n], failed[n], settings.confidence, step) for n, values in fps.items()],
         infeasible=infeasible,
         law=fit_law(own, series.horizon, settings.confidence, ranks.world_size),

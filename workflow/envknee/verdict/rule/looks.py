@@ -35,11 +35,14 @@ LATER_SHARE = 0.2
 """What each of these looks has, of the one before it."""
 
 
+When = Literal["every repeat", "as planned", "once"]
+
+
 @dataclass(frozen=True)
 class Schedule:
     """When a study may be looked at."""
 
-    when: Literal["every repeat", "as planned", "once"]
+    when: When
     planned: int = 0
     """With "as planned": the repeats that were fixed beforehand."""
 
