@@ -17,6 +17,7 @@ from envknee.run.hang_watch import HangWatch
 from envknee.study.errors import UserError
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
+from envknee.words.progress import trial_words
 
 POLL_S = 0.1
 """Between two looks at a trial."""
@@ -65,7 +66,7 @@ class Supervised:
         if are_ranks:
             may_show_late = request.nodes > 1 and trial.environment.exists() and not (self.hang or is_late)
             ends.merge_ranks(trial, request, wait_s=LATE_S if may_show_late else 0.0)
-        name = progress.parameters(request)
+        name = trial_words(request)
         if self._was_paused() and not self._has_timeless_outcome():
             self._forget_ranks()  # or the next launcher would make an outcome of theirs
             attempts.set_aside(trial)
