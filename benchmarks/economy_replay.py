@@ -32,7 +32,7 @@ from envknee.study.paths import StudyFolder
 from envknee.study.rules import ASK_VERSION
 from envknee.verdict import learning, throughput
 from envknee.verdict.measurements import measurements_of
-from envknee.verdict.rule.looks import LEAST_REPEATS
+from envknee.verdict.rule.schedule import LEAST_REPEATS
 from envknee.verdict.series import Series
 from envknee.words.series import series_words
 from rich.console import Console

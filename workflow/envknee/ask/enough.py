@@ -11,7 +11,7 @@ from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.study.sweep import UntilDecided
 from envknee.verdict.measurements import measurements_of
-from envknee.verdict.rule.looks import EVERY_REPEAT, LEAST_REPEATS
+from envknee.verdict.rule.schedule import EVERY_REPEAT, LEAST_REPEATS
 
 
 def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided) -> int | None:

@@ -28,7 +28,7 @@ from envknee.verdict.learning import SeedRepeats
 from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.noise import measured_cv
 from envknee.verdict.rule import affine
-from envknee.verdict.rule.looks import EVERY_REPEAT
+from envknee.verdict.rule.schedule import EVERY_REPEAT
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision, Tested
 
 

@@ -9,7 +9,7 @@ from envknee.study import space
 from envknee.study.arm import Arm
 from envknee.study.model import Study
 from envknee.study.sweep import Sweep
-from envknee.verdict.rule.looks import EVERY_REPEAT, ONCE, Schedule, as_planned
+from envknee.verdict.rule.schedule import EVERY_REPEAT, ONCE, Schedule, as_planned
 from envknee.verdict.settings import ArmSettings, StudySettings
 
 

@@ -18,7 +18,8 @@ from envknee.verdict.learning_cost import Seeds, cost, frames_of, gpu_seconds_of
 from envknee.verdict.measurements import Measurements
 from envknee.verdict.rule import censored, doublings, union
 from envknee.verdict.rule.contrasts import Contrast
-from envknee.verdict.rule.looks import ONCE, Looked, Schedule, looked_at, once
+from envknee.verdict.rule.looks import Looked, looked_at, once
+from envknee.verdict.rule.schedule import ONCE, Schedule
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series
 from envknee.verdict.settings import Settings

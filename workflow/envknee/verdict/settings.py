@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from envknee.base.fields import Kind
-from envknee.verdict.rule.looks import Schedule
+from envknee.verdict.rule.schedule import Schedule
 
 
 class Settings(Protocol):

@@ -26,7 +26,8 @@ from envknee.verdict.disturbed import disturbed
 from envknee.verdict.measurements import Measurements, joined
 from envknee.verdict.rule import affine, doublings, union
 from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
-from envknee.verdict.rule.looks import ONCE, Looked, Schedule, looked_at
+from envknee.verdict.rule.looks import Looked, looked_at
+from envknee.verdict.rule.schedule import ONCE, Schedule
 from envknee.verdict.schema.throughput import InfeasiblePoint, Law, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, series_of
 from envknee.verdict.settings import Settings

@@ -27,7 +27,8 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 from envknee.verdict.rule.contrasts import Contrast
 from envknee.verdict.rule.doublings import half_width, holm
-from envknee.verdict.rule.looks import LEAST_REPEATS, ONCE, SHARE, Look, Looked, Schedule
+from envknee.verdict.rule.looks import Look, Looked
+from envknee.verdict.rule.schedule import LEAST_REPEATS, ONCE, SHARE, Schedule
 
 State = Literal["reached", "still pays", "undecided"]
 
