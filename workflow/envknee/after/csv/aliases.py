@@ -21,8 +21,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
         "global num envs", "envs all gpus", "total worlds",
     ),
     "fps": (
-        "total fps", "fps total", "mean total fps", "mean fps", "train fps", "training fps", "env steps/s", "environment steps/s",
-        "env step/fps", "env fps", "total env steps/s", "frames/s", "sps", "env sps", "total sps", "sps total", "total steps/s",
+        "total fps", "fps total", "totalfps", "mean total fps", "mean fps", "train fps", "training fps", "env steps/s", "environment steps/s",
+        "env step/fps", "env fps", "total env steps/s", "frames/s", "sps", "env sps", "total sps", "sps total", "total steps/s", "world steps/s", "agent steps/s", "sim steps/s", "simulation steps/s", "physics steps/s",
         "steps/s", "samples/s", "transitions/s", "images/s", "imgs/s", "experiences/s", "throughput", "fps", "frames/h", "steps/h",
         "env steps/h", "samples/h", "frames/min", "steps/min", "env steps/min", "frame rate", "simulation fps", "sim fps",
     ),
@@ -36,7 +36,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "seconds_per_step": ("s/step", "step time", "time/step", "env step time", "step s"),
     "vram_gb": (
         "vram", "gpu memory", "gpu mem", "device memory", "device mem", "cuda memory", "cuda mem", "gpu ram", "memory", "mem",
-        "memory gpu", "mem gpu", "",
+        "memory gpu", "mem gpu", "gpu", "显存", "",
     ),
     "ram_gb": (
         "ram", "host memory", "host mem", "cpu memory", "cpu mem", "rss", "system memory", "system ram", "host ram", "cpu ram",
@@ -118,13 +118,23 @@ UNITS: Mapping[str, Mapping[str, Decimal]] = {
 """Column -> unit in lower case -> factor to the column's own unit. A column without "" needs a unit."""
 
 SETTINGS = frozenset({
-    "gpu", "card", "device", "hardware", "machine", "host", "gpu name", "gpu model", "gpu type", "node", "nodes", "num nodes",
-    "task", "env", "env id", "env name", "environment", "scene", "robot", "game", "benchmark", "resolution", "width", "height",
-    "image size", "img size", "image", "pixels", "camera", "cameras", "num cameras", "backend", "engine", "simulator", "sim", "physics",
-    "renderer", "library", "framework", "trainer", "algo", "algorithm", "mode", "config", "configuration", "variant", "precision",
-    "dtype", "version", "branch", "commit", "date", "day", "time", "timestamp", "obs", "observation", "observations", "decimation",
-    "substeps", "model", "policy", "compile", "compiled", "jit", "cpu", "cores", "cpu cores", "num cpus", "driver", "os", "cuda",
-    "nodes used", "num agents", "setup", "method", "implementation", "build", "table", "preset", "minibatches", "num minibatches",
-    "mini batches", "num mini batches", "platform", "system", "solver", "terrain", "graph", "series", "experiment", "label", "name",
+    "gpu", "card", "device", "hardware", "machine", "host", "gpu name", "gpu model", "gpu type", "node", "accelerator",
+    "task", "env", "env id", "env name", "environment", "scene", "robot", "body", "game", "benchmark", "image", "camera", "backend",
+    "engine", "simulator", "sim", "physics", "physics engine", "renderer", "render mode", "library", "framework", "trainer", "algo",
+    "algorithm", "mode", "precision", "dtype", "branch", "obs", "observation", "observations", "model", "policy", "compile", "compiled",
+    "jit", "cpu", "driver", "os", "cuda", "setup", "method", "implementation", "build", "preset", "platform", "system", "solver",
+    "terrain", "graph", "sensor", "layer",
 })  # fmt: skip
-"""Headings of settings: rows that differ in one are different series. `table` is this program's own name for one of several tables."""
+"""Headings of settings: rows that differ in one are different series. Numbers below such a heading are a measurement of it."""
+
+NUMBERED_SETTINGS = frozenset({
+    "nodes", "num nodes", "resolution", "width", "height", "image size", "img size", "pixels", "cameras", "cams", "num cameras",
+    "num cams", "decimation", "substeps", "cores", "cpu cores", "num cpus", "num agents", "agents", "minibatches", "num minibatches",
+    "mini batches", "num mini batches", "version", "epochs", "num objects", "dof",
+})  # fmt: skip
+"""Headings of settings that are numbers."""
+
+NAMES_OF_ROWS = frozenset(
+    {"date", "day", "time", "timestamp", "commit", "config", "configuration", "variant", "experiment", "label", "name"}
+)
+"""Headings of settings that may also name a row: they part series unless every row has a value of its own."""

@@ -16,6 +16,8 @@ MARKS = re.compile(r"[*`†‡]|<[^<>]{0,40}>|\[\^?\d+\]")
 REMARK = re.compile(r"\s*[(（].*$")
 ABOUT = re.compile(r"^(?:~|≈|≃|∼|ca\.?|approx\.?|about|around)\s*", re.IGNORECASE)
 BOUND = re.compile(r"^(?P<bound>>=|<=|>|<|≥|≤)\s*")
+RANGE = re.compile(r"(?P<low>[\d][\d.,]*)\s*[-–—]\s*(?P<high>[\d][\d.,]*\s*(?:[^\d\s].*)?)")
+"""`10-13k`: from one number to another."""
 SPREAD = re.compile(r"\s*(?:±|\+/-|\+-|\\pm)\s*")
 REPEATS = re.compile(r"\s+/\s+|(?<=\d)\s*/\s*(?=\d)")
 OUT_OF_MEMORY = re.compile(
@@ -64,7 +66,7 @@ class Number:
 def plain(cell: str) -> str:
     """Return a cell without marks; "" where it has no value."""
     text = MARKS.sub("", cell).replace("\\~", "~").strip()
-    return "" if text.lower() in NOTHING else text
+    return "" if text.lower() in NOTHING or REMARK.sub("", text).lower() in ("-", "–", "—", "n/a") else text
 
 
 def says_out_of_memory(cell: str) -> bool:
@@ -98,6 +100,8 @@ def _number(text: str, decimal_comma: bool) -> Number:
     if bound is not None:
         bare = bare[bound.end() :]
     bare = ABOUT.sub("", bare)
+    if (between := RANGE.fullmatch(REMARK.sub("", bare))) is not None:
+        return _between(between, text, decimal_comma)
     value, *spread = SPREAD.split(bare, maxsplit=1)
     if not spread:
         value = REMARK.sub("", value)
@@ -115,6 +119,16 @@ def _number(text: str, decimal_comma: bool) -> Number:
         if other["unit"] and other["unit"].strip() == "%":
             around, unit = _share(digits, around), (match["unit"] or "").strip()
     return Number(digits, unit, bound["bound"][0].replace("≥", ">").replace("≤", "<") if bound else "", around)
+
+
+def _between(ends: re.Match[str], text: str, decimal_comma: bool) -> Number:
+    """Return the middle of a range, with half of it as the spread."""
+    high = _number(ends["high"], decimal_comma)
+    low = _in_digits(ends["low"], decimal_comma)
+    if low is None or not high.is_number or not Decimal(low) < Decimal(high.text):
+        return Number(text)
+    middle, half = (Decimal(low) + Decimal(high.text)) / 2, (Decimal(high.text) - Decimal(low)) / 2
+    return Number(format(middle, "f"), high.unit, "", format(half, "f"))
 
 
 def _share(digits: str, percent: str) -> str:

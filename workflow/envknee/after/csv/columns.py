@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from envknee.after.csv import cells
-from envknee.after.csv.aliases import ALIASES
+from envknee.after.csv.aliases import ALIASES, UNITS
 from envknee.after.csv.grid import Grid
 from envknee.after.csv.headings import Meaning, canonical, is_setting, meaning, meanings
 from envknee.study.errors import UserError, nearest
@@ -106,14 +106,31 @@ def _fps_columns(
     if chosen:
         return _chosen(header, firsts, found, chosen, where), ()
     if not found:
-        return (), ()
+        return _by_cells(header, firsts, taken), ()
     best = min(found, key=lambda pair: _order(pair[0]))
     equal = [pair for pair in found if _order(pair[0])[:2] == _order(best[0])[:2]]
     if not best[0].qualifier:
         equal = [pair for pair in equal if pair[0].rank == best[0].rank]
         _refuse_twice("fps", [header[place] for _, place in equal], where)
     columns = tuple(FpsColumn(place, header[place], one.column, one.factor) for one, place in equal)
-    return columns, tuple(header[place] for pair in found if pair not in equal for place in pair[1:])
+    return columns, tuple(header[place] for one, place in found if (one, place) not in equal and one.column == "fps")
+
+
+def _by_cells(header: Sequence[str], firsts: Sequence[str], taken: dict[int, str]) -> tuple[FpsColumn, ...]:
+    """Return the columns whose first cell has a rate for a unit, as in `11.4M steps/s`, where no heading names FPS."""
+    units = {
+        place: canonical(number.unit)
+        for place, cell in enumerate(firsts)
+        if place not in taken and (number := cells.numbers(cell)[0]).is_number
+    }
+    if not any("/s" in unit or "fps" in unit.split() for unit in units.values() if unit in UNITS["fps"]):
+        return ()
+    # Often the first column alone has the whole unit, and the others `k` or `M`.
+    return tuple(
+        FpsColumn(place, header[place], "fps", Decimal(1))
+        for place, unit in units.items()
+        if unit and unit in UNITS["fps"]
+    )
 
 
 def _order(one: Meaning) -> tuple[bool, int, int]:
@@ -196,7 +213,7 @@ def _refuse_missing(header: Sequence[str], places: dict[str, int], fps: Sequence
         free = [given for place, given in enumerate(header) if place not in places.values()]
         raise UserError(
             f"{where}: no column {name!r} ({wanted[name]}) among {', '.join(map(repr, header))[:500]}{nearest(name, free)}."
-            " Rename the column, or add it."
+            f" Rename the column, or add it{', or choose one with --fps COLUMN' if name == 'fps' else ''}."
         )
     if "budget_s" in places and "seconds_to_target" not in places:
         raise UserError(

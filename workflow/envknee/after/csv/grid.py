@@ -29,6 +29,8 @@ class Grid:
     rows: tuple[Line, ...]
     title: str = ""
     """What the file says above the table."""
+    settings: tuple[str, ...] = ()
+    """Headings that part series by the layout, whatever they are called."""
     counts: str = "line"
     """What `Line.number` counts: JSON has records."""
 

@@ -6,13 +6,13 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from envknee.after.csv import cells
-from envknee.after.csv.aliases import ALIASES, NOISE, NOT_FPS, SETTINGS, UNITS
+from envknee.after.csv.aliases import ALIASES, NAMES_OF_ROWS, NOISE, NOT_FPS, NUMBERED_SETTINGS, SETTINGS, UNITS
 
 GROUP = re.compile(r"\s*[(\[{（]([^)\]}）]*)[)\]}）]")
-CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
 PER = {
-    "/s": "seconds|second|secs|sec|s", "/h": "hours|hour|hrs|hr|h", "/min": "minutes|minute|min", "/iter": "iterations|iteration|iters|iter|it",
-    "/step": "step", "/env": "environments|environment|envs|env|world", "/gpu": "gpus|gpu|device|rank|card",
+    "/s": "seconds|second|secs|sec|s", "/h": "hours|hour|hrs|hr|h", "/min": "minutes|minute|min",
+    "/iter": "iterations|iteration|iters|iter|it", "/step": "step", "/env": "environments|environment|envs|env|world", "/gpu": "gpus|gpu|device|rank|card",
 }  # fmt: skip
 RATES = [(re.compile(rf"\s*(?:/|\bper\b)\s*(?:{names})\b"), short) for short, names in PER.items()]
 PATH = re.compile(rf"^.*/(?!(?:{'|'.join(short[1:] for short in PER)})\b)")
@@ -45,7 +45,7 @@ def canonical(heading: str) -> str:
     text = re.sub(r"[_.\-:–—]+", " ", text)
     for pattern, short in RATES:
         text = pattern.sub(f"{short} ", text)
-    text = re.sub(r"[^a-z0-9#/%µ ]+", " ", text)
+    text = re.sub(r"[^\w#/% ]+", " ", text)
     return re.sub(r"\s+(?=/)|\s+$|^\s+", "", re.sub(r"\s+", " ", text))
 
 
@@ -79,8 +79,22 @@ def names_environments(header: Sequence[str]) -> bool:
 
 def is_setting(heading: str) -> bool:
     """Tell whether a heading names a setting, such as the GPU or the task."""
+    return _is_among(heading, SETTINGS | NUMBERED_SETTINGS | NAMES_OF_ROWS)
+
+
+def is_numbered_setting(heading: str) -> bool:
+    """Tell whether a heading names a setting that is a number, such as a resolution."""
+    return _is_among(heading, NUMBERED_SETTINGS)
+
+
+def may_name_rows(heading: str) -> bool:
+    """Tell whether a heading names a setting that may have a value of its own in every row, such as a date."""
+    return _is_among(heading, NAMES_OF_ROWS)
+
+
+def _is_among(heading: str, names: frozenset[str]) -> bool:
     name = canonical(GROUP.sub("", heading))
-    return name in SETTINGS or PATH.sub("", name) in SETTINGS or name.rpartition(" ")[2] in {"resolution", "backend"}
+    return name in names or PATH.sub("", name) in names or name.rpartition(" ")[2] in names & {"resolution", "backend"}
 
 
 def _readings(heading: str) -> Iterator[tuple[str, str]]:
@@ -90,6 +104,9 @@ def _readings(heading: str) -> Iterator[tuple[str, str]]:
     units = [group for group in groups if any(group in known for known in UNITS.values())] or [""]
     per = "".join(group for group in groups if group in ("/gpu", "/env"))
     words = " ".join(group for group in groups if group not in (*units, "/gpu", "/env") and "/" not in group)
+    for rate in groups:
+        if "/" in rate or rate in ("fps", "sps"):  # `default (steps/s)` names its FPS last
+            yield f"{rate} {name}".strip(), ""
     for text in dict.fromkeys((name, PATH.sub("", name))):
         for full in dict.fromkeys((f"{text}{per}", f"{text} {words}".strip())):
             yield full, units[0]

@@ -95,10 +95,12 @@ class Reading:
     spread: float = 0.0
     """What stands behind a ±, as a share of the FPS."""
     vram_is_bound: bool = False
+    settings: frozenset[str] = frozenset()
+    """Those of `others` that part series by the layout."""
 
     def of_table(self, title: str) -> "Reading":
         """Return the reading with the title of its table as a setting."""
-        return replace(self, others={"table": title, **self.others})
+        return replace(self, others={"table": title, **self.others}, settings=self.settings | {"table"})
 
 
 def read_rows(grid: Grid, columns: Columns, source: str) -> tuple[list[Reading], list[Remark]]:
@@ -117,8 +119,11 @@ def read_rows(grid: Grid, columns: Columns, source: str) -> tuple[list[Reading],
         if (heading := _section(line)) is not None:
             section = {"section": heading}
             continue
-        measured = _readings(line, columns, where, decimal_comma, section)
-        if not measured:
+        measured = [
+            replace(one, settings=one.settings | set(grid.settings))
+            for one in _readings(line, columns, where, decimal_comma, section)
+        ]
+        if not measured and _says_failed(line, columns):
             not_measured.append(line)
         readings += measured
     remarks = []
@@ -182,7 +187,20 @@ def _readings(
             own = dict(values)
             if repeat:
                 own["repeat"] = 1000 * (own.get("repeat") or 0) + repeat
-            readings.append(Reading(own, value, fps.kind, named, line.number, where, share, spread, is_bound))
+            readings.append(
+                Reading(
+                    own,
+                    value,
+                    fps.kind,
+                    named,
+                    line.number,
+                    where,
+                    share,
+                    spread,
+                    is_bound,
+                    frozenset(section) | (named.keys() - others),
+                )
+            )
     return readings
 
 
@@ -200,10 +218,12 @@ def _fps(
     No repeat where the row says that it is no measurement.
     """
     text = texts[fps.place]
+    beside = [texts[one.place] for one in columns.fps if one is not fps]
+    if not text and any(beside):
+        return []
     if no_memory[fps.place] or (not text and any(no_memory)):
         return [(None, 0.0, 0.0)]
-    status = texts[columns.places["status"]] if "status" in columns.places else ""
-    if FAILED.search(text) or FAILED.search(status) or (not text and any(map(FAILED.search, texts))):
+    if _says_failed(line, columns):
         return []
     found = []
     for number in cells.numbers(line.cells[fps.place], decimal_comma):
@@ -214,6 +234,14 @@ def _fps(
         spread = abs(float(number.spread) / float(number.text)) if number.spread and number.is_number else 0.0
         found.append((value, share, spread))
     return found
+
+
+def _says_failed(line: Line, columns: Columns) -> bool:
+    """Tell whether a row says that it is no measurement: by its status, in place of FPS, or anywhere if it has none."""
+    texts = [cells.plain(cell) for cell in line.cells]
+    of_fps = [texts[one.place] for one in columns.fps]
+    status = texts[columns.places["status"]] if "status" in columns.places else ""
+    return any(map(FAILED.search, (*of_fps, status))) or (not any(of_fps) and any(map(FAILED.search, texts)))
 
 
 def _scaled(number: Number, column: str, factor: Decimal, text: str) -> str:

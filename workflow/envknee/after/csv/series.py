@@ -8,16 +8,15 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
-from envknee.after.csv.headings import canonical, is_setting
+from envknee.after.csv.headings import canonical, is_numbered_setting, is_setting, may_name_rows
 from envknee.after.csv.rows import COLUMNS, OUT_OF_MEMORY, Reading, TableRow
 from envknee.study.errors import UserError, nearest
 from envknee.verdict.schema.table import Remark
 
-OWN_NAMES = ("table", "section", "FPS column", "series")
-"""Settings that the layout of a table gives, in place of a column."""
-
 COUNTED_GPUS = re.compile(r"(?P<gpus>\d{1,4})\s*[x×]\s*(?P<name>\S.*)")
 """`4x A100`."""
+
+LETTER = re.compile(r"[^\W\d_]")
 
 DAY = re.compile(r"(\d{4}-\d{2}-\d{2})[T ].*")
 
@@ -85,58 +84,44 @@ def labelled(readings: Sequence[Reading], source: str) -> Labelled:
         _row(one, size, of, None if batch is None else round(batch), settings)
         for one, size, of, batch in zip(readings, sizes, gpus, batches, strict=True)
     ]
-    unlike = [
-        heading
-        for heading in _named_settings(readings)
-        if heading not in settings and len({one.others.get(heading) for one in readings}) > 1
-    ]
+    unlike = [heading for heading in _differing(readings) if may_name_rows(heading) and heading not in settings]
     remarks += [Remark(kind="differs_everywhere", heading=heading) for heading in unlike]
     _refuse_duplicates(rows, source)
-    constant = {
-        heading
-        for one in readings
-        for heading in one.others
-        if is_setting(heading) and heading not in unlike and _differs(readings, heading)
-    }
-    return Labelled(rows, frozenset(settings) | frozenset(constant), frozenset(dropped), tuple(remarks))
+    return Labelled(rows, frozenset(settings) | frozenset(unlike), frozenset(dropped), tuple(remarks))
 
 
 # --- Which headings part series
 
 
 def _settings(readings: Sequence[Reading]) -> list[str]:
-    """Return the headings whose values part series, in the order of the table."""
-    headings = list(dict.fromkeys(heading for one in readings for heading in one.others))
-    settings = [heading for heading in headings if heading in OWN_NAMES and _differs(readings, heading)]
-    for heading in headings:
-        if heading not in OWN_NAMES and _differs(readings, heading) and _parts(readings, heading):
-            settings.append(heading)
-    return settings
+    """Return the headings whose values part series: by the layout, and then in the order of the table."""
+    differing = _differing(readings)
+    by_layout = {heading for one in readings for heading in one.settings}
+    first = [heading for heading in differing if heading in by_layout]
+    return first + [heading for heading in differing if heading not in by_layout and _parts(readings, heading)]
 
 
-def _named_settings(readings: Sequence[Reading]) -> list[str]:
+def _differing(readings: Sequence[Reading]) -> list[str]:
     headings = dict.fromkeys(heading for one in readings for heading in one.others)
-    return [heading for heading in headings if heading not in OWN_NAMES and is_setting(heading)]
-
-
-def _differs(readings: Sequence[Reading], heading: str) -> bool:
-    return len({_value(one, heading) for one in readings}) > 1
+    return [heading for heading in headings if len({_value(one, heading) for one in readings}) > 1]
 
 
 def _parts(readings: Sequence[Reading], heading: str) -> bool:
     """Tell whether the values of a heading are settings, and no measurement or remark of their own row.
 
-    A heading that names a setting is one unless every row has a value of its own. Another heading is one if its values separate
+    A heading that names a setting is one, unless every row may have its own. Another heading is one if its values separate
     rows of the same size, and each of them has several sizes.
     """
     sizes = defaultdict[str, set[float | None]](set)
     for one in readings:
         sizes[_value(one, heading)].add(_size(one))
     every = len({_size(one) for one in readings})
-    if is_setting(heading):
-        return len(sizes) < len(readings) or every < len(readings) or every == 1
-    shared = sum(map(len, sizes.values())) > every
-    return shared and len(sizes) <= len(readings) / 2 and all(len(own) > 1 for own in sizes.values())
+    if may_name_rows(heading):
+        return len(sizes) < len(readings) and any(len(own) > 1 for own in sizes.values())
+    if is_setting(heading) and (is_numbered_setting(heading) or any(map(LETTER.search, sizes))):
+        return True
+    separates = sum(map(len, sizes.values())) > every
+    return separates and len(sizes) <= len(readings) / 2 and all(len(own) > 1 for own in sizes.values())
 
 
 def _value(one: Reading, heading: str) -> str:

@@ -148,7 +148,7 @@ def _parts(grid: Grid) -> list[Grid]:
         return [grid]
     ends = [*heads[1:], len(lines)]
     return [
-        Grid(lines[head], tuple(lines[head + 1 : end]), grid.title if head == 0 else "", grid.counts)
+        Grid(lines[head], tuple(lines[head + 1 : end]), grid.title if head == 0 else "", (), grid.counts)
         for head, end in zip(heads, ends, strict=True)
     ]
 

@@ -41,8 +41,9 @@ def upright(grid: Grid) -> Grid:
         Line(row.number, (*row.cells[:first], size, cell))
         for row in grid.rows
         for size, cell in zip(known, row.cells[first:], strict=False)
+        if cells.plain(cell)
     )
-    return Grid(Line(grid.header.number, (*names, "num_envs", "fps")), rows, grid.title, grid.counts)
+    return Grid(Line(grid.header.number, (*names, "num_envs", "fps")), rows, grid.title, names, grid.counts)
 
 
 def values_have_no_name(before: Grid, after: Grid) -> bool:
@@ -65,7 +66,7 @@ def _exchanged(grid: Grid, sizes: Sequence[str], first: int, measures: Sequence[
         )
         for place, size in enumerate(sizes)
     )
-    return Grid(Line(grid.header.number, names), rows, grid.title, grid.counts)
+    return Grid(Line(grid.header.number, names), rows, grid.title, (), grid.counts)
 
 
 def _measure(label: str) -> bool:
