@@ -2,8 +2,7 @@
 
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from envknee.base.fields import Kind
 from envknee.base.point import Point, rollout_size
@@ -48,32 +47,15 @@ def legal_points(sweep: Sweep, world_sizes: Collection[int] = (1,)) -> list[Poin
 
     All arms run the same points, so that they can be compared point by point. `plan` checks the values of arms with a scaling rule.
     """
-    return [point for point in _every_point(sweep) if is_legal(point, world_sizes)]
+    return [point for point in listed_points(sweep) if is_legal(point, world_sizes)]
 
 
-def _every_point(sweep: Sweep) -> list[Point]:
+def listed_points(sweep: Sweep) -> list[Point]:
+    """Return every point of a sweep, legal or not, in ascending order."""
     return list(itertools.starmap(Point, itertools.product(*axes(sweep))))
 
 
-def left_out(study: Study) -> list[str]:
-    """Return a sentence for each section of a study that lists illegal points, which are not measured."""
-    sentences = []
-    for kind, sweep in study.sections.items():
-        every = _every_point(sweep)
-        illegal = [point for point in every if not is_legal(point, study.world_sizes)]
-        if illegal:
-            named = [f"{point.batch_size} of {point.num_envs} x {point.horizon}" for point in illegal[:3]]
-            more = f" and {len(illegal) - 3} more" if len(illegal) > 3 else ""
-            ranks = "" if study.world_sizes == {1} else ", in equal parts of each rank,"
-            sentences.append(
-                f"{kind}: {len(illegal)} of {len(every)} points are not measured, because batch_size must divide num_envs x"
-                f" horizon{ranks} and does not: {', '.join(named)}{more}"
-            )
-    return sentences
-
-
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """What the plan fixes about a trial before any point is chosen.
 
     Repeat 0 chooses new points; later repeats run the same points again. A sampler that chooses trials decides the repeat, too.
@@ -146,7 +128,7 @@ def plan(study: Study) -> list[Slot]:
     in_jobs = jobs(slots if study.replay is None else slots[: study.replay.trials])
     firsts = [job[0].number for job in in_jobs]
     return [
-        replace(slot, first_unknown=firsts[max(0, place - study.window + 1)])
+        slot._replace(first_unknown=firsts[max(0, place - study.window + 1)])
         for place, job in enumerate(in_jobs)
         for slot in job
     ]
@@ -196,7 +178,7 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
     # At most as many as its limit: by default half of them, and the fresh repeats.
     series = {(point.horizon, point.batch_size) for point in legal_points(sweep, study.world_sizes)}
     half = -(-points * len(repeats) // 2) + 2 * sweep.adaptive.confirm * len(series)
-    return [replace(slot, repeat=0) for slot in slots[: (sweep.adaptive.trials or half) * len(study.arms)]]
+    return [slot._replace(repeat=0) for slot in slots[: (sweep.adaptive.trials or half) * len(study.arms)]]
 
 
 def chunk_sizes(points: int, block: int | Literal["all"]) -> list[int]:
