@@ -29,7 +29,7 @@ from envknee.run import attempts
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.run.printed import BoundedLog, Reader
-from envknee.study.errors import UserError
+from envknee.study.errors import Crash, UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.trainers.command import bounded, ends, program, sources
@@ -249,6 +249,8 @@ class Follower:
         wanted = self.request.untimed_iterations + (self.request.iterations or 0)
         status = exit_status(self.process) or 0
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
+        if status == 0 and not self.rows and self.output.error_line is not None:
+            raise Crash(f"{self.output.error_line}\nThe command ended {how} and left no row.")
         if status == 0 and not self.rows:
             unreadable = self.source.problems.unreadable
             line = f" The first line that cannot be read: {unreadable}" if unreadable else ""
@@ -262,9 +264,11 @@ class Follower:
                 " command.learning_iterations"
             )
         of = f" of {wanted}" if self.request.kind == "throughput" else ""
+        ended = f"The command ended {how} after {len(self.rows)}{of} rows."
+        if status:
+            raise Crash(f"{self.output.last_error()}\n{ended}")
         raise UserError(
-            f"the command ended {how} after {len(self.rows)}{of} rows. Its log says: {self.output.last_error()}."
-            + ("" if status else " Let it run for {iterations} or more: one row each is expected")
+            f"{ended} Its log says: {self.output.last_error()}. Let it run for {{iterations}} or more: one row each is expected"
         )
 
     def _out_of_memory(self, line: str) -> TrialDone:

@@ -12,7 +12,8 @@ GROUP = re.compile(r"\s*[(\[{（]([^)\]}）]*)[)\]}）]")
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
 PER = {
     "/s": "seconds|second|secs|sec|s", "/h": "hours|hour|hrs|hr|h", "/min": "minutes|minute|min",
-    "/iter": "iterations|iteration|iters|iter|it", "/step": "step", "/env": "environments|environment|envs|env|world", "/gpu": "gpus|gpu|device|rank|card",
+    "/iter": "iterations|iteration|iters|iter|it", "/step": "step", "/env": "environments|environment|envs|env|world",
+    "/gpu": "gpus|gpu|device|rank|card",
 }  # fmt: skip
 RATES = [(re.compile(rf"\s*(?:/|\bper\b)\s*(?:{names})\b"), short) for short, names in PER.items()]
 PATH = re.compile(rf"^.*/(?!(?:{'|'.join(short[1:] for short in PER)})\b)")
