@@ -213,7 +213,8 @@ def test_every_line_that_a_pattern_of_ours_matches_has_a_text_that_is_looked_for
     nan = ["NaN detected", "inf values found", "infinite encountered", "loss contains nan", "value is inf", "actions became NaN",
            "normal expects all elements of std >= 0.0", "to satisfy the constraint Real() but found invalid values:",
            "invalid values: tensor([nan])", "The observation group 'actor' contains NaN values."]  # fmt: skip
-    wrong = ["overflow - please increase nconmax", "nconmax overflow", "Kamino world 3: contact capacity exceeded", "patch buffer overflow", "Force buffer overflow detected",
+    wrong = ["overflow - please increase nconmax", "nconmax overflow", "Kamino world 3: contact capacity exceeded", "patch buffer overflow",
+             "Force buffer overflow detected",
              "collisionStackSize", "PxGpuDynamicsMemoryConfig::x"]  # fmt: skip
     for line in of_memory:
         output = ends.Output([], {})

@@ -249,8 +249,10 @@ class Follower:
         wanted = self.request.untimed_iterations + (self.request.iterations or 0)
         status = exit_status(self.process) or 0
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
-        if status == 0 and not self.rows and self.output.error_line is not None:
-            raise Crash(f"{self.output.error_line}\nThe command ended {how} and left no row.")
+        of = f" of {wanted}" if self.request.kind == "throughput" else ""
+        ended = f"The command ended {how} after {len(self.rows)}{of} rows."
+        if status or self.output.error_line is not None:
+            raise Crash(f"{self.output.last_error()}\n{ended}")
         if status == 0 and not self.rows:
             unreadable = self.source.problems.unreadable
             line = f" The first line that cannot be read: {unreadable}" if unreadable else ""
@@ -263,10 +265,6 @@ class Follower:
                 f"the command ended by itself after {len(self.rows)} rows, before its target and its budget. Raise"
                 " command.learning_iterations"
             )
-        of = f" of {wanted}" if self.request.kind == "throughput" else ""
-        ended = f"The command ended {how} after {len(self.rows)}{of} rows."
-        if status:
-            raise Crash(f"{self.output.last_error()}\n{ended}")
         raise UserError(
             f"{ended} Its log says: {self.output.last_error()}. Let it run for {{iterations}} or more: one row each is expected"
         )
