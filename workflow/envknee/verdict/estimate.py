@@ -16,6 +16,9 @@ from envknee.verdict.schema.throughput import Law
 SUPERLINEAR = 1.15
 """Gain of a doubling, with room for noise, above which FPS are not throughput: twice the environments cannot make more than twice."""
 
+COARSE = 0.05
+"""Half of a rounding step, as a share of FPS, from which it alone may leave an estimate undecided. Finer steps widen intervals."""
+
 
 def estimate(
     fps: Mapping[int, float],
@@ -86,6 +89,8 @@ def _rounded(steps: Sequence[Step], rounding: Mapping[int, float], delta: float)
     most = sum(-math.log1p(-min(rounding.get(size, 0.0), 0.9)) for size in ends)
     doublings = math.log2(step.to_num_envs / step.num_envs)
     if abs(math.log1p(step.gain) - math.log1p(delta)) * doublings > most:
+        return None
+    if max(rounding.get(end, 0.0) for end in ends) < COARSE:
         return None
     size = max(ends, key=lambda size: rounding.get(size, 0.0))
     return (

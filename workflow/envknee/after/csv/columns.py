@@ -55,8 +55,7 @@ def columns_of(grid: Grid, where: str, chosen_fps: Sequence[str]) -> Columns:
         UserError: when environments or FPS are missing, or stand there twice.
     """
     header = grid.header.cells
-    first = grid.rows[0].cells if grid.rows else ()
-    firsts = [first[place] if place < len(first) else "" for place in range(len(header))]
+    firsts = [_first(grid, place) for place in range(len(header))]
     places: dict[str, int] = {}
     factors: dict[str, Decimal] = {}
     taken: dict[int, str] = {}
@@ -87,6 +86,12 @@ def columns_of(grid: Grid, where: str, chosen_fps: Sequence[str]) -> Columns:
     used = {*taken, *(one.place for one in (*fps, *([] if per_env is None else [per_env])))}
     others = {heading: place for place, heading in enumerate(header) if place not in used and heading.strip()}
     return Columns(places, factors, fps, others, left_out, None if per_env is None else per_env.heading)
+
+
+def _first(grid: Grid, place: int) -> str:
+    """Return the first cell of a column that has a number, or else the first row's."""
+    column = [row.cells[place] for row in grid.rows if place < len(row.cells)]
+    return next((cell for cell in column if cells.numbers(cell)[0].is_number), column[0] if column else "")
 
 
 def _is_rather_setting(heading: str, one: Meaning) -> bool:

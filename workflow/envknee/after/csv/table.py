@@ -141,7 +141,7 @@ def _parts(grid: Grid) -> list[Grid]:
         place
         for place, line in enumerate(lines)
         if len(line.cells) <= MOST_CELLS_OF_HEADER
-        and not any(cell[:1].isdigit() for cell in line.cells[:1])
+        and not any(cell.lstrip("*~ ")[:1].isdigit() for cell in line.cells)
         and names_environments(line.cells)
     ]
     if not heads or heads == [0]:
