@@ -13,7 +13,7 @@ from envknee.study.errors import UserError
 from envknee.verdict.schema.table import TableVerdict
 from envknee.words.table import closing_lines, estimate_statement, found, no_curve_lines, series_label
 from envknee.words.tables_beside import beside_statement, scaling_statement
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import told
 
@@ -125,6 +125,7 @@ series = st.lists(st.integers(500, 5_000_000), min_size=2, max_size=6).map(
 )
 
 
+@settings(deadline=None)
 @given(st.sampled_from(LAYOUTS), st.sampled_from(ENVIRONMENTS), st.sampled_from(FPS), series)
 def test_a_series_gets_one_answer_in_every_layout_and_heading(
     layout: Callable[[str, str, Series], str], envs: str, fps: str, rows: Series
@@ -136,6 +137,7 @@ def test_a_series_gets_one_answer_in_every_layout_and_heading(
     assert said.throughput == expected.throughput
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.sampled_from(LAYOUTS), series, series)
 def test_rows_of_two_cards_are_two_series_whatever_their_order(
     layout: Callable[[str, str, Series], str], first: Series, second: Series
@@ -223,6 +225,7 @@ def test_tables_without_a_common_series_are_not_compared():
     told(lambda: compare(first, second, ("a", "b"), Options()), "no series in common", "--where COLUMN=VALUE")
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="num_evsfp|0123456789.,\n-+:;oe \t*~/±>k{}[]\"'#", max_size=80))
 def test_any_text_is_a_table_or_a_sentence(text: str):
     try:

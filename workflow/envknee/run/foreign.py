@@ -47,6 +47,9 @@ MEDIANS = 10
 OOM_GRACE_S = 15.0
 """A program that logged an out-of-memory error, and then nothing for this time, will not go on."""
 
+COMPILING_TIMES = 4
+"""How many times `first_row_s` the first row may take while the newest lines say that kernels are compiled."""
+
 MOST_JUMPS = 3
 """Jumps of a log's clock that the outcome names."""
 
@@ -219,7 +222,7 @@ class Follower:
         since_s = now_s - max([self.newest_s, *self.arrivals_s[-1:]])
         if self.output.oom_line is not None and since_s > OOM_GRACE_S:
             raise self._out_of_memory(self.output.oom_line)
-        if not self.rows and now_s - self.started_s > self.command.first_row_s:
+        if not self.rows and now_s - self.started_s > self._first_row_s():
             why = self.builder.missing()
             raise UserError(
                 f"no row came within {self.command.first_row_s:g} s (command.first_row_s), while the command still ran: {why}."
@@ -236,6 +239,10 @@ class Follower:
                 f" The last that it printed: {self.output.last_error()}"
             )
             raise TrialDone("timeout", reason)
+
+    def _first_row_s(self) -> float:
+        """Return how long the first row may take: longer while the program says that it compiles."""
+        return self.command.first_row_s * (COMPILING_TIMES if self.output.is_compiling() else 1)
 
     def _of_ended(self) -> TrialDone:
         """Return the end of a program that ended by itself before it logged enough."""
@@ -294,6 +301,13 @@ class Follower:
             notes.append(
                 "seconds to the target count from the end of the first iteration: the command does not say when it began"
             )
+        if self.rows and (late_s := self.arrivals_s[0] - self.started_s) > self.command.first_row_s:
+            notes.append(
+                f"the first row came after {late_s:,.0f} s, because the command compiled: later trials may be quicker"
+            )
+        if any(row.memory.device_used_gb is not None for row in self.rows):
+            grew = validity.growing([row.memory.rss_gb for row in self.rows if not row.warmup])
+            notes.append(None if grew is None else f"host {grew}")
         if self.usage.before_gb is not None and self.usage.before_gb > 0.5:
             notes.append(f"another process used {self.usage.before_gb:.1f} GB of the GPU before; it is taken off")
         return [note for note in [*notes, *self._log_notes()] if note is not None]

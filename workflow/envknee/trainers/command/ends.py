@@ -40,6 +40,12 @@ NOT_OUT_OF_MEMORY = re.compile(
 )
 """A line that only mentions memory, an allocation that its program survives, or one that fails because of an earlier crash."""
 
+COMPILING = re.compile(
+    r"\bcompil(?:e|es|ed|ing|ation)\b|\bnvcc\b|\bninja\b|\bjit(?:ting)?\b|Building extension|^Module \S+ \w+ load|autotun|XLA|cudagraph",
+    re.IGNORECASE,
+)
+"""Lines of Warp, PyTorch's extensions and compiler, Triton and XLA while they compile."""
+
 NOT_A_NUMBER = re.compile(
     r"(?:NaN|inf(?:inite)?) (?:values? )?(?:detected|found|encountered)|(?:loss|value|action)s? (?:is|are|became) (?:nan|inf)"
     r"|\b(?:contains?|has|have|produced|returned) (?:nan|inf(?:inite)?)(?: values?)?\b"
@@ -144,6 +150,10 @@ class Output:
         unseen = {pattern: meaning for pattern, meaning in self._invalid.items() if meaning not in self.invalid_lines}
         for meaning, first in validity.matches([line], unseen).items():
             self.invalid_lines = self.invalid_lines | {meaning: bounded.shown(first)}
+
+    def is_compiling(self) -> bool:
+        """Tell whether one of the newest lines says that kernels are compiled or loaded."""
+        return any(COMPILING.search(line) for line in list(self._newest)[-5:])
 
     @property
     def error_line(self) -> str | None:
