@@ -202,6 +202,28 @@ def test_rounding_alone_leaves_a_limit_undecided_only_where_it_is_coarse():
     assert fine is not None and fine.rounded is None
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (("1024 50000", "2048 90000"), ("line 1: the first line has numbers alone", "Write a header above it")),
+        (("<table><tr><td>num_envs</td></tr></table>",), ("a table in HTML", "Markdown or CSV")),
+        (("| num_envs | fps |", "|--|--|", "| 16 | 5O |"), ("line 3", "column 'fps' is '5O'")),
+        (('[{"num_envs": 16, "fps": 5}, {"fps": 6}]',), ("record 2", "column 'num_envs' is empty")),
+    ],
+)
+def test_what_is_not_read_is_named_with_its_line(lines: tuple[str, ...], said: tuple[str, ...]):
+    told(lambda: parse("\n".join(lines), "t"), *said)
+
+
+def test_a_resolution_counts_no_gpus_and_milliseconds_of_a_step_give_fps():
+    series = verdict_of("resolution,num_envs,fps", "64x64,16,5", "64x64,32,9", "128x128,16,3", "128x128,32,4").series
+    assert [(one.labels, one.gpus) for one in series] == [
+        ((("resolution", "64x64"),), 1), ((("resolution", "128x128"),), 1)
+    ]  # fmt: skip
+    (one,) = verdict_of("| N | ms/step |", "|--|--|", "| 1000 | 10 |", "| 2000 | 16 |").series
+    assert [point.fps for point in one.throughput.points] == pytest.approx([100_000, 125_000])
+
+
 def test_two_tables_side_by_side_name_the_size_that_got_slower():
     before = parse("num_envs,fps\n1024,50000\n2048,90000\n4096,120000", "a")
     after = parse("num_envs,fps\n1024,50100\n2048,90300\n4096,70000\n8192,oom", "b")

@@ -75,13 +75,18 @@ def limit_of(
 def _larger_peaks(samples: Sequence[Sample]) -> tuple[list[Sample], list[int]]:
     """Return samples without peaks that a repeat of their point exceeds by more than `UNSTEADY`, and the sizes of such points.
 
-    Sampling from outside can miss a peak, and a cache may hold more in one process than in another: the larger one must fit.
+    Sampling from outside can miss a peak: the larger one must fit. Peaks that a trainer of ours counts itself are all kept.
     """
     largest: dict[tuple[Series, int], float] = {}
     for sample in samples:
         point = (sample.series, sample.num_envs)
         largest[point] = max(largest.get(point, 0.0), sample.peak_gb or 0.0)
-    kept = [s for s in samples if (s.peak_gb or 0.0) * (1.0 + UNSTEADY) >= largest[s.series, s.num_envs]]
+    kept = [
+        sample
+        for sample in samples
+        if not sample.from_outside
+        or (sample.peak_gb or 0.0) * (1.0 + UNSTEADY) >= largest[sample.series, sample.num_envs]
+    ]
     return kept, sorted({sample.num_envs for sample in samples if sample not in kept})
 
 

@@ -129,6 +129,23 @@ SETTINGS = frozenset({
 })  # fmt: skip
 """Headings of settings: rows that differ in one are different series. Numbers below such a heading are a measurement of it."""
 
+HARDWARE = frozenset(
+    {
+        "gpu",
+        "card",
+        "device",
+        "hardware",
+        "machine",
+        "gpu name",
+        "gpu model",
+        "gpu type",
+        "accelerator",
+        "platform",
+        "system",
+    }
+)
+"""Headings of the hardware."""
+
 NUMBERED_SETTINGS = frozenset({
     "nodes", "num nodes", "resolution", "width", "height", "image size", "img size", "pixels", "cameras", "cams", "num cameras",
     "num cams", "decimation", "substeps", "cores", "cpu cores", "num cpus", "num agents", "agents", "minibatches", "num minibatches",

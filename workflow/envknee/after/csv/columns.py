@@ -213,6 +213,11 @@ def _refuse_missing(header: Sequence[str], places: dict[str, int], fps: Sequence
         "num_envs": "environments that run in parallel",
         "fps": "frames per second, or s/iter, it/s",
     }
+    if header and all(cells.numbers(cell)[0].is_number for cell in header if cell):
+        raise UserError(
+            f"{where}: the first line has numbers alone, {', '.join(map(repr, header))[:200]}. Write a header above it, such as num_envs"
+            " and fps, with a name for each column."
+        )
     missing = [name for name in wanted if not (fps if name == "fps" else {"num_envs", "total_envs"} & places.keys())]
     for name in missing:
         free = [given for place, given in enumerate(header) if place not in places.values()]

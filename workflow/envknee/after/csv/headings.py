@@ -6,7 +6,16 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from envknee.after.csv import cells
-from envknee.after.csv.aliases import ALIASES, NAMES_OF_ROWS, NOISE, NOT_FPS, NUMBERED_SETTINGS, SETTINGS, UNITS
+from envknee.after.csv.aliases import (
+    ALIASES,
+    HARDWARE,
+    NAMES_OF_ROWS,
+    NOISE,
+    NOT_FPS,
+    NUMBERED_SETTINGS,
+    SETTINGS,
+    UNITS,
+)
 
 GROUP = re.compile(r"\s*[(\[{（]([^)\]}）]*)[)\]}）]")
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
@@ -88,6 +97,11 @@ def is_numbered_setting(heading: str) -> bool:
     return _is_among(heading, NUMBERED_SETTINGS)
 
 
+def names_hardware(heading: str) -> bool:
+    """Tell whether a heading names the hardware, whose cells may count GPUs, as in `4x A100`."""
+    return _is_among(heading, HARDWARE)
+
+
 def may_name_rows(heading: str) -> bool:
     """Tell whether a heading names a setting that may have a value of its own in every row, such as a date."""
     return _is_among(heading, NAMES_OF_ROWS)
@@ -105,6 +119,8 @@ def _readings(heading: str) -> Iterator[tuple[str, str]]:
     units = [group for group in groups if any(group in known for known in UNITS.values())] or [""]
     per = "".join(group for group in groups if group in ("/gpu", "/env"))
     words = " ".join(group for group in groups if group not in (*units, "/gpu", "/env") and "/" not in group)
+    if (small := re.match(r"(?P<unit>ms|us|µs)/(?P<per>\w+)$", name)) is not None:
+        yield f"s/{small['per']}", small["unit"]
     for rate in groups:
         if "/" in rate or rate in ("fps", "sps"):  # `default (steps/s)` names its FPS last
             yield f"{rate} {name}".strip(), ""

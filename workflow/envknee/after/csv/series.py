@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
-from envknee.after.csv.headings import canonical, is_numbered_setting, is_setting, may_name_rows
+from envknee.after.csv.headings import canonical, is_numbered_setting, is_setting, may_name_rows, names_hardware
 from envknee.after.csv.rows import COLUMNS, OUT_OF_MEMORY, Reading, TableRow
 from envknee.study.errors import UserError, nearest
 from envknee.verdict.schema.table import Remark
 
-COUNTED_GPUS = re.compile(r"(?P<gpus>\d{1,4})\s*[x×]\s*(?P<name>\S.*)")
+COUNTED_GPUS = re.compile(r"(?P<gpus>\d{1,4})\s*[x×]\s*(?P<name>[A-Za-z].*)")
 """`4x A100`."""
 
 LETTER = re.compile(r"[^\W\d_]")
@@ -149,7 +149,7 @@ def _with_counted_gpus(one: Reading) -> Reading:
     """Return a measurement with the number of GPUs that a cell such as `4x A100` gives."""
     for heading, text in one.others.items():
         match = COUNTED_GPUS.fullmatch(text)
-        if match is not None and is_setting(heading) and "gpus" not in one.values:
+        if match is not None and names_hardware(heading) and "gpus" not in one.values:
             others = {**one.others, heading: match["name"]}
             return replace(one, values={**one.values, "gpus": float(match["gpus"])}, others=others)
     return one
