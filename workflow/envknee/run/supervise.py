@@ -22,6 +22,9 @@ from envknee.words.progress import trial_words
 POLL_S = 0.1
 """Between two looks at a trial."""
 
+CRASHES = 2
+"""Attempts that crash before a size counts as one that does not run: a single crash may be the machine's."""
+
 LATE_S = 60.0
 """How late a file of another node may show here: network file systems cache folders."""
 
@@ -82,6 +85,11 @@ class Supervised:
             status, reason = "timeout", f"still running after {request.limit_s:g} s (limit_s) and stopped"
         elif returncode is not None and self._kernel_kills.explain(returncode, trial.log if are_ranks else None):
             status, reason = "oom", "the kernel killed the process: host memory ran out"
+        elif returncode is not None and ends.is_crash(trial, returncode):
+            line = ends.crash_line(trial, returncode)
+            if attempts.note_crash(trial) < CRASHES:
+                raise UserError(f"{name}: ended without a result. {ends.last_words(trial, request, returncode)}")
+            status, reason = "crashed", line
         else:
             raise UserError(f"{name}: ended without a result. {ends.last_words(trial, request, returncode)}")
         ends.finish(trial, status, reason, self._started)

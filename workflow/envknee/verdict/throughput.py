@@ -19,7 +19,7 @@ import numpy as np
 
 from envknee.base.point import rollout_size
 from envknee.record.schema import Record
-from envknee.record.status import DID_NOT_FIT, Status
+from envknee.record.status import DOES_NOT_RUN, Status
 from envknee.verdict.blocks import blocks_of
 from envknee.verdict.composed import Composition, compose
 from envknee.verdict.disturbed import disturbed
@@ -137,14 +137,14 @@ def limit_of(
         fps, settings.delta, settings.confidence, step, blocks, confirms, margins, repeats=repeats, schedule=schedule
     )
     own = {n: independent(values, blocks[n]) if blocks else list(values) for n, values in fps.items()}
-    failed = Counter({n: sum(ended[status] for status in DID_NOT_FIT) for n, ended in statuses.items()})
+    failed = Counter({n: sum(ended[status] for status in DOES_NOT_RUN) for n, ended in statuses.items()})
     infeasible = [
-        InfeasiblePoint(num_envs=n, oom=ended["oom"], refused=ended["refused"])
+        InfeasiblePoint(num_envs=n, oom=ended["oom"], refused=ended["refused"], crashed=ended["crashed"])
         for n, ended in statuses.items()
         if failed[n] and n not in fps
     ]
     every = sum(statuses.values(), Counter[Status]())
-    not_counted = {status: every[status] for status in sorted(every) if status not in ("ok", *DID_NOT_FIT)}
+    not_counted = {status: every[status] for status in sorted(every) if status not in ("ok", *DOES_NOT_RUN)}
     return ThroughputLimit.of(
         series, decision, fps, settings.delta, settings.confidence, doublings.expm1, ranks, schedule.when,
         points=[_point(n, values, own[n], failed[n], settings.confidence, step) for n, values in fps.items()],

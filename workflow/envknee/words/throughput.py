@@ -61,11 +61,15 @@ def throughput_notes(limit: ThroughputLimit) -> list[str]:
 
 
 def infeasible_notes(limit: ThroughputLimit) -> list[str]:
-    """Return the note on num_envs that did not fit the memory, if there are any."""
-    if not limit.infeasible:
-        return []
-    sizes = listed(point.num_envs for point in limit.infeasible)
-    return [f"infeasible (out of memory or refused): {sizes} environments{each(limit.ranks)}"]
+    """Return notes on num_envs that did not run, for lack of memory or because the program crashed."""
+    notes = []
+    memory = [point.num_envs for point in limit.infeasible if point.lacks_memory]
+    crashed = [point.num_envs for point in limit.infeasible if not point.lacks_memory]
+    if memory:
+        notes.append(f"infeasible (out of memory or refused): {listed(memory)} environments{each(limit.ranks)}")
+    if crashed:
+        notes.append(f"crashed: {listed(crashed)} environments{each(limit.ranks)}")
+    return notes
 
 
 def _composed(composed: ComposedFps) -> str:

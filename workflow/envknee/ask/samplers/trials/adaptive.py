@@ -94,9 +94,11 @@ def _probe(question: Question, asked: Sequence[Request]) -> Point | None:
 
 
 def _that_fit(series: Sequence[Point], asked: Sequence[Request], question: Question) -> list[Point]:
-    """Return the points that may fit: below the first that ran out of memory, and not refused."""
+    """Return the points that may fit: below the first that ran out of memory, not refused, and not crashed."""
     records, memory = question.records, question.memory
     failed = [r.num_envs for r in asked if r.number in records and records[r.number].outcome.status == "oom"]
+    crashed = {r.num_envs for r in asked if r.number in records and records[r.number].outcome.status == "crashed"}
+    series = [point for point in series if point.num_envs not in crashed]
     return [p for p in series if p.num_envs < min(failed, default=p.num_envs + 1) and memory.refusal(p) is None]
 
 
