@@ -60,7 +60,7 @@ def normalize_leanly() -> None:
     import numpy
     import warp
 
-    spec = importlib.util.spec_from_file_location("envknee.lean.kernels", HERE / "lean_kernels.py")
+    spec = importlib.util.spec_from_file_location("leanframes.kernels", HERE / "lean_kernels.py")
     assert spec is not None and spec.loader is not None
     kernels = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(kernels)

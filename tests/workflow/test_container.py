@@ -145,7 +145,7 @@ def test_kernels_for_gpus_were_compiled_without_one(sif: Path) -> None:
     kernels = json.loads(succeeded(ran(["apptainer", "exec", sif, "python", "-c", code])))
     assert len(kernels) > 50 and all(path.endswith(".sm90.cubin") for path, _ in kernels)
     assert {head[:8] + head[36:] for _, head in kernels} == {"7f454c46be00"}  # ELF for EM_CUDA, 190
-    tiles = ("render_megakernel", "eval_articulation_fk_tile", "newton._src.solvers.mujoco.kernels", "envknee.lean")
+    tiles = ("render_megakernel", "eval_articulation_fk_tile", "newton._src.solvers.mujoco.kernels", "leanframes")
     for name in tiles:
         assert any(name in path for path, _ in kernels), name
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import torch
-from envknee.lean import LeanFrameStack, gather, gather_normalized, normalized, operations
-from envknee.lean.first_layer import SHARED_BYTES, Shape, why_not
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from leanframes import LeanFrameStack, gather, gather_normalized, normalized, operations
+from leanframes.first_layer import SHARED_BYTES, Shape, why_not
 
 DEVICES = ["cpu", *(["cuda:0"] if torch.cuda.is_available() else [])]
 FRAME = torch.zeros(4, 6, 5, 3, dtype=torch.uint8)

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 import warp
-from envknee.lean import LeanFrameStack, normalized
-from envknee.lean.fused_fits import can_build_launchers
-from envknee.study.errors import UserError
-from envknee.trainers.rsl_rl.acting import can_act
-from envknee.trainers.rsl_rl.ppo import LeanPPO
-from envknee.trainers.rsl_rl.steps import LearnerSteps
+from leanframes import LeanFrameStack, normalized
+from leanframes.errors import LeanError
+from leanframes.fused_fits import can_build_launchers
+from leanframes.rsl_rl import LeanPPO, LearnerSteps
+from leanframes.rsl_rl.acting import can_act
 from rsl_rl.algorithms import PPO
 from tensordict import TensorDict
+from threads import one_thread  # noqa: F401  a fixture
 
 warp.init()
 NUM_ENVS, HORIZON, FRAMES, HEIGHT, WIDTH = 8, 6, 2, 26, 24
@@ -35,7 +35,7 @@ def construct(
 ) -> Any:  # fmt: skip
     """Return PPO as OnPolicyRunner makes it, with the same networks each time; stock for no steps."""
     torch.manual_seed(0)
-    name = "envknee.trainers.rsl_rl.ppo:Lean{}" if steps else "{}"
+    name = "leanframes.rsl_rl:Lean{}" if steps else "{}"
     cameras = {"class_name": name.format("CNNModel"), "cnn_cfg": NETWORK}
     cfg = {
         "algorithm": {
@@ -228,12 +228,12 @@ def test_an_adaptive_learning_rate_on_the_device_is_the_same_to_the_bit():
 def test_steps_that_are_not_for_it_say_so():
     if not torch.cuda.is_available():
         words = "algorithm.fused: it needs an NVIDIA GPU, and this is cpu. Leave it out, or"
-        with pytest.raises(UserError, match=words):
+        with pytest.raises(LeanError, match=words):
             make(LearnerSteps(fused=True))
-    with pytest.raises(UserError, match="torch_compile_mode: default is for stock PPO"):
+    with pytest.raises(LeanError, match="torch_compile_mode: default is for stock PPO"):
         make(LearnerSteps())[0].compile("default")
     mirror = {"use_mirror_loss": True, "data_augmentation_func": lambda env, obs, actions: (obs, actions)}
-    with pytest.raises(UserError, match=r"lean does not learn with symmetry \(algorithm.symmetry_cfg\)"):
+    with pytest.raises(LeanError, match=r"LeanPPO does not learn with symmetry \(algorithm.symmetry_cfg\)"):
         make(LearnerSteps(), symmetry_cfg=mirror)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from envknee.lean import checks, operations
+from leanframes import checks, operations
 
 
 class LeanFrameStack:

@@ -11,18 +11,19 @@ from unittest import mock
 
 import pytest
 import torch
-from envknee.study.errors import UserError
-from envknee.trainers.rsl_rl.accumulate import AccumulatingPPO
+from leanframes.errors import LeanError
+from leanframes.rsl_rl import AccumulatingPPO
 from rsl_rl.algorithms import PPO
 from rsl_rl.modules.distribution import Distribution
 from rsl_rl.utils import resolve_callable
 from tensordict import TensorDict
+from threads import one_thread  # noqa: F401  a fixture
 from torch.multiprocessing.spawn import start_processes
 
 NUM_ENVS, HORIZON, NUM_MINI_BATCHES = 16, 8, 4
 MINI_BATCH_SIZE = NUM_ENVS * HORIZON // NUM_MINI_BATCHES
 NUM_ACTIONS = 2
-OURS = "envknee.trainers.rsl_rl.accumulate:AccumulatingPPO"
+OURS = "leanframes.rsl_rl:AccumulatingPPO"
 GPU = pytest.param(
     "cuda:0", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 )
@@ -421,12 +422,12 @@ UNFIT = {
 def test_what_parts_do_not_add_up_with_is_named(name, settings):
     settings = {**settings, **ADAPTIVE}
     algorithm = make(**copy.deepcopy(settings))
-    with pytest.raises(UserError, match=re.escape(name)):
+    with pytest.raises(LeanError, match=re.escape(name)):
         algorithm.split_when_out_of_memory(pytest.fail)
     assert_same(train(algorithm, 2), train(make("PPO", **copy.deepcopy(settings)), 2), 0.0)
 
 
 def test_an_unknown_distribution_is_named():
     algorithm = make(actor={**STATE_ACTOR, "distribution_cfg": {"class_name": OwnDistribution}})
-    with pytest.raises(UserError, match="the distribution OwnDistribution"):
+    with pytest.raises(LeanError, match="the distribution OwnDistribution"):
         algorithm.split_when_out_of_memory(pytest.fail)

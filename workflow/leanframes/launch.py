@@ -1,15 +1,27 @@
-"""Launches Warp's kernels on PyTorch's tensors: on PyTorch's stream, visible to `torch.compile`, with threads to suit the device."""
+"""Launches Warp's kernels on PyTorch's tensors: on PyTorch's stream, visible to `torch.compile`, with threads to suit the device.
 
+Without Warp no tensor is for its kernels (`are_words`, `words_of_images`), and nothing here launches one.
+"""
+
+import importlib.util
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import torch
-import warp as wp
 
-from envknee.lean import kernels
+HAS_WARP = importlib.util.find_spec("warp") is not None
 
-wp.init()  # needed before Warp takes tensors; further calls do nothing
+wp: Any = None
+kernels: Any = None
+"""Warp, and the module of its kernels here; None without Warp."""
+
+if HAS_WARP:
+    import warp as wp
+
+    from leanframes import kernels
+
+    wp.init()  # needed before Warp takes tensors; further calls do nothing
 
 
 def operation(name: str, mutates: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -20,7 +32,7 @@ def operation(name: str, mutates: tuple[str, ...]) -> Callable[[Callable[..., No
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        custom = torch.library.custom_op(f"envknee::{name}", function, mutates_args=mutates)
+        custom = torch.library.custom_op(f"leanframes::{name}", function, mutates_args=mutates)
 
         @wraps(function)
         def call(*arguments: Any) -> None:
@@ -97,10 +109,11 @@ def lanes_for(words: int, at_once: int, tensor: torch.Tensor) -> int:
 
 
 def are_words(tensor: torch.Tensor) -> bool:
-    """Return whether uint8 planes [..., h, w] or [..., h * w] consist of whole, aligned words of four bytes."""
+    """Return whether Warp's kernels take planes [..., h, w] or [..., h * w]: uint8, of whole and aligned words of four bytes."""
     plane = tensor.shape[-1] if tensor.ndim == 2 else tensor.shape[-1] * tensor.shape[-2]
     return (
-        tensor.dtype == torch.uint8
+        HAS_WARP
+        and tensor.dtype == torch.uint8
         and plane % 4 == 0
         and tensor.storage_offset() % 4 == 0
         and tensor.data_ptr() % 4 == 0
@@ -108,7 +121,7 @@ def are_words(tensor: torch.Tensor) -> bool:
 
 
 def words_of_images(images: torch.Tensor) -> tuple[Any, int] | None:
-    """Return uint8 images [n, h, w, c] as words, and the bytes per pixel (3 or 4). None if pixels or alignment do not allow it.
+    """Return uint8 images [n, h, w, c] as words, and the bytes per pixel (3 or 4). None if Warp's kernels do not take them.
 
     RGB may be a view of RGBA: kernels then read the bytes between and after its pixels, too. Isaac Lab's camera returns a view that ends
     with the last pixel's blue, but the byte after it is in the same aligned word, so its memory exists.
@@ -119,7 +132,8 @@ def words_of_images(images: torch.Tensor) -> tuple[Any, int] | None:
     env, row, pixel, channel = images.stride()
     access = 16 if pixel == 4 else 4  # bytes of one load
     if (
-        images.dtype != torch.uint8
+        not HAS_WARP
+        or images.dtype != torch.uint8
         or pixel not in (3, 4)
         or channels > pixel
         or (row, channel) != (width * pixel, 1)
@@ -136,6 +150,11 @@ def words_of(tensor: torch.Tensor, planes: int) -> Any:
     """Return the words of a contiguous uint8 tensor [..., h, w] or [..., h * w], with `planes` planes in each row."""
     plane = tensor.shape[-1] if tensor.ndim == 2 else tensor.shape[-1] * tensor.shape[-2]
     return array(tensor.view(-1, planes * plane).view(torch.int32), wp.uint32)
+
+
+def kind_of(tensor: torch.Tensor) -> Any:
+    """Return Warp's name of a tensor's dtype."""
+    return wp.dtype_from_torch(tensor.dtype)
 
 
 def array(tensor: torch.Tensor, kind: Any = None) -> Any:

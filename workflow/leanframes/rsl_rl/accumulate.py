@@ -14,8 +14,8 @@ from tensordict import TensorDict
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from envknee.measure.out_of_memory import is_out_of_memory
-from envknee.study.errors import UserError
+from leanframes.errors import LeanError
+from leanframes.rsl_rl import out_of_memory
 
 
 class AccumulatingPPO(PPO):
@@ -32,7 +32,7 @@ class AccumulatingPPO(PPO):
     One decision of upstream depends on rounding and may differ. A KL above 0 raises the learning rate. In the first mini-batch after a
     rollout the KL is 0 except for rounding (exactly 0 if the standard deviation is a parameter).
 
-    Construct it like PPO, or with `class_name: envknee.trainers.rsl_rl.accumulate:AccumulatingPPO` for `OnPolicyRunner`. It is stock PPO
+    Construct it like PPO, or with `class_name: leanframes.rsl_rl:AccumulatingPPO` for `OnPolicyRunner`. It is stock PPO
     until `split_when_out_of_memory` is called, or `micro_batches` is set.
     """
 
@@ -45,6 +45,9 @@ class AccumulatingPPO(PPO):
     on_split: Callable[[int], None] | None = None
     """Called with the new number of parts before each retry; None: there are no retries."""
 
+    is_out_of_memory: Callable[[BaseException], bool] = staticmethod(out_of_memory.is_out_of_memory)
+    """Tells whether an exception means that memory ran out. Replace it where another library's errors say so, too."""
+
     while_gpu_learns: Callable[[], None] | None = None
     """Called in each update once all its work is queued, before the CPU waits for the GPU. Not in upstream's own update."""
 
@@ -55,11 +58,11 @@ class AccumulatingPPO(PPO):
         """From now on, learn a mini-batch again in twice the parts when memory runs out in a forward or backward pass.
 
         Raises:
-            UserError: when parts of the agent's mini-batches do not add up to the whole: RND, symmetry, a recurrent model, batch
+            LeanError: when parts of the agent's mini-batches do not add up to the whole: RND, symmetry, a recurrent model, batch
                 normalization, an unknown distribution of actions.
         """
         if unfit := self._unfit_for_parts():
-            raise UserError(
+            raise LeanError(
                 f"the agent cannot learn in micro-batches: their gradients do not add up to a mini-batch's with"
                 f" {', '.join(unfit)}. Take that out of the agent, or learn in whole mini-batches without retry"
             )
@@ -150,7 +153,7 @@ class AccumulatingPPO(PPO):
                 return self._backward(places)
             except Exception as error:
                 on_split, may_split = self.on_split, self.micro_batches < len(places)
-                if on_split is None or not is_out_of_memory(error) or not may_split:
+                if on_split is None or not self.is_out_of_memory(error) or not may_split:
                     raise
             # After the handler, inside which the error's traceback keeps the failed attempt's tensors alive.
             self._forget_attempt()

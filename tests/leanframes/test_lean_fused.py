@@ -24,7 +24,7 @@ BFLOAT16 = 2**-9
 )
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.ELU])
 def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, channels, sizes, fused, activation):
-    from envknee.lean import fused as module
+    from leanframes import fused as module
 
     torch.manual_seed(0)
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
@@ -83,7 +83,7 @@ def apart(left: torch.Tensor, right: torch.Tensor) -> float:
 
 @pytest.mark.parametrize("count", [1, 7, 2000])
 def test_the_first_layer_is_computed_in_cuda_where_it_can_be_and_repeats_itself(count: int):
-    from envknee.lean import first_layer, fused
+    from leanframes import first_layer, fused
 
     torch.manual_seed(1)
     layer = fused.Layer(torch.randn(8, 6, 5, 5, device="cuda"), torch.randn(8, device="cuda"), 2, False)

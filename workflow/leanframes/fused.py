@@ -23,7 +23,7 @@ import triton
 from torch import nn
 from torch.nn import functional
 
-from envknee.lean import first_layer, fused_kernels, operations
+from leanframes import first_layer, fused_kernels, operations
 
 
 class Layer(NamedTuple):

@@ -4,9 +4,9 @@ Operations run on PyTorch's current stream, in CUDA graphs, and inside `torch.co
 """
 
 import torch
-import warp as wp
 
-from envknee.lean import checks, kernels, launch, operations
+from leanframes import checks, launch, operations
+from leanframes.launch import kernels
 
 
 def gather_normalized(
@@ -67,7 +67,7 @@ def _gather_normalized(
     channels, height, width = frames.shape[2:]
     lanes = launch.lanes_for(height * width // 4, kernels.WORDS, frames)
     launch.run(
-        kernels.INTO[kernels.gather_normalized_words, wp.dtype_from_torch(out.dtype)],
+        kernels.INTO[kernels.gather_normalized_words, launch.kind_of(out)],
         (len(places), stacked * channels, lanes),
         [
             launch.words_of(frames, 1), launch.array(sums.view(-1)), launch.array(history), launch.array(places), channels, stacked,

@@ -11,8 +11,8 @@ import torch
 from rsl_rl.modules.distribution import GaussianDistribution
 from tensordict import TensorDict
 
-from envknee.measure.captured import Captured
-from envknee.trainers.rsl_rl.storage import MOST_FRAMES, FrameStorage
+from leanframes.captured import Captured
+from leanframes.rsl_rl.storage import MOST_FRAMES, FrameStorage
 
 
 class CapturedActing:

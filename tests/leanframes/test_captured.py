@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from envknee.measure.captured import Captured
+from leanframes.captured import Captured
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 
@@ -43,4 +43,4 @@ def test_what_waits_for_the_gpu_is_called_as_it_is_and_the_log_says_so(capsys: p
     for _ in range(3):
         captured()
     assert total.item() == 3 and captured._run == step
-    assert "envknee: a step that looks is not captured, and slower: " in capsys.readouterr().err
+    assert "leanframes: a step that looks is not captured, and slower: " in capsys.readouterr().err

@@ -4,6 +4,7 @@ Upstream: rsl-rl-lib 5.5.1. `train` follows the steps of `isaaclab train --rl_li
 """
 
 import sys
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -11,21 +12,22 @@ import torch
 from isaaclab.utils import to_dict
 from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper
 from isaaclab_rl.rsl_rl.utils import create_rsl_rl_runner, handle_deprecated_rsl_rl_cfg
+from leanframes.captured import stream_of
+from leanframes.rsl_rl import AccumulatingPPO, FrameStorage, LeanPPO
 from rsl_rl.runners import OnPolicyRunner
 from tensordict import TensorDict
 
 from envknee import tasks
 from envknee.measure.meter import Meter
+from envknee.measure.out_of_memory import is_out_of_memory
 from envknee.record.schema import Phase, Request
 from envknee.study import remedies
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides
 from envknee.study.rules import Overrides
+from envknee.tasks.lean_errors import asked_by
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
-from envknee.trainers.rsl_rl.model import LeanCNNModel
-from envknee.trainers.rsl_rl.ppo import LeanPPO
-from envknee.trainers.rsl_rl.storage import FrameStorage
 
 ALGORITHM_PHASES: dict[str, Phase] = {
     "act": "inference",
@@ -47,12 +49,12 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     agent_cfg.save_interval = metered.UNREACHABLE
     agent_cfg.check_for_nan = False  # the meter's check also finds infinities, and names their tensor and step
     apply_overrides(agent_cfg, requested | remedies.agent_fields(request.memory, request.trainer), "agent")
-    if request.observations == "lean":
-        agent_cfg.algorithm.class_name = _path_of(LeanPPO)
+    if request.observations == "lean":  # as docs/leanframes.md shows
+        agent_cfg.algorithm.class_name = "leanframes.rsl_rl:LeanPPO"
         agent_cfg.algorithm.fused = None  # so that an arm's overrides name it
         for model in (agent_cfg.actor, agent_cfg.critic):
             if model.class_name == "CNNModel":
-                model.class_name = _path_of(LeanCNNModel)
+                model.class_name = "leanframes.rsl_rl:LeanCNNModel"
     mini_batches = configure.own_mini_batches(request, "algorithm.num_mini_batches")
     apply_overrides(agent_cfg, agent_overrides, "agent", (*requested, *mini_batches))
     algorithm = agent_cfg.algorithm
@@ -64,11 +66,6 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     )  # fmt: skip
     algorithm.num_mini_batches = configure.num_mini_batches(request, algorithm.num_mini_batches)
     return TrialConfig(request.task_id, env_cfg, agent_cfg)
-
-
-def _path_of(kind: type) -> str:
-    """Return the name of a class in RSL-RL's configuration."""
-    return f"{kind.__module__}:{kind.__name__}"
 
 
 def command_line(request: Request, device: str) -> list[str]:
@@ -119,19 +116,25 @@ def train(config: TrialConfig, meter: Meter) -> None:
     log_dir = None if is_lean else str(meter.trial.root / "rsl_rl")
     runner: Any
     gradients = None
-    if meter.ranks.world_size == 1:
-        runner = create_rsl_rl_runner(env, config.agent, log_dir=log_dir)
-    else:
-        meter.ranks.join(config.agent.device)
-        runner = RankRunner(env, to_dict(config.agent), log_dir=log_dir, device=config.agent.device)
-        runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
-        gradients = GradientWatch(runner.alg)
+    with asked_by("observations: lean", "observations: stock"):
+        if meter.ranks.world_size == 1:
+            runner = create_rsl_rl_runner(env, config.agent, log_dir=log_dir)
+        else:
+            meter.ranks.join(config.agent.device)
+            runner = RankRunner(env, to_dict(config.agent), log_dir=log_dir, device=config.agent.device)
+            runner.alg.optimizer.register_step_post_hook(lambda *_: meter.beat())
+            gradients = GradientWatch(runner.alg)
     runner.cfg["logger"] = {"class_name": metered.NoWriter}
     if is_lean:  # rows are written while the GPU learns
-        runner.alg.while_gpu_learns, meter.learner_calls_back = meter.while_gpu_learns, True
+        # All graphs are captured on this stream, so it has cuBLAS's workspace already.
+        beside = stream_of(meter.device.index or 0) if meter.device.type == "cuda" else None
+        runner.alg.while_gpu_learns, meter.learner_calls_back = partial(meter.while_gpu_learns, beside), True
+    if isinstance(runner.alg, AccumulatingPPO):
+        runner.alg.is_out_of_memory = is_out_of_memory
     runner.save = lambda *_, **__: None  # RSL-RL would save the untrained networks of the first iteration
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
-    remedies.prepare(meter.request.memory, runner.alg, meter)
+    with asked_by("memory: on_oom: retry_accumulate", "on_oom: record"):
+        remedies.prepare(meter.request.memory, runner.alg, meter)
     for method, phase in ALGORITHM_PHASES.items():
         meter.timeline.wrap(runner.alg, method, phase)
     end_iterations(runner.alg, meter, gradients)

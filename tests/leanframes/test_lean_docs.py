@@ -12,7 +12,7 @@ DIRECT, MANAGER = "Isaac-Cartpole-Camera-Direct", "Isaac-Cartpole-Camera"
 BEFORE = """
 import gymnasium, importlib.metadata, isaaclab_tasks, torch
 from envknee import tasks
-from envknee.lean import LeanFrameStack, normalized
+from leanframes import LeanFrameStack, normalized
 from envknee.tasks import frames
 from isaaclab.managers import ManagerTermBase, ObservationTermCfg
 from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper
@@ -68,7 +68,7 @@ def test_a_term_of_ones_own(tmp_path: Path):
 
 def test_frames_without_a_trainer():
     import torch
-    from envknee.lean import LeanFrameStack, normalized
+    from leanframes import LeanFrameStack, normalized
 
     names = {"LeanFrameStack": LeanFrameStack, "normalized": normalized, "torch": torch}
     names["images"] = torch.full((64, 5, 7, 4), 7, dtype=torch.uint8)[..., :3]

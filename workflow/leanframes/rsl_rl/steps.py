@@ -1,7 +1,7 @@
 """Switches of the lean learner, beyond frames that stay uint8. Each can be measured alone.
 
 `python benchmarks/bench_learner.py` measures them on any device. Unless stated otherwise, factors are an update's time for 4,096
-environments x 32 steps of 96 x 96 pixels on an H200. docs/lean.md has the table.
+environments x 32 steps of 96 x 96 pixels on an H200. docs/leanframes.md has the table.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class LearnerSteps:
     """Switches of `LeanPPO`. An arm sets `fused` alone, by `overrides: {agent.algorithm.fused: false}`."""
 
     fused: bool | None = None
-    """Use the convolutions of `envknee.lean.fused`, which read the rollout's bytes and compute in bfloat16, also when acting. With
+    """Use the convolutions of `leanframes.fused`, which read the rollout's bytes and compute in bfloat16, also when acting. With
     `fused_adam` an update takes 0.33 of stock's time on an H100. None: on for an NVIDIA GPU if the network allows it."""
 
     fused_adam: bool | None = None
@@ -21,7 +21,7 @@ class LearnerSteps:
 
     fused_loss: bool | None = None
     """Compute PPO's losses and their gradients in one kernel, which reads the rollout at a mini-batch's places
-    (`envknee.lean.policy_loss`). Equal within float error. None: on if `fused` is on, the policy is Gaussian, and advantages are not
+    (`leanframes.policy_loss`). Equal within float error. None: on if `fused` is on, the policy is Gaussian, and advantages are not
     normalized per mini-batch."""
 
     cuda_graph: bool | None = None

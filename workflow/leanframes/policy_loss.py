@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from envknee.lean import kernels, launch
+from leanframes import kernels, launch
 
 
 def losses(

@@ -10,7 +10,7 @@ import torch
 
 
 def why_not(device: torch.device) -> str | None:
-    """Return why networks on a device cannot use `envknee.lean.fused`, or None."""
+    """Return why networks on a device cannot use `leanframes.fused`, or None."""
     if device.type != "cuda" or torch.version.cuda is None:
         return f"it needs an NVIDIA GPU, and this is {device}"
     capability = torch.cuda.get_device_capability(device)

@@ -1,7 +1,7 @@
 """RSL-RL's PPO on frames that stay uint8: each frame is stored once, and the network normalizes it.
 
-Input: observations from an environment with `LeanFrameStack` (`envknee.tasks.frames.use("lean", env)`). Output: the actions and optimizer
-steps of stock PPO, within float error. Upstream: rsl-rl-lib 5.5.1. docs/lean.md shows how to use it.
+Input: observations from an environment with a `LeanFrameStack` (`leanframes.isaaclab.use_lean_frames`). Output: the actions and
+optimizer steps of stock PPO, within float error. Upstream: rsl-rl-lib 5.5.1. docs/leanframes.md shows how to use it.
 """
 
 import sys
@@ -15,14 +15,14 @@ from rsl_rl.env import VecEnv
 from rsl_rl.modules.distribution import GaussianDistribution
 from tensordict import TensorDict
 
-from envknee.lean import policy_loss
-from envknee.measure.captured import capture
-from envknee.study.errors import UserError
-from envknee.trainers.rsl_rl.accumulate import AccumulatingPPO
-from envknee.trainers.rsl_rl.acting import CapturedActing, can_act
-from envknee.trainers.rsl_rl.model import LeanCNNModel, compute_dtype
-from envknee.trainers.rsl_rl.steps import LearnerSteps
-from envknee.trainers.rsl_rl.storage import FrameStorage, stack_sizes_of
+from leanframes import launch
+from leanframes.captured import capture
+from leanframes.errors import LeanError
+from leanframes.rsl_rl.accumulate import AccumulatingPPO
+from leanframes.rsl_rl.acting import CapturedActing, can_act
+from leanframes.rsl_rl.model import LeanCNNModel, compute_dtype
+from leanframes.rsl_rl.steps import LearnerSteps
+from leanframes.rsl_rl.storage import FrameStorage, stack_sizes_of
 
 
 class LeanPPO(AccumulatingPPO):
@@ -38,12 +38,12 @@ class LeanPPO(AccumulatingPPO):
         """Create PPO as upstream does, with `fused` as in `LearnerSteps`, or with all `steps` for tests and benchmarks.
 
         Raises:
-            UserError: when `fused` is asked for, but this agent or device cannot use it, or the agent has a part that would not be learned.
+            LeanError: when `fused` is asked for, but this agent or device cannot use it, or the agent has a part that would not be learned.
         """
         super().__init__(*arguments, **settings)
         if left_out := self.left_out():
-            raise UserError(
-                f"observations: lean does not learn with {', '.join(left_out)}. Take that out of the agent, or leave out `observations`"
+            raise LeanError(
+                f"LeanPPO does not learn with {', '.join(left_out)}. Take that out of the agent, or use stock PPO"
             )
         self.steps = steps or LearnerSteps(fused=fused)
         self._decide_steps()
@@ -65,7 +65,7 @@ class LeanPPO(AccumulatingPPO):
         """Construct models, optimizer and storage, as upstream's runner calls it.
 
         Raises:
-            UserError: when the environment stacks no uint8 frames.
+            LeanError: when the environment stacks no uint8 frames.
         """
         stack_sizes = stack_sizes_of(obs, env)
         # Upstream allocates a storage for the whole horizon. It is replaced below, so one step is enough.
@@ -87,10 +87,10 @@ class LeanPPO(AccumulatingPPO):
         """Refuse upstream's torch.compile, which made this learner slower when it was measured on its own.
 
         Raises:
-            UserError: for any mode.
+            LeanError: for any mode.
         """
         if mode is not None:
-            raise UserError(f"torch_compile_mode: {mode} is for stock PPO. Leave it out")
+            raise LeanError(f"torch_compile_mode: {mode} is for stock PPO. Leave it out")
 
     def update(self) -> dict[str, float]:
         """Run all epochs over the rollout and return the mean losses, as `AccumulatingPPO` does."""
@@ -116,14 +116,16 @@ class LeanPPO(AccumulatingPPO):
         reasons = [f"{type(model).__name__} also reads images, and is no LeanCNNModel" for model in others]
         reason = next(filter(None, [*reasons, *(model.unfit_for_fused() for model in models)]), None)
         if self.steps.fused and reason:
-            raise UserError(f"agent.algorithm.fused: {reason}. Leave it out, or set it to false")
+            raise LeanError(f"algorithm.fused: {reason}. Leave it out, or set it to false")
         if self.steps.fused is None and models and reason and torch.device(self.device).type == "cuda":
-            print(f"envknee: convolutions are PyTorch's, because fused is off: {reason}", file=sys.stderr, flush=True)
+            print(
+                f"leanframes: convolutions are PyTorch's, because fused is off: {reason}", file=sys.stderr, flush=True
+            )
         fused = reason is None and bool(models) if self.steps.fused is None else self.steps.fused
         loss = self.steps.fused_loss
         if loss is None:
             is_gaussian = isinstance(self._raw_actor.distribution, GaussianDistribution)
-            loss = fused and is_gaussian and not self.normalize_advantage_per_mini_batch
+            loss = fused and is_gaussian and not self.normalize_advantage_per_mini_batch and launch.HAS_WARP
         usual = LearnerSteps(
             fused=fused,
             fused_adam=fused and self._fits_fused_adam(),
@@ -196,6 +198,8 @@ class LeanPPO(AccumulatingPPO):
     ) -> tuple[torch.Tensor, torch.Tensor, tuple[torch.Tensor, ...]]:
         if not self.steps.fused_loss:
             return super()._backward_part(places, part)
+        from leanframes import policy_loss  # late: it needs Warp
+
         size = len(places)
         with self._autocast():
             value = self._evaluate(part).float()

@@ -7,8 +7,8 @@ from rsl_rl.models import CNNModel, MLPModel
 from tensordict import TensorDict
 from torch import nn
 
-from envknee.lean import fused_fits, normalized
-from envknee.trainers.rsl_rl.storage import FrameStorage
+from leanframes import fused_fits, normalized
+from leanframes.rsl_rl.storage import FrameStorage
 
 
 class LeanCNNModel(CNNModel):
@@ -18,7 +18,7 @@ class LeanCNNModel(CNNModel):
     """
 
     fused: bool = False
-    """Whether `envknee.lean.fused` computes the convolutions; set by `use_fused`."""
+    """Whether `leanframes.fused` computes the convolutions; set by `use_fused`."""
 
     rollout: "FrameStorage | None" = None
     """The storage with the planes whose indices are in observations; set by `LeanPPO`."""
@@ -44,13 +44,13 @@ class LeanCNNModel(CNNModel):
         return None
 
     def use_fused(self, fused: bool) -> None:
-        """Set whether `envknee.lean.fused` computes the convolutions from now on."""
+        """Set whether `leanframes.fused` computes the convolutions from now on."""
         self.fused = fused
         self.packed, self._kept = {}, {}
 
     def pack(self) -> None:
         """Pack the current parameters for acting, at the addresses where captured graphs read them."""
-        from envknee.lean import fused
+        from leanframes import fused
 
         for group in self.obs_groups_2d:
             layers, _ = self._layers_of(group)
@@ -87,7 +87,7 @@ class LeanCNNModel(CNNModel):
         return torch.cat([MLPModel.get_latent(self, obs), latent], dim=-1)
 
     def _fused(self, group: str, image: torch.Tensor) -> torch.Tensor:
-        from envknee.lean import fused
+        from leanframes import fused
 
         layers, others = self._layers_of(group)
         if image.dtype == torch.uint8:
@@ -107,7 +107,7 @@ class LeanCNNModel(CNNModel):
 
     def _layers_of(self, group: str) -> tuple[list[Any], list[nn.Module]]:
         """Return the first layers of a group's encoder that `fused` computes, and the modules after them."""
-        from envknee.lean import fused
+        from leanframes import fused
 
         encoder: Any = self.cnns[group]
         return fused.layers_of(encoder, *self.obs_dims_2d[self.obs_groups_2d.index(group)])

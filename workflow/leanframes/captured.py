@@ -47,7 +47,7 @@ class Captured:
         finally:
             torch.cuda.set_sync_debug_mode(before)
         self._run = self._function
-        print(f"envknee: {self._name} is not captured, and slower: {reason}", file=sys.stderr, flush=True)
+        print(f"leanframes: {self._name} is not captured, and slower: {reason}", file=sys.stderr, flush=True)
         self._function()
 
     def _capture(self) -> None:

@@ -4,9 +4,9 @@ Operations run on PyTorch's current stream, in CUDA graphs, and inside `torch.co
 """
 
 import torch
-import warp as wp
 
-from envknee.lean import checks, kernels, launch
+from leanframes import checks, launch
+from leanframes.launch import kernels
 
 
 @launch.operation("push", mutates=("stacked",))
@@ -122,7 +122,7 @@ def _normalize(stacked: torch.Tensor, out: torch.Tensor) -> None:
     if launch.are_words(stacked) and planes.shape[1] <= kernels.STRETCH:
         block = launch.block_of(stacked)
         launch.run(
-            kernels.INTO[kernels.normalize_words, wp.dtype_from_torch(out.dtype)],
+            kernels.INTO[kernels.normalize_words, launch.kind_of(out)],
             (len(planes), block),
             [launch.words_of(stacked, 1), planes.shape[1] * 255.0, block, launch.array(out.view(planes.shape))],
             stacked.device,

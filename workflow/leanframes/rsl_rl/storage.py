@@ -6,10 +6,10 @@ import torch
 from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
-from envknee.lean import checks, gather, gather_normalized, operations
-from envknee.lean.rollouts import frames_of
-from envknee.study.errors import UserError
-from envknee.tasks.frames import lean_stacks
+from leanframes import checks, gather, gather_normalized, operations
+from leanframes.errors import LeanError
+from leanframes.rollouts import frames_of
+from leanframes.stacks import lean_stacks
 
 MOST_FRAMES = 255
 """The largest number in a history, which is uint8."""
@@ -36,7 +36,7 @@ class FrameStorage(RolloutStorage):
         `stack_sizes` has the number of frames k of each group that is a stack [n, k * c, h, w].
 
         Raises:
-            UserError: when a stack's channels are not a multiple of k, or k exceeds `MOST_FRAMES`.
+            LeanError: when a stack's channels are not a multiple of k, or k exceeds `MOST_FRAMES`.
         """
         super().__init__("rl", num_envs, num_transitions_per_env, obs.exclude(*stack_sizes), actions_shape, device)
         self.stack_sizes = stack_sizes
@@ -44,7 +44,7 @@ class FrameStorage(RolloutStorage):
         for group, size in stack_sizes.items():
             channels, *image = obs[group].shape[1:]
             if size > MOST_FRAMES or channels % size:
-                raise UserError(
+                raise LeanError(
                     f"observations/{group} of shape {tuple(obs[group].shape)} is no stack of {size} frames"
                     f" (at most {MOST_FRAMES})"
                 )
@@ -135,7 +135,7 @@ def stack_sizes_of(obs: TensorDict, env: Any) -> dict[str, int]:
     """Return the number of frames of each observation group that is a stack of frames.
 
     Raises:
-        UserError: when no group is one, or two stacks of the same shape hold different numbers of frames.
+        LeanError: when no group is one, or two stacks of the same shape hold different numbers of frames.
     """
     by_group = {}
     for group, tensor in obs.items():
@@ -145,15 +145,15 @@ def stack_sizes_of(obs: TensorDict, env: Any) -> dict[str, int]:
         if not fitting and (tensor.dtype != torch.uint8 or tensor.ndim != 4):
             continue  # what comes from no lean stack is stored as upstream does
         if len(fitting) != 1:
-            raise UserError(
+            raise LeanError(
                 f"observations/{group} of shape {tuple(tensor.shape)} matches {len(fitting)} stacks of frames, and 1 was expected"
                 f" (stacks, and their frames: {sizes}). Give each camera's stack its own shape"
             )
         (by_group[group],) = fitting
     if not by_group:
-        raise UserError(
+        raise LeanError(
             "LeanPPO learns from stacks of frames of a LeanFrameStack, and the observations have none:"
             f" {', '.join(f'{group} {tensor.dtype}' for group, tensor in obs.items())}."
-            ' Call envknee.tasks.frames.use("lean", env) before the runner is made, or use stock PPO'
+            " Call leanframes.isaaclab.use_lean_frames(env) before the runner is made, or use stock PPO"
         )
     return by_group

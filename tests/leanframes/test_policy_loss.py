@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from envknee.lean.policy_loss import losses
+from leanframes.policy_loss import losses
 from torch.distributions import Normal, kl_divergence
 
 STEPS, TRANSITIONS, SIZE, ACTIONS = 6, 600, 400, 3
