@@ -32,10 +32,7 @@ warp.init()
 
 from envknee.study.files import write_atomically
 from leanframes import LeanFrameStack
-from leanframes.rsl_rl.model import LeanCNNModel
-from leanframes.rsl_rl.ppo import LeanPPO
-from leanframes.rsl_rl.steps import LearnerSteps
-from leanframes.rsl_rl.storage import FrameStorage
+from leanframes.rsl_rl import FrameStorage, LeanCNNModel, LeanPPO, LearnerSteps
 from rich.console import Console
 from rich.table import Table
 from rsl_rl.algorithms import PPO

@@ -1,6 +1,6 @@
 """Import all that the image holds, step the camera cart-pole once, and normalize an image as `observations: lean` does.
 
-Runs inside the image, which has no envknee but lean/kernels.py, as lean_kernels.py.
+Runs inside the image, which has nothing of the project but leanframes/kernels.py, as lean_kernels.py.
 
 Building the image runs it to compile Warp's kernels into WARP_CACHE_PATH, and `%test` to see that it works. Kernels for
 the CPU come with the step. With architectures they are compiled for those GPUs, too, and that needs no GPU: Warp's

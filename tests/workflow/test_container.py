@@ -74,9 +74,8 @@ def sif(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def inputs_sha256() -> str:
     """Return a hash of all that an image is made of."""
-    package = ROOT / "workflow/envknee"
     files = [path for path in CONTAINERS.iterdir() if path.suffix in (".sh", ".py", ".lock", ".def")]
-    files += [package / "tasks/cartpole.usda", package / "lean/kernels.py"]
+    files += [ROOT / "workflow/envknee/tasks/cartpole.usda", ROOT / "workflow/leanframes/kernels.py"]
     return hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in sorted(files))).hexdigest()
 
 
