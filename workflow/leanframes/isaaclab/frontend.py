@@ -20,7 +20,7 @@ TWIN = "warp_entry_point"
 
 
 def register_twins() -> None:
-    """Declare `TWINS` where Isaac Lab's `WarpFrontend` looks for them, for `isaaclab train --frontend warp` as well."""
+    """Declare `TWINS` where Isaac Lab's `WarpFrontend` looks for them."""
     import isaaclab_tasks  # noqa: F401  registers the tasks
 
     for task, twin in TWINS.items():
