@@ -147,7 +147,7 @@ def answer(study: Study, slot: Slot, history: History, recorded: Sequence[Reques
     question = Question(study, slot, history, memory)
     if question.sweep.chooses_trials:
         choice = versions.choose(question)
-        return request_for(study, replace(slot, repeat=choice.repeat), choice.point, None, choice.skip, choice.confirms)
+        return request_for(study, slot._replace(repeat=choice.repeat), choice.point, None, choice.skip, choice.confirms)
     point = _point(question)
     not_run = versions.not_run(question, point)
     return request_for(study, slot, point, not_run.refusal, not_run.skip)
@@ -214,7 +214,7 @@ def foreign(study: Study, slot: Slot, request: Request) -> str | None:
     point = request.point
     sweep = study.sections[slot.kind]
     if sweep.chooses_trials:
-        slot = replace(slot, repeat=request.repeat)
+        slot = slot._replace(repeat=request.repeat)
     expected = request_for(study, slot, point, request.refusal, request.skip, request.confirms)
     for field, value in expected:
         if getattr(request, field) != value:

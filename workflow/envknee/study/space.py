@@ -2,8 +2,7 @@
 
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from envknee.base.fields import Kind
 from envknee.base.point import Point, rollout_size
@@ -72,8 +71,7 @@ def left_out(study: Study) -> list[str]:
     return sentences
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """What the plan fixes about a trial before any point is chosen.
 
     Repeat 0 chooses new points; later repeats run the same points again. A sampler that chooses trials decides the repeat, too.
@@ -146,7 +144,7 @@ def plan(study: Study) -> list[Slot]:
     in_jobs = jobs(slots if study.replay is None else slots[: study.replay.trials])
     firsts = [job[0].number for job in in_jobs]
     return [
-        replace(slot, first_unknown=firsts[max(0, place - study.window + 1)])
+        slot._replace(first_unknown=firsts[max(0, place - study.window + 1)])
         for place, job in enumerate(in_jobs)
         for slot in job
     ]
@@ -196,7 +194,7 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
     # At most as many as its limit: by default half of them, and the fresh repeats.
     series = {(point.horizon, point.batch_size) for point in legal_points(sweep, study.world_sizes)}
     half = -(-points * len(repeats) // 2) + 2 * sweep.adaptive.confirm * len(series)
-    return [replace(slot, repeat=0) for slot in slots[: (sweep.adaptive.trials or half) * len(study.arms)]]
+    return [slot._replace(repeat=0) for slot in slots[: (sweep.adaptive.trials or half) * len(study.arms)]]
 
 
 def chunk_sizes(points: int, block: int | Literal["all"]) -> list[int]:
