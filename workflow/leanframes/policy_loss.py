@@ -41,7 +41,7 @@ def losses(
     mean, deviation, value = mean.detach(), deviation.detach().contiguous(), value.detach()
     terms = mean.new_empty(4, len(places))
     gradients = torch.empty_like(mean), torch.empty_like(mean), torch.empty_like(value)
-    kept = (
+    recorded = (
         rollout.actions, *rollout.distribution_params, rollout.actions_log_prob, rollout.values, rollout.returns,
         rollout.advantages,
     )  # fmt: skip
@@ -49,7 +49,7 @@ def losses(
         kernels.policy_losses,
         (len(places),),
         [
-            *map(launch.array, (places, mean, deviation, value, *(tensor.flatten(0, 1) for tensor in kept))),
+            *map(launch.array, (places, mean, deviation, value, *(tensor.flatten(0, 1) for tensor in recorded))),
             1.0 - weights.clip_param, 1.0 + weights.clip_param, weights.clip_param, weights.use_clipped_value_loss,
             weights.value_loss_coef / size, weights.entropy_coef / size, 1.0 / size,
             *map(launch.array, (*gradients, terms)),

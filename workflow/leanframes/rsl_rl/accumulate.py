@@ -184,8 +184,8 @@ class AccumulatingPPO(PPO):
         """
         storage, share = self.storage, len(part) / len(places)
 
-        def taken(kept: Any, chosen: torch.Tensor = part) -> torch.Tensor:
-            return kept.flatten(0, 1)[chosen]
+        def taken(stored: Any, chosen: torch.Tensor = part) -> torch.Tensor:
+            return stored.flatten(0, 1)[chosen]
 
         advantages = taken(storage.advantages).squeeze(-1)
         if self.normalize_advantage_per_mini_batch:

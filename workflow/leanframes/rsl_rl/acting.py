@@ -53,9 +53,9 @@ class CapturedActing:
             self._history.fill_(MOST_FRAMES)
             if self._algorithm.steps.fused:
                 self._pack()
-            self._keep(obs)
+            self._store_observation(obs)
         elif obs is not self._stored:
-            self._keep(obs)
+            self._store_observation(obs)
         self._act()
         return self._actions.clone()  # the next step overwrites them, but an environment may keep them
 
@@ -71,7 +71,7 @@ class CapturedActing:
         self._store()
         storage.step += 1
         if storage.step < storage.num_transitions_per_env:
-            self._keep(obs)
+            self._store_observation(obs)
         else:
             self._stored = None
 
@@ -80,7 +80,7 @@ class CapturedActing:
         self._last_values.copy_(self._algorithm.critic(obs))
         self._returns()
 
-    def _keep(self, obs: TensorDict) -> None:
+    def _store_observation(self, obs: TensorDict) -> None:
         self._storage.add_observations(obs, self._storage.step)
         self._stored = obs
 
@@ -101,12 +101,12 @@ class CapturedActing:
         # Like torch.normal, without its check that deviations are positive, which waits for the GPU.
         self._actions = torch.empty_like(mean).normal_().mul_(std).add_(mean)
         log_prob = algorithm.actor.get_output_log_prob(self._actions)
-        kept = {
+        results = {
             storage.actions: self._actions, storage.values: algorithm.critic(observed),
             storage.actions_log_prob: log_prob.view(-1, 1),
             **dict(zip(storage.distribution_params or (), (mean, std), strict=True)),
         }  # fmt: skip
-        for rows, row in kept.items():
+        for rows, row in results.items():
             rows.index_copy_(0, self._step, row.detach()[None].to(rows.dtype))
 
     def _store_step(self) -> None:

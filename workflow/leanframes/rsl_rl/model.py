@@ -27,7 +27,7 @@ class LeanCNNModel(CNNModel):
     """By group, the versions of the encoder's parameters, and those parameters packed for the kernels, once per rollout, for acting.
     Cleared after each update, because a CUDA graph changes parameters without changing their versions."""
 
-    _kept: dict[str, list[Any]]
+    _tensors: dict[str, list[Any]]
     """By group, the tensors of `packed`, which keep their addresses."""
 
     def unfit_for_fused(self) -> str | None:
@@ -46,7 +46,7 @@ class LeanCNNModel(CNNModel):
     def use_fused(self, fused: bool) -> None:
         """Set whether `leanframes.fused` computes the convolutions from now on."""
         self.fused = fused
-        self.packed, self._kept = {}, {}
+        self.packed, self._tensors = {}, {}
 
     def pack(self) -> None:
         """Pack the current parameters for acting, at the addresses where captured graphs read them."""
@@ -56,12 +56,12 @@ class LeanCNNModel(CNNModel):
             layers, _ = self._layers_of(group)
             with torch.inference_mode(False), torch.no_grad():
                 packed = fused.pack(layers)
-                kept = self._kept.setdefault(group, packed)
-                for kept_layer, new_layer in zip(kept, packed, strict=True):
-                    for tensor, new in zip(kept_layer, new_layer, strict=True):
+                tensors = self._tensors.setdefault(group, packed)
+                for layer, new_layer in zip(tensors, packed, strict=True):
+                    for tensor, new in zip(layer, new_layer, strict=True):
                         if tensor is not None and tensor is not new:
                             tensor.copy_(new)
-            self.packed[group] = _versions_of(layers), kept
+            self.packed[group] = _versions_of(layers), tensors
 
     def get_latent(self, obs: TensorDict, masks: torch.Tensor | None = None, hidden_state: Any = None) -> torch.Tensor:
         """Return the latent [transitions, size] of observations.

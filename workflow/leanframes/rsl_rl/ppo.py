@@ -133,8 +133,8 @@ class LeanPPO(AccumulatingPPO):
             cuda_graph=fused and loss,
             captured_acting=fused and can_act(self),
         )
-        asked = {name: value for name, value in asdict(self.steps).items() if value is not None}
-        self.steps = replace(usual, **asked)
+        decided = {name: value for name, value in asdict(self.steps).items() if value is not None}
+        self.steps = replace(usual, **decided)
 
     def _fits_fused_adam(self) -> bool:
         """Return whether the optimizer has a fused form. Its kernel would update parameters twice at once that actor and critic share."""

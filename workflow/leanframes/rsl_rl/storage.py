@@ -61,7 +61,7 @@ class FrameStorage(RolloutStorage):
             for group, newest in self.newest_frames.items()
         }
         """Views of each step's newest frame [n, c, h, w] and its sums [n, c] (None: floats), by group: a view costs as much as a launch."""
-        self._rows = {group: kept.unbind() for group, kept in self.observations.items()}
+        self._rows = {group: tensor.unbind() for group, tensor in self.observations.items()}
         """Views of each step's other observations [n, ...], by group."""
         self.history = torch.full((num_transitions_per_env, num_envs), MOST_FRAMES, dtype=torch.uint8, device=device)
         """For each step, the number of earlier frames of the same episode [t, n], or `MOST_FRAMES` if the rollout has no episode start
