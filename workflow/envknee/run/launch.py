@@ -36,6 +36,7 @@ from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.words.progress import finished_line, result_words, trial_words
 from envknee.words.requests import why
 
 
@@ -127,9 +128,9 @@ def _say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
         seconds = {number: outcome.total_s for number, outcome in outcomes.items()}
         skipped = {number for number, outcome in outcomes.items() if outcome.status == "skipped"}
         left_s = progress.time_left_s(study, slots, seconds, skipped)
-        print(progress.line(record, len(outcomes), len(slots), left_s, alike), flush=True)
+        print(finished_line(record, len(outcomes), len(slots), left_s, alike), flush=True)
     else:
-        print(f"{progress.parameters(record.request)} → {progress.result(record)}", flush=True)
+        print(f"{trial_words(record.request)} → {result_words(record)}", flush=True)
 
 
 def main() -> int:

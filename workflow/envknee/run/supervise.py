@@ -15,6 +15,7 @@ from envknee.run import attempts, ends, progress
 from envknee.run.hang_watch import HangWatch
 from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
+from envknee.words.progress import trial_words
 
 POLL_S = 0.1
 """Between two looks at a trial."""
@@ -65,7 +66,7 @@ class Supervised:
             ends.merge_ranks(trial, request, wait_s=LATE_S if may_show_late else 0.0)
         if trial.outcome.exists():
             return
-        name = progress.parameters(request)
+        name = trial_words(request)
         if self.hang:
             raise UserError(f"{name}: {self.hang}. All ranks were ended. See {trial.log}")
         if is_late:
