@@ -133,7 +133,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
         runner.alg.is_out_of_memory = is_out_of_memory
     runner.save = lambda *_, **__: None  # RSL-RL would save the untrained networks of the first iteration
     meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
-    with asked_by("memory: on_oom: retry_accumulate", "on_oom: record"):
+    with asked_by("memory.on_oom: retry_accumulate", "on_oom: record"):
         remedies.prepare(meter.request.memory, runner.alg, meter)
     for method, phase in ALGORITHM_PHASES.items():
         meter.timeline.wrap(runner.alg, method, phase)
