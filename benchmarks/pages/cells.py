@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from envknee.verdict.schema.comparison import Ratio
 from envknee.verdict.schema.limit import Gain, SeriesLimit
+from envknee.words.intervals import threshold_interval
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -36,8 +37,9 @@ def outcome(gain: Gain, delta: float) -> str:
 
 
 def threshold(limit: SeriesLimit) -> str:
-    """Return a threshold with its interval: `1,024 (256 to 1,024)`."""
-    return f"{limit.threshold_num_envs:,} ({limit.threshold_lowest:,} to {limit.threshold_highest:,})"
+    """Return a threshold with its interval: `1,024 (256 to 1,024)`, or `undecided (256 or more)`."""
+    reached = "undecided" if limit.threshold_num_envs is None else f"{limit.threshold_num_envs:,}"
+    return f"{reached} ({threshold_interval(limit)})"
 
 
 def times(ratio: Ratio, bold: bool = False) -> str:

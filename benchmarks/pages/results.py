@@ -156,18 +156,17 @@ def decided_beside_grid() -> str:
     rows = []
     for horizon in (16, 32, 64):
         limit = throughput_of(DECIDED, "stock", horizon)
-        size = limit.threshold_num_envs
-        assert size is not None and limit.state == "reached"
-        gain = gain_from(limit, size)
+        gain = limit.named
+        assert gain is not None
         bounds = f"{gain.gain_lower:.1%} to {gain.gain_upper:.1%}, {gain.repeats} repeats"
-        whole = gain_from(throughput_of(GRID, "stock", horizon), size)
+        whole = gain_from(throughput_of(GRID, "stock", horizon), gain.num_envs)
         rows.append(
             (
                 f"{horizon}",
-                f"{size:,} to {2 * size:,}",
+                f"{gain.num_envs:,} to {gain.doubled:,}",
                 f"{gain.gain:.1%} ({bounds})",
-                f"**{size:,}** are enough",
-                f"{whole.gain:.1%} ({whole.repeats} repeat)",
+                f"**{gain.num_envs:,}** are enough" if limit.state == "reached" else limit.state,
+                f"{whole.gain:.1%} ({whole.repeats} repeat{'s' * (whole.repeats > 1)})",
             )
         )
     delta = f"{throughput_of(DECIDED, 'stock', 16).delta:.0%}"

@@ -62,14 +62,14 @@ def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
 def _arm(arm: str, measured: Measurements, scalings: Sequence[Scaling], study: StudySettings) -> ArmVerdict:
     settings, records = study.decide, measured.records
     ranks = Ranks.of(study.arms[arm])
-    learned = learning.analyse(measured, settings)
+    learned = learning.analyse(measured, settings, study.looks["learning"])
     decided = ArmVerdict(
         arm=arm,
         world_size=ranks.world_size,
         rank_word=ranks.word,
         hardware=hardware(records),
         trials=len(records),
-        throughput=throughput.analyse(measured, settings),
+        throughput=throughput.analyse(measured, settings, study.looks["throughput"]),
         learning=learned,
         memory=memory_limit.analyse(records, settings),
         phases=phase_law.analyse(measured, settings),

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from envknee.ask.question import Choice, Question
-from envknee.ask.search import Rule, Tried, looked, next_step
+from envknee.ask.search import Rule, Tried, next_step
 from envknee.base.point import Point
 from envknee.record.reasons import Searched, SearchedSeries
 from envknee.record.schema import Record, Request
@@ -23,7 +23,7 @@ CLOSE = 1.05
 def choose(question: Question) -> Choice:
     """Return the next trial, or why no further one is needed."""
     sweep, records = question.sweep, question.records
-    rule = Rule(question.slot.kind, sweep.adaptive, looked(sweep.repeats))
+    rule = Rule(question.slot.kind, sweep.adaptive, sweep.repeats)
     asked = [request for request in question.requests if request.skip is None]
     ends: list[SearchedSeries] = []
     waiting: Choice | None = None
