@@ -6,6 +6,7 @@ in processes of their own: a kill takes about half a minute on an idle machine.
 
     python -m envknee drill --kills 50
     python -m envknee drill --kills 50 --trainer command
+    python -m envknee drill --soak 2000 --kills 20          a long sweep instead: memory, and runs in MLflow (see benchmarks/soak.py)
 
 With `--trainer command`, trials run a program of somebody else's (`drilled_trainer.sh`): below a shell, with a daemon, deaf to SIGTERM.
 It looks for others of its kind, so that a trial which is measured beside a left one is found.
@@ -40,6 +41,8 @@ from envknee.study.files import read_model, sha256_of
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
+
+from benchmarks import soak
 
 ROOT = Path(__file__).parents[1]
 STUDY: dict[str, Any] = {
@@ -117,11 +120,16 @@ ENDS_S, LEAVES_S = 3600.0, 60.0
 class Drill:
     """One sweep that is disturbed, in a folder of its own."""
 
-    def __init__(self, folder: Path, dice: random.Random, of_commands: bool) -> None:
-        """Take an empty folder; `dice` decides what is killed when. `of_commands`: trials run a program of somebody else's."""
+    def __init__(self, folder: Path, dice: random.Random, of_commands: bool, soaked: int | None = None) -> None:
+        """Take an empty folder; `dice` decides what is killed when.
+
+        `of_commands`: trials run a program of somebody else's. `soaked`: they do, so many, and each for milliseconds.
+        """
         self.folder, self.dice = folder, dice
         self.name = str(folder / "program")
         self.study = study_of_commands(folder, self.name) if of_commands else STUDY
+        if soaked is not None:
+            self.study, of_commands = soak.study_of(soaked), True
         self.names = (OF_COMMANDS if of_commands else {}) | KINDS
         """Kinds of processes of this drill, and what their command lines have in them: the first that fits counts."""
         if of_commands:
@@ -146,7 +154,9 @@ class Drill:
     def write_study(self) -> None:
         """Write the study file, with the further repeats that are asked for by now."""
         study = self.study | {
-            kind: self.study[kind] | {"more_repeats": self.more_repeats} for kind in ("throughput", "learning")
+            kind: self.study[kind] | {"more_repeats": self.more_repeats}
+            for kind in ("throughput", "learning")
+            if kind in self.study
         }
         self.file.write_text(yaml.safe_dump(study), encoding="utf-8")
 
@@ -336,12 +346,19 @@ def main() -> int:
     parser.add_argument(
         "--trainer", choices=["rsl_rl", "command"], default="rsl_rl", help="what trials run (default: %(default)s)"
     )
+    parser.add_argument(
+        "--soak", type=int, metavar="TRIALS", help="sweep so many trials of 40 ms, and watch memory and MLflow"
+    )
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the sweep ends, too
     with tempfile.TemporaryDirectory(prefix="envknee-drill-") as folder:
-        drill = Drill(Path(folder).resolve(), random.Random(given.seed), given.trainer == "command")  # noqa: S311  draws no secret
+        drill = Drill(Path(folder).resolve(), random.Random(given.seed), given.trainer == "command", given.soak)  # noqa: S311  draws no secret
+        samples = list[soak.Sample]()
         try:
-            drill.disturb(given.kills)
+            if given.soak is None:
+                drill.disturb(given.kills)
+            else:
+                samples = soak.soak(drill, given.kills, say)
             status, orphaned = drill.end()
         finally:
             drill.clear()
@@ -356,8 +373,14 @@ def main() -> int:
         say(f"power cuts: {drill.cuts}")
         say(f"{left}; the last sweep ended with status {status}")
         say(f"{requests} requests, {len(findings)} of them others than an undisturbed sweep asks for")
+        missing = 0
+        if given.soak is not None:
+            took_s, runs = time.monotonic() - drill.began_s, soak.published(drill.results)
+            missing = given.soak - runs
+            say(f"{given.soak} trials in {took_s:,.0f} s; MLflow holds {runs} of them")
+            say("\n".join(soak.memory_lines(samples)))
         say("".join([f"{len(wrong)} durations that cannot be", *(f"\n  {duration}" for duration in wrong)]))
-        return int(bool(lost or drill.doubled or orphaned or beside or status or findings or wrong))
+        return int(bool(lost or drill.doubled or orphaned or beside or status or findings or wrong or missing))
 
 
 if __name__ == "__main__":

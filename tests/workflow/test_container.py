@@ -158,7 +158,7 @@ def test_every_kernel_of_a_trial_on_a_gpu_came_with_the_image(tmp_path: Path) ->
     kernels.mkdir()
     words = apptainer.command_in(
         Path(given), ["/opt/envknee/with-kernels.sh", str(kernels), "python", "-m", "envknee.run.process", str(trial.root)],
-        writable=[tmp_path], readable=[enter.PACKAGE], folder=tmp_path, gpus=True,
+        writable=[tmp_path], readable=[enter.PACKAGE], folder=tmp_path, gpus=True, network=False,
     )  # fmt: skip
     inside = {"PYTHONPATH": str(enter.PACKAGE), "TMPDIR": str(tmp_path)}
     said = succeeded(ran(words, env=apptainer.variables_for(os.environ, inside)))
@@ -230,7 +230,9 @@ def test_nothing_of_the_host_comes_in_but_what_is_named(sif: Path, tmp_path: Pat
         " 'capabilities': status.split('CapEff:')[1].split()[0], 'more': status.split('NoNewPrivs:')[1].split()[0]}))"
     )
     inside = ["python", "-c", code, str(tmp_path)]
-    words = apptainer.command_in(sif, inside, writable=[writable], readable=[readable], folder=writable, gpus=False)
+    words = apptainer.command_in(
+        sif, inside, writable=[writable], readable=[readable], folder=writable, gpus=False, network=False
+    )
     variables = apptainer.variables_for(os.environ | {"OMP_NUM_THREADS": "3"}, {"SAID": 'a,b="$HOME" c'})
     printed = json.loads(succeeded(ran(words, env=variables)))
     assert "secret" not in str(printed["variables"])
@@ -260,7 +262,7 @@ def test_an_ordinary_user_steps_the_environment(sif: Path, tmp_path: Path) -> No
             pytest.skip("others may not open /dev/fuse here, with which an image is mounted without root")
         inside = ["/opt/envknee/with-kernels.sh", str(folder / "kernels"), "python", "/opt/envknee/step_once.py"]
         words = apptainer.command_in(
-            folder / "isaaclab.sif", inside, writable=[folder], readable=[], folder=folder, gpus=False
+            folder / "isaaclab.sif", inside, writable=[folder], readable=[], folder=folder, gpus=False, network=False
         )
         variables = apptainer.variables_for(os.environ | {"HOME": name}, {"TMPDIR": name})
         said = succeeded(ran([*nobody, *words], env=variables, cwd=folder, start_new_session=True))

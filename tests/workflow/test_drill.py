@@ -8,6 +8,7 @@ from envknee.run import attempts
 from programs import python, succeeded
 from records import a_trial, write_trial
 
+from benchmarks import soak
 from benchmarks.drill import KEEPER, KINDS, SHELL, Drill
 
 
@@ -49,3 +50,23 @@ def test_the_drill_tells_processes_apart_by_their_command_lines(tmp_path: Path):
     assert drill.kind_of("bash", "bash -c envknee launch x") == SHELL
     assert drill.kind_of("python", "python -m something") is None
     assert "the block" in KINDS and "the block" not in drill.names, "a program is measured in no block"
+
+
+@pytest.mark.alone
+def test_a_soak_loses_no_trial_and_mlflow_holds_each_once():
+    said = succeeded(python("-m", "envknee", "drill", "--soak", 10, "--kills", 1, timeout=900))
+    assert "kill 1 of 1 at trial" in said
+    assert "lost 0, doubled 0, orphaned 0, measured beside others 0; the last sweep ended with status 0" in said
+    assert "MLflow holds 10 of them" in said and "Snakemake: " in said
+
+
+def test_growth_is_found_where_it_is_and_the_start_of_a_process_is_left_out():
+    flat = [
+        soak.Sample("Snakemake", 1, 0, 30.0),
+        *(soak.Sample("Snakemake", 1, trial, 200.0) for trial in range(1, 50)),
+    ]
+    grows = [sample._replace(rss_mb=sample.rss_mb + sample.recorded * 0.1) for sample in flat]
+    assert soak.growth_mb(flat) == pytest.approx(0.0)
+    assert soak.growth_mb(grows) == pytest.approx(100.0)
+    assert soak.growth_mb(flat[:3]) is None
+    assert "+100.0 MB per 1,000 trials" in soak.memory_lines(grows)[0]

@@ -383,6 +383,29 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
     assert_whole(folder, 2, cluster, site)
 
 
+def test_a_suspended_job_measures_its_trial_again_and_loses_no_other(site: Site, cluster: Cluster):
+    """SLURM stops all processes of the job, and tells them to go on: times with a pause in them count for nothing."""
+    folder = site.prepared()
+    long = THROUGHPUT | {"num_envs": 4, "iterations": 1000, "repeats": 2}  # of 0.02 s
+    study = site.study(window=1, arms={"fake": an_arm()}, task=None, throughput=long, learning=None)
+    sweep = site.start(study, site.verdict_of(study))
+    rows = folder.trial(0).metrics
+    wait_for(lambda: rows.exists() and rows.stat().st_size > 0, timeout_s=240)
+    job = known(job_of(cluster, 0))
+    cluster.ask("scontrol", "suspend", job)
+    wait_for(lambda: cluster.jobs()[job]["state"] == "SUSPENDED")
+    time.sleep(5)  # SLURM asks first (SIGTSTP), and stops two seconds later
+    stopped = rows.stat().st_size
+    time.sleep(2)
+    assert rows.stat().st_size == stopped
+    cluster.ask("scontrol", "resume", job)
+    output, _ = sweep.communicate(timeout=400)
+    assert sweep.returncode == 0, output
+    records = assert_whole(folder, 2, cluster, site)
+    assert [(record.outcome.status, record.lost_attempts) for record in records] == [("ok", 1), ("ok", 0)]
+    assert len(list(folder.trial(0).root.glob("metrics.interrupted-*"))) == 1
+
+
 def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site: Site, cluster: Cluster):
     site.profile = "allocation"
     folder = site.prepared()

@@ -18,8 +18,8 @@ import stat
 import sys
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -121,7 +121,7 @@ def reserved(count: int, uuids: list[str]) -> Iterator[list[str]]:
         if not is_told:
             print(
                 f"envknee: waiting for {count} of {len(uuids)} devices: other trials measure on them"
-                f" ({folder}/envknee-{uuids[0]}.lock)",
+                f" ({'; '.join(_holders(folder, uuids))})",
                 file=sys.stderr,
                 flush=True,
             )
@@ -142,6 +142,17 @@ def reserved_for(asked: Literal["auto"] | int, most: int = 1) -> Iterator[list[s
     cores = [] if count or "SLURM_JOB_ID" in os.environ else [cpu_name()]
     with reserved(count or len(cores), visible if count else cores) as taken:
         yield taken if count else []
+
+
+def _holders(folder: Path, uuids: Sequence[str]) -> list[str]:
+    """Return who holds each lock: a path, and the process and user if the kernel shows them."""
+    holders = []
+    for name in uuids:
+        path = folder / f"envknee-{name}.lock"
+        with suppress(OSError):  # it was removed, or the kernel shows no locks
+            if holder := lock.holder(path):
+                holders.append(f"{path}: {holder}")
+    return holders or [f"{folder}/envknee-{uuids[0]}.lock"]
 
 
 def _try_lock(path: Path, held: ExitStack) -> bool:

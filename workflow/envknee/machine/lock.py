@@ -1,6 +1,7 @@
 """A lock on a file that several processes write: the second one prints a line and waits. It ends with its process, even after SIGKILL."""
 
 import fcntl
+import pwd
 import sys
 import time
 from collections.abc import Iterator
@@ -49,3 +50,28 @@ def noted(descriptor: int) -> Iterator[None]:
 def held() -> list[int]:
     """Return the descriptors of the locks that this process holds. A process that inherits them holds the locks, too."""
     return sorted(_held)
+
+
+def holder(path: Path) -> str | None:
+    """Return the process that holds a file's lock, with its user, for messages. None if the kernel does not show it.
+
+    Upstream: proc_locks(5). A process in another container has no number here. The device in it is not compared: an overlay's files
+    have another one there.
+    """
+    inode = str(path.stat().st_ino)
+    for line in Path("/proc/locks").read_text(encoding="utf-8").splitlines():
+        words = line.split()
+        if len(words) == 8 and words[1] == "FLOCK" and words[5].rpartition(":")[2] == inode and int(words[4]) > 0:
+            return f"process {words[4]}{_user_of(words[4])}"
+    return None
+
+
+def _user_of(process: str) -> str:
+    try:
+        user = Path("/proc", process).stat().st_uid
+    except OSError:  # it has ended, and a process that inherited the lock goes on; or others' processes are hidden
+        return ""
+    try:
+        return f" of user {pwd.getpwuid(user).pw_name}"
+    except KeyError:
+        return f" of user {user}"

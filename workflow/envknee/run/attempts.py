@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 from envknee.record.schema import Cost, Frozen, Lost, Outcome
 from envknee.study.errors import UserError
@@ -129,3 +130,11 @@ def why_torn(trial: TrialFolder) -> str | None:
 
 def _read(trial: TrialFolder) -> Attempts:
     return read_model(trial.attempts, Attempts, f"Delete {trial.attempts}: lost attempts are then not counted.")
+
+
+def set_aside(trial: TrialFolder) -> None:
+    """Rename files of an interrupted attempt, so that nothing measured is lost or mixed."""
+    attempt = next(number for number in count(1) if not any(trial.root.glob(f"*.interrupted-{number}*")))
+    for left in (trial.metrics, trial.log, trial.outcome, trial.cost, trial.run):
+        if left.exists():
+            left.rename(left.with_name(f"{left.stem}.interrupted-{attempt}{left.suffix}"))

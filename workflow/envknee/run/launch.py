@@ -19,11 +19,10 @@ import os
 import signal
 import sys
 from contextlib import closing, suppress
-from itertools import count
 from pathlib import Path
 
 from envknee.machine import scratch
-from envknee.machine.processes import raise_at_signals
+from envknee.machine.processes import note_pauses, raise_at_signals
 from envknee.machine.schema import Image
 from envknee.record.read import rebuild_record
 from envknee.record.schema import Outcome, Record, Request
@@ -62,7 +61,7 @@ def launch(trial: TrialFolder, given: Path | None = None, worker: Worker | None 
         torn = attempts.forget_torn(trial)
         if torn:
             tell(f"{trial.root}: measured again: {torn}. What was there is kept beside it")
-            _set_aside(trial)
+            attempts.set_aside(trial)
         if trial.outcome.exists():
             outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
             if outcome.request_sha256 != sha256_of(trial.request):
@@ -77,7 +76,7 @@ def launch(trial: TrialFolder, given: Path | None = None, worker: Worker | None 
         elif request.skip is not None:
             ends.finish(trial, "skipped", why(request.skip))
         else:
-            _set_aside(trial)
+            attempts.set_aside(trial)
             with closing(Worker([trial])) as alone:
                 (worker or alone).measure(trial, request, entrance)
             _tell_of_missing_policy(trial, request)
@@ -103,14 +102,6 @@ def _check_measured_in(trial: TrialFolder, outcome: Outcome, this_image: Image |
             f" {this_image.content_sha256[:12]}). Change `study:` to a new name and measure all in the new image, or put"
             " the old image back. Nothing measured was touched."
         )
-
-
-def _set_aside(trial: TrialFolder) -> None:
-    """Rename files of an interrupted attempt, so that nothing measured is lost or mixed."""
-    attempt = next(number for number in count(1) if not any(trial.root.glob(f"*.interrupted-{number}*")))
-    for left in (trial.metrics, trial.log, trial.outcome, trial.cost, trial.run):
-        if left.exists():
-            left.rename(left.with_name(f"{left.stem}.interrupted-{attempt}{left.suffix}"))
 
 
 def _say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
@@ -147,6 +138,7 @@ def main() -> int:
     folder = StudyFolder(trials[0].root.parent.parent)
     scratch.use_told()
     raise_at_signals(Interrupted)
+    note_pauses()
     status, skipped = 0, list[Record]()
     with closing(Worker(trials)) as worker:
         for trial in trials:
