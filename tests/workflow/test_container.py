@@ -74,9 +74,8 @@ def sif(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def inputs_sha256() -> str:
     """Return a hash of all that an image is made of."""
-    package = ROOT / "workflow/envknee"
     files = [path for path in CONTAINERS.iterdir() if path.suffix in (".sh", ".py", ".lock", ".def")]
-    files += [package / "tasks/cartpole.usda", package / "lean/kernels.py"]
+    files += [ROOT / "workflow/envknee/tasks/cartpole.usda", ROOT / "workflow/leanframes/kernels.py"]
     return hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in sorted(files))).hexdigest()
 
 
@@ -145,7 +144,7 @@ def test_kernels_for_gpus_were_compiled_without_one(sif: Path) -> None:
     kernels = json.loads(succeeded(ran(["apptainer", "exec", sif, "python", "-c", code])))
     assert len(kernels) > 50 and all(path.endswith(".sm90.cubin") for path, _ in kernels)
     assert {head[:8] + head[36:] for _, head in kernels} == {"7f454c46be00"}  # ELF for EM_CUDA, 190
-    tiles = ("render_megakernel", "eval_articulation_fk_tile", "newton._src.solvers.mujoco.kernels", "envknee.lean")
+    tiles = ("render_megakernel", "eval_articulation_fk_tile", "newton._src.solvers.mujoco.kernels", "leanframes")
     for name in tiles:
         assert any(name in path for path, _ in kernels), name
 

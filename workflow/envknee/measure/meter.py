@@ -12,7 +12,6 @@ import torch
 from envknee.machine.nvml import GB, Gpu
 from envknee.machine.processes import age_s
 from envknee.measure import diagnosis
-from envknee.measure.captured import stream_of
 from envknee.measure.episodes import Episodes
 from envknee.measure.load import LoadWatch
 from envknee.measure.memory import MemoryWatch, model_tensors
@@ -200,11 +199,14 @@ class Meter:
             self.stage = "learning"
             self.memory.learning_begins()
 
-    def while_gpu_learns(self) -> None:
-        """Do what can be done while the GPU works: a learner calls it when all its work is queued, before it waits for the GPU."""
+    def while_gpu_learns(self, beside: torch.cuda.Stream | None = None) -> None:
+        """Do what can be done while the GPU works: a learner calls it when all its work is queued, before it waits for the GPU.
+
+        `beside` is a stream on which the GPU takes the results of the rollout while it learns; None: it takes them afterwards.
+        """
         self._write_row()
         if self._checks_late:
-            with self._beside_learning():
+            with self._beside_learning(beside):
                 results = torch.cat([self._episodes.take(), self.watch.first_step().double()[None]])
                 self._fetched = results.to("cpu", non_blocking=True)
             self._note_parameters()
@@ -213,12 +215,12 @@ class Meter:
         self._used = self._use()
 
     @contextmanager
-    def _beside_learning(self) -> Iterator[None]:
-        """Let a GPU work on the ended rollout while it learns. Its stream is that of all graphs, which has cuBLAS's workspace already."""
-        if self._rollout_ended is None:
+    def _beside_learning(self, beside: torch.cuda.Stream | None) -> Iterator[None]:
+        """Let a GPU work on the ended rollout while it learns."""
+        if self._rollout_ended is None or beside is None:
             yield
             return
-        learning, beside = torch.cuda.current_stream(self.device), stream_of(self.device.index or 0)
+        learning = torch.cuda.current_stream(self.device)
         beside.wait_event(self._rollout_ended)
         with torch.cuda.stream(beside):
             yield

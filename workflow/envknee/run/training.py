@@ -35,11 +35,8 @@ from envknee.run.resources import gpus_here
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.paths import TrialFolder
-from envknee.tasks.kernels import compile_side_by_side, imported
+from envknee.tasks.kernels import compile_side_by_side, file_of_lean_kernels, imported
 from envknee.trainers.common import determinism, metered
-
-LEAN_KERNELS = Path(__file__).parents[1] / "lean" / "kernels.py"
-"""Kernels of `observations: lean`, compiled besides Isaac Lab's."""
 
 TOO_SMALL = "Kernel size can't be greater than actual input size"
 """PyTorch's error for images that are too small for a network, whichever library makes it. It comes before the first step, so
@@ -199,7 +196,7 @@ def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
         "device": machine.device.compute_capability or machine.cpu_model,
         "packages": {name: machine.packages.get(name) for name in compilers},
         "task": [request.task_id, request.asset, request.asset_root, request.overrides],
-        "lean": sha256_of(LEAN_KERNELS) if request.observations == "lean" else None,
+        "lean": sha256_of(file_of_lean_kernels()) if request.observations == "lean" else None,
         "frontend": request.frontend,
         "deterministic": request.deterministic and machine.device.type == "cuda",
     }
