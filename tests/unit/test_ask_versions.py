@@ -25,6 +25,21 @@ GOLDEN = StudyFolder(Path(__file__).parents[2] / "results-published/cartpole-one
 """Begun under version 1."""
 
 
+def test_only_the_newest_version_asks_for_seconds_of_timed_iterations_and_never_of_a_command():
+    section = {"num_envs": 16, "horizon": 8, "batch_size": 128, "repeats": 1}
+    seconds = {
+        (version, least): ask.ask(
+            parse_study({"study": "s", "ask_version": version, "throughput": section | least_s}), 0, [], {}
+        ).least_timed_s
+        for version in (1, 2)
+        for least, least_s in (("default", {}), ("own", {"least_timed_s": 0.5}))
+    }
+    assert seconds == {(1, "default"): 0.0, (1, "own"): 0.0, (2, "default"): 2.0, (2, "own"): 0.5}
+    command = {"trainer": "command", "command": {"preset": "mjlab", "argv": ["python"]}}
+    study = parse_study({"study": "s", "ask_version": 2, "arms": {"a": command}, "throughput": section})
+    assert ask.ask(study, 0, [], {}).least_timed_s == 0.0
+
+
 def test_a_new_folder_has_the_newest_version_and_an_old_one_its_own(tmp_path: Path):
     assert continued(a_study(), StudyFolder(tmp_path / "new")).ask_version == ASK_VERSION == 2
     study = read_study(GOLDEN.study)

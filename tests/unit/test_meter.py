@@ -112,6 +112,31 @@ def test_a_row_that_cannot_end_its_trial_is_written_while_the_gpu_learns(tmp_pat
     collect(early, 1)
 
 
+def test_a_trial_on_a_gpu_is_timed_for_as_long_as_its_request_says(tmp_path):
+    def timed_s(meter: Meter) -> float:
+        with pytest.raises(TrialDone, match="ok"):
+            while True:
+                a_rollout(meter)
+                end_iteration(meter)
+                if meter._unwritten is not None:
+                    meter._write_row()
+        return sum(row.iteration_s or 0.0 for row in meter.rows if not row.warmup)
+
+    wanted = {"iterations": 2, "warmup_iterations": 1, "least_timed_s": 0.15}
+    for place, precision in enumerate((None, 0.9)):
+        meter = a_meter(tmp_path / f"gpu{place}", precision=precision, **wanted)
+        meter.device = torch.device("cuda")
+        assert timed_s(meter) >= 0.15
+        assert timed_s_before_last(meter) < 0.15, "and no longer"
+    on_cpu = a_meter(tmp_path / "cpu", **wanted)
+    assert timed_s(on_cpu) < 0.15
+    assert len(on_cpu.rows) == 1 + 2
+
+
+def timed_s_before_last(meter: Meter) -> float:
+    return sum(row.iteration_s or 0.0 for row in meter.rows[:-1] if not row.warmup)
+
+
 def test_a_parameter_without_numbers_cannot_break(tmp_path):
     meter = a_meter(tmp_path, iterations=1, warmup_iterations=0)
     sizes = {"weight": 2, "nothing": 0}

@@ -26,7 +26,7 @@ from envknee.base.point import Point
 from envknee.record.reasons import RefusalReason, SkipReason
 from envknee.record.schema import Record, Request, ScaledFrom
 from envknee.study import designs, space
-from envknee.study.arm import Setup
+from envknee.study.arm import Arm, Setup
 from envknee.study.continued import continued
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_lines, read_model, sha256_of, write_atomically
@@ -129,10 +129,18 @@ def request_for(
         again=slot.again,
         fresh=slot.block is not None and _is_fresh(sweep, point),
         compose_horizons=getattr(sweep, "compose_horizons", False),
+        least_timed_s=_least_timed_s(study, sweep, arm),
         scaled_from=base
         and ScaledFrom(rule=base.rule, num_envs=base.num_envs, horizon=point.horizon, batch_size=point.batch_size or 0),
         **unchanged,
     )
+
+
+def _least_timed_s(study: Study, sweep: Sweep, arm: Arm) -> float:
+    """Return for how many seconds a trial is timed at least. A foreign command is told how many iterations it runs before it starts."""
+    if study.ask_version == 1 or not isinstance(sweep, Throughput) or arm.command is not None:
+        return 0.0
+    return sweep.least_timed_s
 
 
 def answer(study: Study, slot: Slot, history: History, recorded: Sequence[Request] = ()) -> Request:

@@ -343,7 +343,9 @@ class Meter:
     def _write_row(self) -> None:
         """Write the newest iteration's row if it is not written yet, and end the trial if it has its result."""
         if self._flush():
-            end_if_done(self.rows, self.request)
+            # On a CPU two iterations take longer than that, and all of them cost the time of a study.
+            least_timed_s = self.request.least_timed_s if self.device.type == "cuda" else 0.0
+            end_if_done(self.rows, self.request, least_timed_s)
 
     def _flush(self) -> bool:
         """Write the newest iteration's row if it is not written yet; return whether it was not."""

@@ -135,13 +135,19 @@ def _gradients(squares: Sequence[tuple[float, float] | None], rank_batch: int) -
     return GradientSquares(rank_batch=rank_batch, batch=rank_batch * len(known), rank_mean=own, shared=shared)
 
 
-def end_if_done(rows: Sequence[Row], request: Request) -> None:
-    """Raise a TrialDone if the newest row has ended the trial: all timed, known well enough, target reached, or budget spent."""
+def end_if_done(rows: Sequence[Row], request: Request, least_timed_s: float = 0.0) -> None:
+    """Raise a TrialDone if the newest row has ended the trial: all timed, known well enough, target reached, or budget spent.
+
+    Timed iterations of a throughput trial go on until they took `least_timed_s` together.
+    """
     if request.kind == "throughput":
-        timed = [row.fps_total for row in rows[request.untimed_iterations :] if row.fps_total is not None]
+        timed = [row for row in rows[request.untimed_iterations :] if row.fps_total is not None]
+        fps = [row.fps_total for row in timed if row.fps_total is not None]
         # A foreign command runs all of them: whether its memory leaks takes several to tell.
         share = request.precision if request.command is None else None
-        if len(timed) == (request.iterations or 0) or is_known_within(timed, share):
+        if not (len(timed) >= (request.iterations or 0) or is_known_within(fps, share)):
+            return
+        if sum(row.iteration_s or 0.0 for row in timed) >= least_timed_s:
             raise TrialDone("ok")
         return
     average = reward_average(rows, request.target_episodes or 1)

@@ -112,6 +112,8 @@ class Request(Setup, Frozen):
     """In a drill, what breaks the simulation on purpose."""
     precision: float | None = newer(None)
     """A throughput trial may end early once the standard error of its median FPS is below this share."""
+    least_timed_s: float = newer(0.0)
+    """On a GPU, timed iterations of a throughput trial go on until they took this many seconds; 0.0 with ask_version 1."""
     block: int | None = newer(None)
     """The block that measures the trial, by the number of the block's first trial; None: a process of its own."""
     position: int = newer(0)

@@ -137,6 +137,9 @@ class Throughput(Sweep):
     """Most timed iterations after the warm-up."""
     precision: Share | None = newer(None)
     """End a trial once the standard error of its median FPS is below this share, after two timed iterations or more."""
+    least_timed_s: Annotated[float, Field(ge=0), BeforeValidator(number)] = newer(2.0)
+    """On a GPU, go on until the timed iterations together took this many seconds, whatever `iterations` and `precision` say. A foreign
+    command runs its `iterations`."""
     fresh_below: Positive | None = newer(None)
     """Within a block, a point with fewer environments than this has a process of its own."""
     compose_horizons: bool = newer(False)

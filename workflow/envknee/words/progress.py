@@ -21,7 +21,8 @@ def running_words(request: Request, row: Row | None, elapsed_s: float) -> str:
         return f"starting, {elapsed_s:.0f} s"
     reward = "" if row.reward_mean is None else f", reward {row.reward_mean:.2f}"
     if request.iterations is not None:
-        position = f"iteration {row.iteration + 1} of {request.untimed_iterations + request.iterations}"
+        number, wanted = row.iteration + 1, request.untimed_iterations + request.iterations
+        position = f"iteration {number}" if number > wanted else f"iteration {number} of {wanted}"
     else:
         position = f"{row.wall_s:.0f} of {request.budget_s:.0f} s"
     fps = "" if row.fps_total is None else f", {row.fps_total:,.0f} FPS"
