@@ -1,24 +1,34 @@
 """Longer horizon, larger batch, more GPUs: what the measurements support, and what they leave open."""
 
-from collections.abc import Sequence
+import math
+import statistics
+from collections.abc import Mapping, Sequence
 
 import pytest
+from envknee.base.fields import KINDS, Kind
 from envknee.decide.settings import arm_settings
 from envknee.study.model import Decide
 from envknee.verdict import levers, scaling
 from envknee.verdict.measurements import measurements_of
+from envknee.verdict.rule.schedule import EVERY_REPEAT, ONCE, Schedule
 from envknee.verdict.schema.levers import Lever
 from envknee.verdict.series import Series
 from envknee.words.levers import lever_evidence, levers_sentence
 from records import GPU, Trial, a_study, fps_trials, known, learning_trials, records_of
+from scipy.special import stdtrit
 
 HERE = Series("stock", 16, 128)
 
 
-def analyse(trials: list[Trial], num_envs: int = 64, series: Series = HERE) -> dict[str, Lever]:
+ALWAYS_ONCE: dict[Kind, Schedule] = dict.fromkeys(KINDS, ONCE)
+
+
+def analyse(
+    trials: list[Trial], num_envs: int = 64, series: Series = HERE, looks: Mapping[Kind, Schedule] = ALWAYS_ONCE
+) -> dict[str, Lever]:
     return {
         lever.name: lever
-        for lever in levers.analyse(measurements_of(records_of(trials)), series, num_envs, [], Decide())
+        for lever in levers.analyse(measurements_of(records_of(trials)), series, num_envs, [], Decide(), looks)
     }
 
 
@@ -36,6 +46,34 @@ def test_a_longer_horizon_that_lifts_fps_is_supported_with_its_numbers():
     assert fps.value == pytest.approx((120 * 121 * 122 / (100 * 101 * 102)) ** (1 / 3) - 1)
     assert 0.0 < known(fps.lower) < fps.value
     assert lever_evidence(lever).startswith("8 to 16 at 64 environments: +20% FPS, ")
+
+
+def test_intervals_of_a_study_that_may_end_after_any_repeat_hold_at_every_look():
+    # By hand: three repeats a side. Each FPS interval leaves 2.5% x 0.8 / 3 beyond either end instead of 2.5%.
+    once, looked = (
+        known(analyse(GAINING, looks=dict.fromkeys(KINDS, schedule))["longer horizon"].fps)
+        for schedule in (ONCE, EVERY_REPEAT)
+    )
+    logs = [[math.log(fps) for fps in side] for side in ((100, 101, 102), (120, 121, 122))]
+    variances = [statistics.variance(side) / 3 for side in logs]
+    degrees = sum(variances) ** 2 / sum(variance**2 / 2 for variance in variances)
+    gain = statistics.fmean(logs[1]) - statistics.fmean(logs[0])
+    for change, tail in ((once, 0.025), (looked, 0.025 * 0.8 / 3)):
+        half = -float(stdtrit(degrees, tail)) * math.sqrt(sum(variances))
+        assert (change.lower, change.upper) == pytest.approx((math.expm1(gain - half), math.expm1(gain + half)))
+    assert once.value == looked.value
+
+
+def test_a_change_that_one_look_among_many_shows_may_be_chance():
+    just_shown = two_horizons([100, 101, 102], [103, 104, 105])
+    assert analyse(just_shown)["longer horizon"].verdict == "supported"
+    every = dict.fromkeys(KINDS, EVERY_REPEAT)
+    assert analyse(just_shown, looks=every)["longer horizon"].verdict == "not shown"
+    slower = [
+        *learning_trials({64: [10.0, 10.1, 10.2]}, horizon=8),
+        *learning_trials({64: [20.0, 20.1, 20.2]}, horizon=16, first=10),
+    ]
+    assert analyse(slower, looks=every)["longer horizon"].verdict == "not supported"
 
 
 def test_one_repeat_shows_nothing_and_a_loss_is_not_supported():
@@ -89,7 +127,7 @@ def test_more_gpus_rest_on_the_scaling_of_either_partner():
     arms = {name: arm_settings(arm) for name, arm in study.arms.items()}
     scalings = scaling.analyse(measurements_of(records_of(trials)), arms, study.decide)
     for arm in study.arms:
-        lever = levers.analyse(measurements_of([]), Series(arm, 8, 128), 64, scalings, study.decide)[2]
+        lever = levers.analyse(measurements_of([]), Series(arm, 8, 128), 64, scalings, study.decide, ALWAYS_ONCE)[2]
         assert lever.verdict == "supported" and lever_evidence(lever).startswith(
             "1 to 2 at 64 environments each: +89% FPS"
         )

@@ -9,6 +9,7 @@ import pytest
 from envknee.decide.settings import arm_settings
 from envknee.decide.study import decide
 from envknee.study.files import canonical_json
+from envknee.verdict.rule.schedule import EVERY_REPEAT, ONCE, Schedule, as_planned
 from envknee.verdict.scaling import efficiency, partner_of
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import Verdict
@@ -16,6 +17,7 @@ from envknee.verdict.settings import ArmSettings
 from envknee.words.machines import arm_notes
 from envknee.words.scaling import point_statement, scaling_notes, scaling_statement
 from records import CPU, GPU, Trial, a_study, a_trial, fps_trials, known, records_of
+from scipy.stats import binom
 
 STUDIES = 1000
 
@@ -57,7 +59,7 @@ def test_efficiency_by_hand():
 def test_measurements_of_one_process_are_one_repeat():
     def in_blocks(trials: list[Trial], first: int) -> list[Trial]:
         pairs = zip(trials[::2], trials[1::2], strict=True)
-        return [trial.asked(block=first + number) for number, pair in enumerate(pairs) for trial in pair]
+        return [trial.asked(block=first + number, repeat=number) for number, pair in enumerate(pairs) for trial in pair]
 
     alone = in_blocks(fps_trials({64: [90.0, 110.0, 95.0, 105.0, 98.0, 102.0]}, **ONE), 0)
     together = in_blocks(fps_trials({64: [180.0, 200.0, 185.0, 195.0]}, **TWO), 100)
@@ -65,7 +67,7 @@ def test_measurements_of_one_process_are_one_repeat():
     assert (point.repeats_one_rank, point.repeats_all_ranks) == (3, 2)
     pairs_of = [(90, 110), (95, 105), (98, 102)], [(180, 200), (185, 195)]
     means = [[math.sqrt(a * b) for a, b in pairs] for pairs in pairs_of]
-    share, lower, _ = efficiency(means[0], means[1], 2, 0.95)
+    share, lower, _ = efficiency(means[0], means[1], 2, 0.95, schedule=as_planned(3))
     assert (point.efficiency, point.efficiency_lower) == (pytest.approx(share), pytest.approx(lower))
 
 
@@ -80,13 +82,32 @@ def test_machines_that_differ_do_not_widen_the_interval():
     slow = [*on_machine([50.0, 51.0], ONE, "a", 0), *on_machine([98.0, 99.0], TWO, "a", 10)]
     fast = [*on_machine([100.0, 102.0], ONE, "b", 20), *on_machine([197.0, 198.0], TWO, "b", 30)]
     (point,) = scaling_of([*slow, *fast]).points
-    assert 0.95 < point.efficiency_lower < point.efficiency < point.efficiency_upper < 1.01
+    assert 0.945 < point.efficiency_lower < point.efficiency < point.efficiency_upper < 1.01
     # A side that only one machine measured says nothing about the other machine.
     (half,) = scaling_of([*slow, *on_machine([100.0, 102.0], ONE, "b", 20)]).points
     (own,) = scaling_of(slow).points
     assert half.efficiency == pytest.approx(own.efficiency)
     (apart,) = scaling_of([*on_machine([50.0, 51.0], ONE, "a", 0), *on_machine([98.0, 99.0], TWO, "b", 10)]).points
     assert apart.efficiency == pytest.approx(own.efficiency), "no machine has both sides"
+
+
+def test_an_efficiency_holds_at_every_look_of_a_study_that_may_end_after_any():
+    """With a true efficiency of exactly 1, studies end as soon as an interval excludes it: rarely, where every look counts."""
+    generator, studies, most = np.random.default_rng(3), 300, 8
+
+    def is_wrong(alone: Sequence[float], together: Sequence[float], schedule: Schedule) -> bool:
+        _, lower, upper = efficiency(alone, together, 2, 0.95, schedule=schedule)
+        return known(lower) > 1.0 or known(upper) < 1.0
+
+    wrong = {EVERY_REPEAT: 0, ONCE: 0}
+    for _ in range(studies):
+        alone, together = np.exp(0.02 * generator.standard_normal((2, most))).tolist()
+        for schedule in wrong:
+            wrong[schedule] += any(
+                is_wrong(alone[:n], [2.0 * fps for fps in together[:n]], schedule) for n in range(3, most + 1)
+            )
+    assert wrong[EVERY_REPEAT] <= binom.ppf(0.999, studies, 0.05)
+    assert wrong[ONCE] > binom.ppf(0.999, studies, 0.05), "plain intervals do not: the test would see it"
 
 
 def test_confidence_of_the_study_counts():

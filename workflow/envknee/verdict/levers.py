@@ -3,19 +3,24 @@
 Input: records of one arm, a point, and the study's scaling. Output: three `Lever`s. Pure.
 
 Each lever compares two measured points that differ in one setting: the two largest horizons, or the two largest batch sizes, at the
-point's num_envs or else at the largest that has two. FPS are compared by Welch's t on geometric means, seconds to the target by Welch's
-t on interquartile means. A lever is supported if one of the two is shown to improve, and the other is not shown to get worse. More GPUs
-are judged by their speed-up alone.
+point's num_envs or else at the largest that has two. FPS are compared by Welch's t on geometric means, seconds to the target by Welch's t
+on interquartile means. Intervals hold at every look, because the study may end after any of them (`rule.looks`). A lever is supported if
+one of the two is shown to improve, and the other is not shown to get worse. More GPUs are judged by their speed-up alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from envknee.base.fields import Kind
 from envknee.base.point import Point
+from envknee.record.schema import Record
 from envknee.verdict import learning_cost
 from envknee.verdict.measurements import Measurements, by_point
 from envknee.verdict.rule import doublings
+from envknee.verdict.rule.contrasts import Contrast, of_levels
+from envknee.verdict.rule.looks import Looked, pair_looked_at
+from envknee.verdict.rule.schedule import Schedule
 from envknee.verdict.schema.levers import Change, Compared, Finding, Lever
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.series import Series
@@ -26,35 +31,75 @@ _Setting = Literal["horizon", "batch_size"]
 
 
 def analyse(
-    measured: Measurements, series: Series, num_envs: int, scalings: Sequence[Scaling], settings: Settings
+    measured: Measurements,
+    series: Series,
+    num_envs: int,
+    scalings: Sequence[Scaling],
+    settings: Settings,
+    looks: Mapping[Kind, Schedule],
 ) -> list[Lever]:
-    """Return the findings on each lever at one point, from all records of its arm."""
+    """Return the findings on each lever at one point, from all records of its arm. `looks` has the schedule of each kind of trial."""
     return [
-        _lever("horizon", measured, series, num_envs, settings),
-        _lever("batch_size", measured, series, num_envs, settings),
+        _lever("horizon", measured, series, num_envs, settings, looks),
+        _lever("batch_size", measured, series, num_envs, settings, looks),
         _more_gpus(series.arm, scalings),
     ]
 
 
-def _lever(setting: _Setting, measured: Measurements, series: Series, num_envs: int, settings: Settings) -> Lever:
+def fps_looked_at(before: Sequence[Record], after: Sequence[Record], schedule: Schedule) -> Looked:
+    """Return the contrast of FPS of two points, each with trials that were timed to their end, with all looks at it."""
+
+    def contrast_before(repeat: float) -> Contrast:
+        known = ([record for record in own if record.request.repeat < repeat] for own in (before, after))
+        smaller, larger = (doublings.Level.of(measured_fps(own)) for own in known)
+        return of_levels(1, smaller, larger)
+
+    return pair_looked_at(schedule, (_repeats(before), _repeats(after)), contrast_before)
+
+
+def _seconds_looked_at(before: Sequence[Record], after: Sequence[Record], schedule: Schedule) -> Looked:
+    """Return the contrast of seconds to the target of two points whose seeds all reached it, with all looks at it."""
+
+    def contrast_before(repeat: float) -> Contrast:
+        known = ([record for record in own if record.request.repeat < repeat] for own in (before, after))
+        # The level of a cost is one over it: less time is a higher level.
+        sooner, later = (learning_cost.level_of(learning_cost.seconds_of(own)) for own in known)
+        return of_levels(1, later, sooner)
+
+    return pair_looked_at(schedule, (_repeats(before), _repeats(after)), contrast_before)
+
+
+def _repeats(records: Sequence[Record]) -> set[int]:
+    return {record.request.repeat for record in records}
+
+
+def _lever(
+    setting: _Setting,
+    measured: Measurements,
+    series: Series,
+    num_envs: int,
+    settings: Settings,
+    looks: Mapping[Kind, Schedule],
+) -> Lever:
     fps = {
-        point: doublings.Level.of(values)
+        point: own
         for point, group in by_point(measured.throughput).items()
-        if (values := measured_fps(group))
+        if (own := [record for record in group if measured_fps([record])])
     }
-    # The level of a cost is one over it: less time is a higher level.
-    sooner = {
-        point: learning_cost.level_of(costs)
+    arrived = {
+        point: learning_cost.that_ran(group)
         for point, group in by_point(measured.learning).items()
         if (costs := learning_cost.seconds_of(group)).count and not costs.censored
     }
     here = Point(num_envs, series.horizon, series.batch_size)
     more_fps = more_seconds = None
-    timed, learned = _neighbours(setting, fps, here), _neighbours(setting, sooner, here)
+    timed, learned = _neighbours(setting, fps, here), _neighbours(setting, arrived, here)
     if timed:
-        more_fps = Change.between(fps[timed[0]], fps[timed[1]], settings.confidence)
+        looked = fps_looked_at(fps[timed[0]], fps[timed[1]], looks["throughput"])
+        more_fps = Change.of(looked, settings.confidence)
     if learned:
-        more_seconds = Change.between(sooner[learned[1]], sooner[learned[0]], settings.confidence)
+        looked = _seconds_looked_at(arrived[learned[0]], arrived[learned[1]], looks["learning"])
+        more_seconds = Change.of(looked, settings.confidence)
     return Lever(
         name="longer horizon" if setting == "horizon" else "larger batch",
         verdict=_judged(more_fps, more_seconds),

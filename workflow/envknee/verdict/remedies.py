@@ -6,20 +6,22 @@ best first. Pure.
 There are two estimands, both at the baseline's own horizon and batch size. Fit: the largest num_envs of the arm's memory model over the
 baseline's, on the same amount of memory. If both have intervals, MOVER combines them on logarithms (Zou and Donner 2008, Statistics in
 Medicine 27:1693). Measurements have priority over models: if one arm fitted a num_envs at which the other ran out of memory, it makes
-more room. Speed: FPS over the baseline's at the largest num_envs that was timed with both, by Welch's t on logarithms. Each interval
-holds for its remedy alone.
+more room. Speed: FPS over the baseline's at the largest num_envs that was timed with both, by Welch's t on logarithms, with an interval
+that holds at every look (`rule.looks`). Each interval holds for its remedy alone.
 
 In simulated studies with 1% noise, one to three repeats and three or four sizes, 200 of each, 95% intervals of the fit held the truth in
 99 to 100%, and none showed a difference where there was none (some of them: tests/unit/test_limits_remedies.py).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from envknee.verdict.measurements import Groups, Measurements, records_at
+from envknee.verdict.levers import fps_looked_at
+from envknee.verdict.measurements import Groups, Measurements, only, records_at
 from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.rule import doublings
+from envknee.verdict.rule.schedule import ONCE, Schedule
 from envknee.verdict.schema.levers import Change, Difference, Remedies, Remedy
 from envknee.verdict.schema.memory import MemoryLimit, MemoryWall
 from envknee.verdict.series import Series
@@ -31,26 +33,31 @@ LEAST_ENVS = 0.5
 
 
 def analyse(
-    measured: Measurements, arms: Mapping[str, ArmSettings], limits: Mapping[str, MemoryLimit], settings: Settings
+    measured: Measurements,
+    arms: Mapping[str, ArmSettings],
+    limits: Mapping[str, MemoryLimit],
+    settings: Settings,
+    schedule: Schedule = ONCE,
 ) -> Remedies | None:
     """Return the comparison of each arm with the baseline; None without a baseline or its throughput trials.
 
-    `limits` are the memory limits of the arms that have one.
+    `limits` are the memory limits of the arms that have one, and `schedule` is that of throughput trials.
     """
     name = settings.baseline
     if name is None or name not in limits:
         return None
-    fps_of = {
-        series: {size: values for size, group in by_size.items() if (values := measured_fps(group))}
-        for series, by_size in measured.throughput.items()
+    timed = only(measured.throughput, lambda record: measured_fps([record]))
+    best = {
+        own: max(max(measured_fps(group)) for group in by_size.values())
+        for own, by_size in timed.items()
+        if own.arm == name
     }
-    best = {own: max(map(max, by_size.values())) for own, by_size in fps_of.items() if own.arm == name and by_size}
     if not best:
         return None
     series = max(best, key=lambda series: best[series])
     limit = limits[name]
     others = [arm for arm in arms if arm != name and arm in limits]
-    remedies = [_remedy(arm, arms, measured.throughput, fps_of, limits, series, settings) for arm in others]
+    remedies = [_remedy(arm, arms, measured.throughput, timed, limits, series, settings, schedule) for arm in others]
     remedies.sort(key=lambda remedy: (remedy.fits is None, -remedy.fits.value if remedy.fits else 0.0, remedy.arm))
     return Remedies(
         baseline=name,
@@ -66,11 +73,12 @@ def analyse(
 def _remedy(
     arm: str,
     arms: Mapping[str, ArmSettings],
-    timed_trials: Groups,
-    fps_of: Mapping[Series, Mapping[int, Sequence[float]]],
+    trials: Groups,
+    timed: Groups,
     limits: Mapping[str, MemoryLimit],
     series: Series,
     settings: Settings,
+    schedule: Schedule,
 ) -> Remedy:
     """Return the comparison of an arm with the baseline, at the baseline's series."""
     own, other = limits[arm], limits[series.arm]
@@ -80,13 +88,12 @@ def _remedy(
         fits = ratio(walls[0], walls[1])
         more, less = shown_at(walls[0], walls[1]), shown_at(walls[1], walls[0])
     places = (series._replace(arm=arm), series)
-    timed, base = (fps_of.get(place, {}) for place in places)
-    common = max(set(timed) & set(base), default=None)
+    after, before = (timed.get(place, {}) for place in places)
+    common = max(set(after) & set(before), default=None)
     fps, peaks = None, [None, None]
     if common is not None:
-        before, after = (doublings.Level.of(values[common]) for values in (base, timed))
-        fps = Change.between(before, after, settings.confidence)
-        peaks = [largest_peak_gb(records_at(timed_trials, place, common)) for place in places]
+        fps = Change.of(fps_looked_at(before[common], after[common], schedule), settings.confidence)
+        peaks = [largest_peak_gb(records_at(trials, place, common)) for place in places]
     differing = differences(arms[arm], arms[series.arm])
     return Remedy(
         arm=arm,

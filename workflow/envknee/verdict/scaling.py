@@ -12,30 +12,35 @@ kind. FPS of a point is the geometric mean over repeats, as in `throughput`; a p
 compared on each machine, and the machines are combined (`rule.contrasts`): on one machine that is Welch's t on the difference of the
 logarithms, for each point alone. At 95% it covers 94 to 97% with equally many repeats on both sides, as in a finished study without
 failures. It covers 89 to 91% if the noisier side has two repeats and the other five (tests/unit/test_limits_scaling.py). Where no machine
-has both sides, all are compared as if one had.
+has both sides, all are compared as if one had. In a study that may end after any repeat, an interval holds at every look (`rule.looks`).
 """
 
 import math
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import compress
 from typing import Any
 
 from envknee.base.point import Point
 from envknee.record.schema import Record
 from envknee.verdict.blocks import blocks_of_arms
 from envknee.verdict.measurements import Measurements, by_point, only
-from envknee.verdict.rule import doublings
-from envknee.verdict.rule.contrasts import by_block, independent, within_blocks
+from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
+from envknee.verdict.rule.looks import pair_looked_at
+from envknee.verdict.rule.schedule import ONCE, Schedule
+from envknee.verdict.rule.union import interval_at_every_look
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.verdict.series import Ranks
 from envknee.verdict.settings import ArmSettings, Settings
 from envknee.verdict.throughput import measured_fps
 
 
-def analyse(measured: Measurements, arms: Mapping[str, ArmSettings], settings: Settings) -> list[Scaling]:
-    """Return the scaling of every arm that trains on several ranks, in the order of `arms`."""
-    return [_scaling(arm, measured, arms, settings) for arm in arms if arms[arm].world_size > 1]
+def analyse(
+    measured: Measurements, arms: Mapping[str, ArmSettings], settings: Settings, schedule: Schedule = ONCE
+) -> list[Scaling]:
+    """Return the scaling of every arm that trains on several ranks, in the order of `arms`. `schedule` is that of throughput trials."""
+    return [_scaling(arm, measured, arms, settings, schedule) for arm in arms if arms[arm].world_size > 1]
 
 
 def efficiency(
@@ -44,19 +49,47 @@ def efficiency(
     world_size: int,
     confidence: float,
     blocks: Sequence[Sequence[Hashable]] | None = None,
+    *,
+    repeats: Sequence[Sequence[int]] | None = None,
+    schedule: Schedule = ONCE,
 ) -> tuple[float, float | None, float | None]:
     """Return the efficiency of one point from the FPS of repeats, above 0, with its interval; None if either side has one repeat.
 
     Works without records.
 
-    `blocks` has the block of each repeat of either side: a `Process` or a machine. None: all ran on one machine.
+    `blocks` has the block of each repeat of either side: a `Process` or a machine. None: all ran on one machine. `repeats` has the number
+    of each repeat, from 0 on (None: its place in the list), and `schedule` says after which of them the study may be looked at: the
+    interval holds at every look.
     """
+    sides = (one_rank, all_ranks)
+    numbers = repeats or [range(len(side)) for side in sides]
     own = blocks or (None, None)
-    contrast = within_blocks(0, by_block(one_rank, own[0]), by_block(all_ranks, own[1]))
-    if blocks and contrast.blocks == 0:
-        return efficiency(independent(one_rank, blocks[0]), independent(all_ranks, blocks[1]), world_size, confidence)
-    log_share = contrast.log_gain - math.log(world_size)
-    return math.exp(log_share), *doublings.interval(log_share, contrast.variance, contrast.degrees, confidence)
+
+    def contrast_before(repeat: float) -> Contrast:
+        known = [[number < repeat for number in of_side] for of_side in numbers]
+        values = [list(compress(side, of_side)) for side, of_side in zip(sides, known, strict=True)]
+        of_values = [
+            None if of_side is None else list(compress(of_side, counts))
+            for of_side, counts in zip(own, known, strict=True)
+        ]
+        smaller, larger = map(by_block, values, of_values)
+        contrast = within_blocks(0, smaller, larger)
+        if contrast.blocks or blocks is None:
+            return contrast
+        # No machine has both sides: all are compared as if one had.
+        alone = [
+            by_block(independent(side, of_side), None)
+            for side, of_side in zip(values, of_values, strict=True)
+            if of_side is not None
+        ]
+        return within_blocks(0, alone[0], alone[1])
+
+    looked = pair_looked_at(schedule, ({*numbers[0]}, {*numbers[1]}), contrast_before)
+    lower, upper = (
+        None if end is None else math.exp(end - math.log(world_size))
+        for end in interval_at_every_look(looked, confidence)
+    )
+    return math.exp(looked.latest.log_gain) / world_size, lower, upper
 
 
 def partner_of(arm: str, arms: Mapping[str, ArmSettings]) -> str | None:
@@ -77,14 +110,16 @@ def partner_of(arm: str, arms: Mapping[str, ArmSettings]) -> str | None:
     return min(partners, key=lambda other: (arms[other].gpus == "auto", other), default=None)
 
 
-def _scaling(arm: str, measured: Measurements, arms: Mapping[str, ArmSettings], settings: Settings) -> Scaling:
+def _scaling(
+    arm: str, measured: Measurements, arms: Mapping[str, ArmSettings], settings: Settings, schedule: Schedule
+) -> Scaling:
     ranks, partner = Ranks.of(arms[arm]), partner_of(arm, arms)
     several, alone = _timed(arm, measured), _timed(partner, measured)
     devices = [_devices(side) for side in (several, alone)]
     # With `gpus: auto` the partner may have run on the CPU; in a cluster, on another kind of GPU.
     alike = devices[0] == devices[1] or not all(devices)
     points = [
-        _point(point, alone[point], own, ranks, settings.confidence)
+        _point(point, alone[point], own, ranks, settings.confidence, schedule)
         for point, own in several.items()
         if alike and point in alone
     ]
@@ -122,11 +157,19 @@ def _devices(trials: Mapping[Point, Sequence[Record]]) -> str:
 
 
 def _point(
-    point: Point, one_rank: Sequence[Record], all_ranks: Sequence[Record], ranks: Ranks, confidence: float
+    point: Point,
+    one_rank: Sequence[Record],
+    all_ranks: Sequence[Record],
+    ranks: Ranks,
+    confidence: float,
+    schedule: Schedule,
 ) -> ScalingPoint:
     blocks = blocks_of_arms(one_rank, all_ranks)
     fps = [measured_fps(records) for records in (one_rank, all_ranks)]
-    share, lower, upper = efficiency(fps[0], fps[1], ranks.world_size, confidence, blocks)
+    numbers = [[record.request.repeat for record in records] for records in (one_rank, all_ranks)]
+    share, lower, upper = efficiency(
+        fps[0], fps[1], ranks.world_size, confidence, blocks, repeats=numbers, schedule=schedule
+    )
     repeats = [independent(values, own) for values, own in zip(fps, blocks, strict=True)]
     speedup = share * ranks.world_size
     return ScalingPoint(

@@ -16,7 +16,7 @@ proven: the shares 0.8 / k add up to more than 1, and what keeps the error is th
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envknee.verdict.rule.contrasts import Contrast
 from envknee.verdict.rule.schedule import ONCE, Schedule
@@ -48,6 +48,24 @@ class Looked:
 def once(contrasts: Sequence[Contrast]) -> list[Looked]:
     """Return doublings that are looked at once."""
     return [Looked(contrast, (Look(contrast, 1.0),)) for contrast in contrasts]
+
+
+def pair_looked_at(
+    schedule: Schedule, repeats: tuple[Collection[int], Collection[int]], contrast_before: Callable[[float], Contrast]
+) -> Looked:
+    """Return two measured points that are compared, with the looks that a schedule has.
+
+    `repeats` has the numbers of the repeats of either point, from 0 on. `contrast_before` returns the contrast of the repeats before a
+    number, and is asked only where both points have one.
+    """
+    ends: dict[int, Collection[int]] = {1: repeats[0], 2: repeats[1]}  # `looked_at` knows doublings alone
+
+    def contrasts_before(repeat: float) -> list[Contrast]:
+        both = all(any(number < repeat for number in own) for own in repeats)
+        return [replace(contrast_before(repeat), num_envs=1)] if both else []
+
+    [looked] = looked_at(schedule, ends, contrasts_before)
+    return looked
 
 
 def looked_at(

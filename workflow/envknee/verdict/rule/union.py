@@ -188,6 +188,19 @@ def retold(decision: Decision, fresh: Sequence[Contrast], confidence: float) -> 
     return replace(decision, doublings=tuple(told(doubling) for doubling in decision.doublings))
 
 
+def interval_at_every_look(looked: Looked, confidence: float) -> tuple[float | None, float | None]:
+    """Return the two-sided interval of a contrast, a logarithm, that holds at every look; None where its variance is unknown.
+
+    If looks contradict each other, it spans what any of them allows, so that it holds as often.
+    """
+    alpha, looks = 1.0 - confidence, _shown_looks(looked)
+    if not _contradicts(looked, alpha):
+        bounds = _bounds(looks, alpha)
+        return bounds["lower"], bounds["upper"]
+    every = [_bounds([look], alpha) for look in looks]
+    return min(bounds["lower"] for bounds in every), max(bounds["upper"] for bounds in every)
+
+
 def _enough(doubling: Looked) -> list[Look]:
     """Return the looks that had enough repeats, and known noise, to decide anything."""
     return [

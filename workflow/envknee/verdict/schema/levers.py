@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 from envknee.record.schema import Frozen
 from envknee.verdict.rule import doublings
-from envknee.verdict.rule.contrasts import of_levels
+from envknee.verdict.rule.looks import Looked
+from envknee.verdict.rule.union import interval_at_every_look
 from envknee.verdict.schema.memory import MemoryWall, Quantity
 from envknee.verdict.series import OfPlace
 
@@ -28,11 +29,12 @@ class Change(Frozen):
         return "less" if self.upper is not None and self.upper < 0.0 else "not shown"
 
     @classmethod
-    def between(cls, before: doublings.Level, after: doublings.Level, confidence: float) -> "Change":
-        """Return the change from one level to another, with Welch's interval."""
-        change = of_levels(0, before, after)
-        ends = doublings.interval(change.log_gain, change.variance, change.degrees, confidence, doublings.expm1)
-        return cls(value=math.expm1(change.log_gain), lower=ends[0], upper=ends[1])
+    def of(cls, looked: Looked, confidence: float) -> "Change":
+        """Return the change from one point to another, with its interval that holds at every look."""
+        lower, upper = (
+            None if end is None else doublings.expm1(end) for end in interval_at_every_look(looked, confidence)
+        )
+        return cls(value=math.expm1(looked.latest.log_gain), lower=lower, upper=upper)
 
 
 class Compared(Frozen):
