@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from envknee.machine import pauses
 from envknee.machine.nvml import GB, Gpu
 from envknee.machine.processes import age_s
 from envknee.measure import diagnosis
@@ -18,11 +19,12 @@ from envknee.measure.load import LoadWatch
 from envknee.measure.memory import MemoryWatch, model_tensors
 from envknee.measure.phases import Timeline
 from envknee.measure.ranks import ALONE, Heart, Ranks
-from envknee.measure.rows import Collected, Part, TrialDone, end_if_done, parts_of_collectors, whole_row
+from envknee.measure.rows import PAUSED, Collected, Part, TrialDone, end_if_done, parts_of_collectors, whole_row
 from envknee.measure.watch import NEVER, Watch
 from envknee.record.schema import Failure, Load, MemoryUse, Pipeline, RankResult, Request, Row, StartUp
 from envknee.record.status import Status
 from envknee.study import remedies
+from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
 
 
@@ -165,6 +167,7 @@ class Meter:
         self._load.start()
         self.timeline.start()
         self._training_started = self._iteration_began = time.perf_counter()
+        self._timed_since_s = time.monotonic()
 
     def end_step(self, observations: Mapping[str, torch.Tensor], rewards: torch.Tensor, *dones: torch.Tensor) -> None:
         """Take the results of an environment step. Waits for the device only at the end of a rollout, to check it.
@@ -339,8 +342,15 @@ class Meter:
         return request.kind == "throughput" and request.precision is None and timed < (request.iterations or 0)
 
     def _write_row(self) -> None:
-        """Write the newest iteration's row if it is not written yet, and end the trial if it has its result."""
+        """Write the newest iteration's row if it is not written yet, and end the trial if it has its result.
+
+        Raises:
+            TrialDone: if it has its result.
+            UserError: if this process was paused since training began, so that the trial must be measured again.
+        """
         if self._flush():
+            if pauses.since(self._timed_since_s):
+                raise UserError(f"{self.trial.root}: {PAUSED}")
             end_if_done(self.rows, self.request)
 
     def _flush(self) -> bool:

@@ -19,6 +19,9 @@ from envknee.study.paths import TrialFolder
 POLL_S = 0.1
 """Between two looks at a trial."""
 
+STOPPED_S = 5.0
+"""Longer between two looks, this process itself did not run: it was stopped, and its trial mostly, too."""
+
 LATE_S = 60.0
 """How late a file of another node may show here: network file systems cache folders."""
 
@@ -30,7 +33,9 @@ class Supervised:
         """Start the time limit, and remove what an interrupted attempt left. `beats` returns each rank's newest beat."""
         self._trial, self._request = trial, request
         self._started = time.monotonic()
-        self._watch = HangWatch(beats, request.processes) if request.processes > 1 else None
+        self._stopped_s = 0.0
+        self._beats = beats
+        self._watch = self._new_watch()
         # A container of Docker or Podman has its own control group, and so does each step of srun.
         self._kernel_kills = KernelKills(anywhere=request.runtime == "docker" or request.nodes > 1)
         self.hang: str | None = None
@@ -40,8 +45,13 @@ class Supervised:
 
     def wait(self, process: subprocess.Popen[bytes], alive: Callable[[], None], is_over: Callable[[], bool]) -> None:
         """Return when the process has ended, `is_over`, the time limit is over, or a rank hangs; call `alive` meanwhile."""
+        looked_s = time.monotonic()
         try:
             while exit_status(process) is None and not is_over():
+                before_s, looked_s = looked_s, time.monotonic()
+                if looked_s - before_s > STOPPED_S:
+                    self._stopped_s += looked_s - before_s  # else a trial that was suspended would be a timeout
+                    self._watch = self._new_watch()
                 self.hang = self._watch.look() if self._watch else None
                 if self.hang or self._is_late():
                     return
@@ -77,4 +87,7 @@ class Supervised:
         ends.finish(trial, status, reason, self._started)
 
     def _is_late(self) -> bool:
-        return time.monotonic() - self._started > self._request.limit_s
+        return time.monotonic() - self._started - self._stopped_s > self._request.limit_s
+
+    def _new_watch(self) -> HangWatch | None:
+        return HangWatch(self._beats, self._request.processes) if self._request.processes > 1 else None

@@ -17,13 +17,13 @@ from typing import Any, NoReturn
 import torch
 
 from envknee import trainers
-from envknee.machine import environment
+from envknee.machine import environment, pauses
 from envknee.machine.processes import age_s
 from envknee.measure import keepsakes, ranks, validity
 from envknee.measure.meter import Meter
 from envknee.measure.out_of_memory import is_out_of_memory, requested_gb
 from envknee.measure.ranks import Ranks
-from envknee.measure.rows import TrialDone
+from envknee.measure.rows import PAUSED_BEFORE, TrialDone
 from envknee.measure.shared import SharedProcess
 from envknee.record.schema import Environment, Failure, Outcome, Request
 from envknee.record.status import CRASHED, TRAINED
@@ -124,7 +124,7 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
         micro_batches=meter.micro_batches,
         learner_device=environment.observe(str(meter.learner_memory.device)).device if meter.learner_memory else None,
         learner_memory_map=meter.learner_memory.map() if meter.learner_memory else None,
-        warnings=meter.warnings,
+        warnings=[*meter.warnings, *([PAUSED_BEFORE] if pauses.since(started) else [])],
         ranks=[rank.model_copy(update={"status": end.status}) for rank in collectors] or None,
         parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
         shared=shared.state() if shared else None,
