@@ -1,6 +1,7 @@
 """The drill itself: a real sweep of foreign commands whose processes are killed, on a disk that fills up, with a clock that is wrong."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from envknee.run import attempts
 from programs import python, succeeded
 from records import a_trial, write_trial
 
-from benchmarks.drill import KEEPER, KINDS, SHELL, Drill
+from benchmarks.drill import KEEPER, KINDS, SHELL, Drill, Memory
 
 
 def a_drill(folder: Path, of_commands: bool = True, seed: int = 1) -> Drill:
@@ -21,6 +22,22 @@ def test_nothing_of_a_sweep_of_commands_is_lost_doubled_or_left_behind():
     said = succeeded(done)
     assert "lost 0, doubled 0, orphaned 0, measured beside others 0; the last sweep ended with status 0" in said
     assert ", 0 of them others than an undisturbed sweep asks for" in said and "0 durations that cannot be" in said
+
+
+@pytest.mark.alone
+def test_a_small_soak_has_all_runs_and_says_how_memory_grows():
+    said = succeeded(python("-m", "envknee", "drill", "--soak", 16, "--kills", 2, "--seed", 2, timeout=900))
+    assert "lost 0, doubled 0, orphaned 0, measured beside others 0; the last sweep ended with status 0" in said
+    assert "MLflow has runs of 16 trials of 16, and 0 more" in said
+    for kind in ("Snakemake", "the launcher"):
+        assert re.search(rf"memory of {kind} from trial \d+ to \d+: median \d+ MB, .* MB per 1,000 trials", said), said
+
+
+def test_growing_memory_is_seen(tmp_path: Path):
+    memory = Memory(a_drill(tmp_path))
+    memory.samples = [("Snakemake", 1, done, 100.0 + 0.05 * done) for done in range(100)] + [("Snakemake", 2, 100, 9.0)]
+    (said,) = memory.sentences()
+    assert "from trial 10 to 99: median 103 MB, most 105 MB, +50.0 MB per 1,000 trials (90 samples)" in said
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -29,6 +29,9 @@ from envknee.study.errors import UserError
 
 POLL_S = 0.5
 
+REMINDS_S = 600.0
+"""Between two lines of a trial that waits for devices."""
+
 NO_GPU_WANTED = ("", "-1", "NoDevFiles")
 """Values of CUDA_VISIBLE_DEVICES that hide all GPUs, set by a user, or by SLURM for a job without GPUs."""
 
@@ -110,22 +113,24 @@ def reserved(count: int, uuids: list[str]) -> Iterator[list[str]]:
     Raises:
         UserError: when a lock's path holds something else.
     """
-    folder, is_told = Path(os.environ.get(OTHER_LOCKS, LOCKS)), False
+    folder, told_s = Path(os.environ.get(OTHER_LOCKS, LOCKS)), None
     while True:
         with ExitStack() as held:
-            locked = (name for name in uuids if _try_lock(folder / f"envknee-{name}.lock", held))
+            locked = (name for name in uuids if _try_lock(_path(folder, name), held))
             taken = list(islice(locked, count))
             if len(taken) == count:
                 yield taken
                 return
-        if not is_told:
+        if told_s is None or time.monotonic() - told_s > REMINDS_S:
+            names = (
+                f"{path} is held by {lock.holder(path)}" for uuid in uuids if (path := _path(folder, uuid)).exists()
+            )
             print(
-                f"envknee: waiting for {count} of {len(uuids)} devices: other trials measure on them"
-                f" ({folder}/envknee-{uuids[0]}.lock)",
+                f"envknee: waiting for {count} of {len(uuids)} devices, on which other trials measure ({'; '.join(names)})",
                 file=sys.stderr,
                 flush=True,
             )
-            is_told = True
+            told_s = time.monotonic()
         time.sleep(POLL_S)
 
 
@@ -142,6 +147,10 @@ def reserved_for(asked: Literal["auto"] | int, most: int = 1) -> Iterator[list[s
     cores = [] if count or "SLURM_JOB_ID" in os.environ else [cpu_name()]
     with reserved(count or len(cores), visible if count else cores) as taken:
         yield taken if count else []
+
+
+def _path(folder: Path, name: str) -> Path:
+    return folder / f"envknee-{name}.lock"
 
 
 def _try_lock(path: Path, held: ExitStack) -> bool:

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 from envknee.study.errors import UserError
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.tracking import view
+from envknee.tracking import patience, view
 from envknee.tracking.database import next_step, prepare_database
 from envknee.tracking.store import Store, without_credentials
 from envknee.tracking.writing import Writer, results_id
@@ -48,6 +48,7 @@ def explaining(store: Store, folder: StudyFolder) -> Iterator[None]:
     for name, value in MLFLOW_DEFAULTS.items():
         os.environ.setdefault(name, value)
     logging.getLogger("urllib3").setLevel(logging.ERROR)
+    patience.limit_waiting()
     from mlflow.exceptions import MlflowException
     from requests import RequestException
     from sqlalchemy.exc import SQLAlchemyError

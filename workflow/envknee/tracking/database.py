@@ -18,6 +18,7 @@ NEXT_STEPS = {
     "not a database": "Move that file away: envknee's runs are made again from the results.",
     "Invalid Host header": "The server refuses this name: start it with --name, or use one of its names.",
     r"\b40[13]\b": "If it needs a login, set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN.",
+    "it said nothing for": "The database server is overloaded, stopped or out of reach: look at its machine.",
     r"\b50[03]\b|Connection reset|RemoteDisconnected": "The server failed: its own log says why (for example, no database, a full disk, or"
     " a bucket that is away or refuses the key).",
     "": "A running MLflow store that takes runs was expected: start it, or correct its URI.",
