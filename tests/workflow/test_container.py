@@ -13,9 +13,11 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -241,6 +243,33 @@ def test_nothing_of_the_host_comes_in_but_what_is_named(sif: Path, tmp_path: Pat
     assert (readable / "file").read_text() == "as it was"
     assert set(printed["home"]) <= {".bashrc", ".profile"}  # Debian's own, if any
     assert (int(printed["capabilities"], 16), printed["more"]) == (0, "1")
+
+
+def test_what_an_image_reaches_of_network_and_processes_is_what_the_page_says(sif: Path, tmp_path: Path) -> None:
+    """docs/security.md has a table. If this fails because less is reached, mend the table and SECURITY.md."""
+    secret = Path(tempfile.gettempdir()) / f"envknee-secret-{os.getpid()}"
+    secret.write_text("of the host")
+    code = (
+        "import json, os, pathlib, socket, sys\n"
+        "with socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=5) as server: said = server.recv(9).decode()\n"
+        "os.kill(int(sys.argv[2]), 0)\n"
+        "print(json.dumps({'said': said, 'links': sorted(name for _, name in socket.if_nameindex()),"
+        " 'tmp': os.listdir('/tmp'), 'shm': os.listdir('/dev/shm'), 'user': os.getuid(),"
+        " 'disks': [str(p) for p in pathlib.Path('/dev').iterdir() if p.is_block_device()],"
+        " "
+        " 'socket': os.path.exists('/run/docker.sock') or os.path.exists('/var/run/docker.sock')}))"
+    )
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            threading.Thread(target=lambda: server.accept()[0].sendall(b"the host"), daemon=True).start()
+            inside = ["python", "-c", code, str(server.getsockname()[1]), str(os.getpid())]
+            words = apptainer.command_in(sif, inside, writable=[tmp_path], readable=[], folder=tmp_path, gpus=False)
+            printed = json.loads(succeeded(ran(words, env=apptainer.variables_for(os.environ, {}))))
+    finally:
+        secret.unlink()
+    assert printed["said"] == "the host" and printed["links"] == sorted(name for _, name in socket.if_nameindex())
+    assert secret.name not in printed["tmp"] and not printed["shm"]
+    assert (printed["user"], printed["disks"], printed["socket"]) == (os.getuid(), [], False)
 
 
 @pytest.mark.skipif(

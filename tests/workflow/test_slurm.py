@@ -18,7 +18,17 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
-from conftest import ENVIRONMENT, ROOT, TINY, Workspace, ranks_among, trial_processes, wait_for, wait_until_none
+from conftest import (
+    ENVIRONMENT,
+    ROOT,
+    TINY,
+    Workspace,
+    has_rows,
+    ranks_among,
+    trial_processes,
+    wait_for,
+    wait_until_none,
+)
 from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Record
@@ -381,6 +391,29 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
 
     succeeded(site.measure(study))
     assert_whole(folder, 2, cluster, site)
+
+
+def test_a_suspended_trial_and_a_requeued_one_are_measured_again(site: Site, cluster: Cluster):
+    long = THROUGHPUT | {"iterations": 900}  # of 0.02 s
+    study = site.study(window=2, arms={"fake": an_arm()}, task=None, throughput=long, learning=None)
+    folder = site.prepared()
+    sweep = site.start(study, site.verdict_of(study))
+    wait_for(lambda: all(has_rows(folder.trial(number)) for number in (0, 1)), timeout_s=240)
+    suspended, requeued = (known(job_of(cluster, number)) for number in (0, 1))
+    cluster.ask("scontrol", "suspend", suspended)
+    cluster.ask("scontrol", "requeue", requeued)
+    wait_for(lambda: cluster.jobs()[suspended]["state"] == "SUSPENDED", timeout_s=20)
+    time.sleep(3.0)
+    cluster.ask("scontrol", "resume", suspended)
+    output, _ = sweep.communicate(timeout=500)
+    assert sweep.returncode == 0, output + what_jobs_said(site, cluster)
+    records = assert_whole(folder, 2, cluster, site)
+    assert [(record.outcome.status, record.lost_attempts) for record in records] == [("ok", 1)] * 2
+    said = (folder.trial(0).root / "trial.interrupted-1.log").read_text(encoding="utf-8")
+    assert "went on (SIGCONT, as after `scontrol suspend`" in said
+    assert requeued in {job["JobId"] for job in cluster.ended() if job["JobState"] == "COMPLETED"}, (
+        "under its own number"
+    )
 
 
 def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site: Site, cluster: Cluster):
