@@ -78,7 +78,10 @@ def test_a_database_that_goes_away_in_a_sweep_gets_all_runs_when_it_is_back(
     study = a_study("away", uri=uri)
     folder = a_running_study(tmp_path / "results" / "away", study)
     rows = lines(CURVE)
-    client_of(folder, uri).get_experiment_by_name("away")  # makes the tables: two at once would be in each other's way
+    # Tables are made by one process: two at once would be in each other's way, and a fork would share its connection.
+    first = in_child(lambda: client_of(folder, uri).get_experiment_by_name("away"))
+    first.join(timeout=60)
+    assert first.exitcode == 0
     child = in_child(follow, study, folder)
     try:
         write(folder, rows[0])
@@ -97,7 +100,8 @@ def test_a_database_that_goes_away_in_a_sweep_gets_all_runs_when_it_is_back(
         assert child.is_alive(), "the publisher outlives its store"
     finally:
         child.terminate()
-        child.join(timeout=60)
+        child.join(timeout=30)
+        child.kill()
     said = capfd.readouterr().out
     assert said.count("curves wait, trials go on") == said.count("the store is back, and has all rows") == 2, said
     assert PASSWORD not in said

@@ -12,13 +12,13 @@ MOST_S = 30.0
 """Longer without a byte, the server counts as away."""
 
 
-def limit_waiting(most_s: float = MOST_S) -> None:
-    """Let every connection of this process to PostgreSQL fail that hears nothing for so long; without psycopg2, do nothing."""
+def limit_waiting() -> None:
+    """Let every connection of this process to PostgreSQL fail that hears nothing for `MOST_S`; without psycopg2, do nothing."""
     if find_spec("psycopg2") is None:
         return
     from psycopg2.extensions import set_wait_callback
 
-    set_wait_callback(lambda connection: _wait(connection, most_s))
+    set_wait_callback(lambda connection: _wait(connection, MOST_S))
 
 
 def _wait(connection: Any, most_s: float) -> None:
