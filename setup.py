@@ -1,4 +1,4 @@
-"""Puts the files beside the package (Snakefile, rules, captions, profiles, lock files) into a wheel, as `envknee/project`.
+"""Puts the files beside the package (Snakefile, rules, captions, profiles, lock files) into envknee's wheel, as `envknee/project`.
 
 All else stands in pyproject.toml. In a checkout they stay where they are: see `envknee.study.paths`.
 """
@@ -22,10 +22,13 @@ class WithProject(build_py):
 
     def run(self) -> None:
         """Build the package and copy."""
-        package = Path(self.build_lib) / "envknee"
-        shutil.rmtree(package, ignore_errors=True)  # an earlier build left modules there that are gone since
+        built = Path(self.build_lib)
+        for package in ("envknee", "leanframes"):
+            shutil.rmtree(
+                built / package, ignore_errors=True
+            )  # an earlier build left modules there that are gone since
         super().run()
-        into = package / "project"
+        into = built / "envknee" / "project"
         for name in BESIDE:
             source, target = HERE / name, into / name
             target.parent.mkdir(parents=True, exist_ok=True)

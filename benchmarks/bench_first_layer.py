@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "workflow")]
 
 import torch
-from envknee.lean import first_layer, fused
+from leanframes import first_layer, fused
 
 IMAGES = int(sys.argv[1]) if len(sys.argv) > 1 else 8192
 FEW, STEPS, ENVS = 512, 33, 1024

@@ -1,4 +1,4 @@
-"""What camera frames cost on their way to the network: Isaac Lab 3.0, plain torch, and `envknee.lean`. Anyone can run it.
+"""What camera frames cost on their way to the network: Isaac Lab 3.0, plain torch, and `leanframes`. Anyone can run it.
 
     python benchmarks/bench_frames.py                                 on the GPU, or on the CPU with small shapes
     python benchmarks/bench_frames.py --shape 4096x96x2 --rounds 20   num_envs x pixels x frames, as often as wanted
@@ -25,9 +25,9 @@ import warp
 
 warp.init()
 
-from envknee.lean import LeanFrameStack, gather_normalized, normalized, operations
 from envknee.tasks.frames import PerFrameStack
 from isaaclab.utils.images import CameraFrameStack, normalize_rgb
+from leanframes import LeanFrameStack, gather_normalized, normalized, operations
 from rich.console import Console
 from rich.table import Table
 

@@ -30,12 +30,9 @@ import warp
 
 warp.init()
 
-from envknee.lean import LeanFrameStack
 from envknee.study.files import write_atomically
-from envknee.trainers.rsl_rl.model import LeanCNNModel
-from envknee.trainers.rsl_rl.ppo import LeanPPO
-from envknee.trainers.rsl_rl.steps import LearnerSteps
-from envknee.trainers.rsl_rl.storage import FrameStorage
+from leanframes import LeanFrameStack
+from leanframes.rsl_rl import FrameStorage, LeanCNNModel, LeanPPO, LearnerSteps
 from rich.console import Console
 from rich.table import Table
 from rsl_rl.algorithms import PPO

@@ -95,8 +95,8 @@ def here(trials: int, folder: Path) -> list[str]:
     last = ["--study-file", str(results.study), "--folder", str(results.root), "--number", str(trials - 1)]
     root = str(results.root)
     stages = (
-        ("ask", *last[:-1], "0"), ("ask", *last), ("limits.verdict", root), ("figures", root),
-        ("tracking", root, "--config", str(path)),
+        ("ask", *last[:-1], "0"), ("ask", *last), ("verdict", root), ("figures", root),
+        ("publish", root, "--config", str(path)),
     )  # fmt: skip
     times = [dry_run_s, *(timed(workspace.module, *words) for words in stages)]
     return [f"{trials:,}", *(f"{seconds:.1f}" for seconds in times), f"{peak_gb:.2f}"]

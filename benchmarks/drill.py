@@ -6,13 +6,10 @@ in processes of their own: a kill takes about half a minute on an idle machine.
 
     python -m envknee drill --kills 50
     python -m envknee drill --kills 50 --trainer command
-    python -m envknee drill --kills 20 --soak 2000
+    python -m envknee drill --soak 2000 --kills 20          a long sweep instead: memory, and runs in MLflow (see benchmarks/soak.py)
 
 With `--trainer command`, trials run a program of somebody else's (`drilled_trainer.sh`): below a shell, with a daemon, deaf to SIGTERM.
 It looks for others of its kind, so that a trial which is measured beside a left one is found.
-
-With `--soak N`, that program takes 10 ms, in N trials: the drill then also prints how much memory Snakemake and the launchers take as
-trials go by, and how many runs MLflow has. A program's trials share no process: it starts anew for each.
 
 Once all trials are measured, another repeat is asked for. Between kills a second sweep of the same study is started, which must
 refuse, and a sweep whose files may not grow past a few kilobytes, as on a full disk. The clock of all Python processes (`time.time`)
@@ -24,11 +21,9 @@ import os
 import random
 import resource
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from contextlib import suppress
@@ -47,6 +42,8 @@ from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
 
+from benchmarks import soak
+
 ROOT = Path(__file__).parents[1]
 STUDY: dict[str, Any] = {
     "study": "drill",
@@ -61,19 +58,6 @@ STUDY: dict[str, Any] = {
 }  # fmt: skip
 COMMAND = Path(__file__).with_name("drilled_trainer.sh")
 PROGRAM = COMMAND.with_suffix(".py")
-
-
-SOAK_ROW_S = 0.0025
-"""Seconds of an iteration in a soak, whose trials have four."""
-
-
-def soak_of_commands(folder: Path, name: str, trials: int) -> dict[str, Any]:
-    """Return a study of so many short trials of two sizes."""
-    study = study_of_commands(folder, name)
-    study["arms"]["program"]["command"]["env"]["ENVKNEE_DRILL_ROW_S"] = str(SOAK_ROW_S)
-    study["throughput"]["repeats"] = trials // len(study["throughput"]["num_envs"])
-    del study["learning"]
-    return study
 
 
 def study_of_commands(folder: Path, name: str) -> dict[str, Any]:
@@ -130,26 +114,24 @@ time.time, time.time_ns = wrong, lambda: int(wrong() * 1e9)
 say = partial(print, flush=True)
 
 LOOKS_S = 0.1
-SOAK_LOOKS_S = 2.0
-MEMORY_LOOKS_S = 1.0
 ENDS_S, LEAVES_S = 3600.0, 60.0
 
 
 class Drill:
     """One sweep that is disturbed, in a folder of its own."""
 
-    def __init__(self, folder: Path, dice: random.Random, of_commands: bool, soak: int | None = None) -> None:
-        """Take an empty folder; `dice` decides what is killed when. `of_commands`: trials run a program of somebody else's.
+    def __init__(self, folder: Path, dice: random.Random, of_commands: bool, soaked: int | None = None) -> None:
+        """Take an empty folder; `dice` decides what is killed when.
 
-        With `soak`, there are so many trials.
+        `of_commands`: trials run a program of somebody else's. `soaked`: they do, so many, and each for milliseconds.
         """
         self.folder, self.dice = folder, dice
         self.name = str(folder / "program")
         self.study = study_of_commands(folder, self.name) if of_commands else STUDY
+        if soaked is not None:
+            self.study, of_commands = soak.study_of(soaked), True
         self.names = (OF_COMMANDS if of_commands else {}) | KINDS
         """Kinds of processes of this drill, and what their command lines have in them: the first that fits counts."""
-        if soak:
-            self.study = soak_of_commands(folder, self.name, soak)
         if of_commands:
             del self.names["the block"]
         self.cuts = 0
@@ -309,34 +291,6 @@ class Drill:
                         )
         sweep.wait(ENDS_S)
 
-    def soak(self, kills: int) -> None:
-        """Sweep all trials, and kill so many processes meanwhile, evenly; start the sweep again whenever it has ended."""
-        planned, done, sweep = len(self.planned()), 0, self.start()
-        while self.lost() or done < kills:
-            time.sleep(SOAK_LOOKS_S)
-            self.look()
-            if sweep.poll() is not None:
-                say("the sweep starts again")
-                sweep = self.start()
-            elif planned - self.lost() >= planned * done // (kills or 1) and done < kills and (kind := self.kill_one()):
-                done += 1
-                say(f"kill {done} of {kills}, with {planned - self.lost()} of {planned} trials done: {kind}")
-        sweep.wait(ENDS_S)
-
-    def runs(self) -> tuple[int, int]:
-        """Return of how many trials MLflow has runs, and how many runs it has beside one of each."""
-        from mlflow import MlflowClient
-
-        client = MlflowClient(f"sqlite:///{self.results.root.parent}/mlflow.db")
-        experiment = client.get_experiment_by_name("drill")
-        numbers: list[str] = []
-        token: str | None = ""
-        while experiment and token is not None:
-            page = client.search_runs([experiment.experiment_id], max_results=1000, page_token=token or None)
-            numbers += [run.data.tags["trial"] for run in page if "trial" in run.data.tags]
-            token = page.token or None
-        return len({*numbers}), len(numbers) - len({*numbers})
-
     def said(self) -> str:
         """Return what sweeps printed last."""
         return (self.folder / "sweep.log").read_text(errors="replace")[-2000:]
@@ -384,47 +338,6 @@ class Drill:
                 process.kill()
 
 
-class Memory:
-    """Memory of Snakemake and of launchers while trials go by, looked at every few seconds by a thread."""
-
-    KINDS = ("Snakemake", "the launcher")
-
-    def __init__(self, drill: Drill) -> None:
-        """Begin to look."""
-        self._drill = drill
-        self.samples: list[tuple[str, int, int, float]] = []
-        """Kind, PID, trials done, resident memory in MB."""
-        threading.Thread(target=self._look, name="memory", daemon=True).start()
-
-    def _look(self) -> None:
-        while True:
-            done = sum(1 for _ in self._drill.results.trial_files("record.json"))
-            for process in self._drill.processes():
-                with suppress(psutil.Error):
-                    kind = self._drill.kind_of(process.name(), " ".join(process.cmdline()))
-                    if kind in self.KINDS:
-                        self.samples.append((kind, process.pid, done, process.memory_info().rss / 1e6))
-            time.sleep(MEMORY_LOOKS_S)
-
-    def sentences(self) -> list[str]:
-        """Return a sentence for each kind: its memory, and by how much that grows."""
-        return [sentence for kind in self.KINDS if (sentence := self._sentence(kind))]
-
-    def _sentence(self, kind: str) -> str | None:
-        of_kind = [sample for sample in self.samples if sample[0] == kind]
-        if kind == "Snakemake" and of_kind:  # it lives on, so that only one and the same process can be compared
-            longest = Counter(pid for _, pid, *_ in of_kind).most_common(1)[0][0]
-            of_kind = [sample for sample in of_kind if sample[1] == longest]
-        points = [(done, mb) for _, _, done, mb in of_kind][len(of_kind) // 10 :]  # without its start
-        if len({done for done, _ in points}) < 2:
-            return None
-        slope = statistics.linear_regression(*zip(*points, strict=True)).slope
-        return (
-            f"memory of {kind} from trial {points[0][0]} to {points[-1][0]}: median {statistics.median(mb for _, mb in points):.0f} MB,"
-            f" most {max(mb for _, mb in points):.0f} MB, {slope * 1000:+.1f} MB per 1,000 trials ({len(points)} samples)"
-        )
-
-
 def main() -> int:
     """Sweep a tiny study while its processes are killed at random."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -433,15 +346,19 @@ def main() -> int:
     parser.add_argument(
         "--trainer", choices=["rsl_rl", "command"], default="rsl_rl", help="what trials run (default: %(default)s)"
     )
-    parser.add_argument("--soak", type=int, metavar="N", help="sweep N trials of a program that takes 10 ms")
+    parser.add_argument(
+        "--soak", type=int, metavar="TRIALS", help="sweep so many trials of 40 ms, and watch memory and MLflow"
+    )
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the sweep ends, too
     with tempfile.TemporaryDirectory(prefix="envknee-drill-") as folder:
-        dice = random.Random(given.seed)  # noqa: S311  draws no secret
-        drill = Drill(Path(folder).resolve(), dice, given.trainer == "command" or bool(given.soak), given.soak)
-        memory = Memory(drill)
+        drill = Drill(Path(folder).resolve(), random.Random(given.seed), given.trainer == "command", given.soak)  # noqa: S311  draws no secret
+        samples = list[soak.Sample]()
         try:
-            (drill.soak if given.soak else drill.disturb)(given.kills)
+            if given.soak is None:
+                drill.disturb(given.kills)
+            else:
+                samples = soak.soak(drill, given.kills, say)
             status, orphaned = drill.end()
         finally:
             drill.clear()
@@ -456,16 +373,14 @@ def main() -> int:
         say(f"power cuts: {drill.cuts}")
         say(f"{left}; the last sweep ended with status {status}")
         say(f"{requests} requests, {len(findings)} of them others than an undisturbed sweep asks for")
+        missing = 0
+        if given.soak is not None:
+            took_s, runs = time.monotonic() - drill.began_s, soak.published(drill.results)
+            missing = given.soak - runs
+            say(f"{given.soak} trials in {took_s:,.0f} s; MLflow holds {runs} of them")
+            say("\n".join(soak.memory_lines(samples)))
         say("".join([f"{len(wrong)} durations that cannot be", *(f"\n  {duration}" for duration in wrong)]))
-        runs, twice = drill.runs()
-        unlogged = len(drill.planned()) - runs
-        say(f"MLflow has runs of {runs} trials of {len(drill.planned())}, and {twice} more")
-        say(f"{len(drill.planned())} trials in {(time.monotonic() - drill.began_s) / 60:.1f} minutes")
-        for sentence in memory.sentences() if given.soak else ():
-            say(sentence)
-        return int(
-            bool(unlogged or twice or lost or drill.doubled or orphaned or beside or status or findings or wrong)
-        )
+        return int(bool(lost or drill.doubled or orphaned or beside or status or findings or wrong or missing))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-ROW_S = float(os.environ.get("ENVKNEE_DRILL_ROW_S", "0.2"))
+ROW_S = 0.2
 
 
 def others(name: str, wrapper: str) -> list[str]:

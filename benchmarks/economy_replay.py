@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy
 from envknee.ask import ask
-from envknee.ask.enough import LOOKS
 from envknee.base.fields import Kind
 from envknee.base.point import Point
 from envknee.decide.read import load_study
@@ -33,6 +32,7 @@ from envknee.study.paths import StudyFolder
 from envknee.study.rules import ASK_VERSION
 from envknee.verdict import learning, throughput
 from envknee.verdict.measurements import measurements_of
+from envknee.verdict.rule.schedule import LEAST_REPEATS
 from envknee.verdict.series import Series
 from envknee.words.series import series_words
 from rich.console import Console
@@ -171,10 +171,10 @@ def main() -> None:
         caption += f"\n{min(map(len, answers.values()))} repeats of each point or more are measured, the rest drawn"
         answers = with_drawn(answers, arguments.repeats, arguments.seed)
     fewest = min(map(len, answers.values()))
-    if fewest < LOOKS[0]:
+    if fewest < LEAST_REPEATS:
         drawn = ", or draw the rest with --repeats 5" if arguments.kind == "throughput" else ""
         raise UserError(
-            f"{study.study} has {fewest} repeats of a point, and sampler: adaptive decides nothing before {LOOKS[0]}. Measure more"
+            f"{study.study} has {fewest} repeats of a point, and sampler: adaptive decides nothing before {LEAST_REPEATS}. Measure more"
             f" (more_repeats){drawn}"
         )
     replays = [replay(study, arguments.kind, answers, sampler) for sampler in SAMPLERS]

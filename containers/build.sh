@@ -64,7 +64,7 @@ trap 'rm -rf "$stage"' EXIT
 mkdir -p "$stage/mnt/containers" "$stage/mnt/wheels" "$stage/tmp"
 cp "$here"/*.{sh,py,lock} "$stage/mnt/containers"
 cp "$root/workflow/envknee/tasks/cartpole.usda" "$stage/mnt"
-cp "$root/workflow/envknee/lean/kernels.py" "$stage/mnt/lean_kernels.py"
+cp "$root/workflow/leanframes/kernels.py" "$stage/mnt/lean_kernels.py"
 bash "$here/fetch.sh" "${PYTHON:-python3}" "$stage/mnt/wheels" "$version"
 
 words=()

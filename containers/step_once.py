@@ -1,6 +1,6 @@
 """Import all that the image holds, step the camera cart-pole once, and normalize an image as `observations: lean` does.
 
-Runs inside the image, which has no envknee but lean/kernels.py, as lean_kernels.py.
+Runs inside the image, which has nothing of the project but leanframes/kernels.py, as lean_kernels.py.
 
 Building the image runs it to compile Warp's kernels into WARP_CACHE_PATH, and `%test` to see that it works. Kernels for
 the CPU come with the step. With architectures they are compiled for those GPUs, too, and that needs no GPU: Warp's
@@ -60,7 +60,7 @@ def normalize_leanly() -> None:
     import numpy
     import warp
 
-    spec = importlib.util.spec_from_file_location("envknee.lean.kernels", HERE / "lean_kernels.py")
+    spec = importlib.util.spec_from_file_location("leanframes.kernels", HERE / "lean_kernels.py")
     assert spec is not None and spec.loader is not None
     kernels = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(kernels)

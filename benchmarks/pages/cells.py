@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from envknee.verdict.schema.comparison import Ratio
 from envknee.verdict.schema.limit import Gain, SeriesLimit
+from envknee.words.intervals import threshold_interval
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -36,15 +37,20 @@ def outcome(gain: Gain, delta: float) -> str:
 
 
 def threshold(limit: SeriesLimit) -> str:
-    """Return a threshold with its interval: `1,024 (256 to 1,024)`."""
-    return f"{limit.threshold_num_envs:,} ({limit.threshold_lowest:,} to {limit.threshold_highest:,})"
+    """Return a threshold with its interval: `1,024 (256 to 1,024)`, or `undecided (256 or more)`."""
+    reached = "undecided" if limit.threshold_num_envs is None else f"{limit.threshold_num_envs:,}"
+    return f"{reached} ({threshold_interval(limit)})"
 
 
-def times(ratio: Ratio, decimals: int = 2, bold: bool = False) -> str:
+def times(ratio: Ratio, bold: bool = False) -> str:
     """Return a ratio with its interval: `9.61 times (9.26 to 9.98)`."""
-    value = f"{ratio.ratio:.{decimals}f} times"
-    interval = f" ({ratio.lower:.{decimals}f} to {ratio.upper:.{decimals}f})" if ratio.lower is not None else ""
-    return (f"**{value}**" if bold else value) + interval
+    return share(ratio, "**", " times**") if bold else share(ratio, "", " times")
+
+
+def share(ratio: Ratio, before: str = "", after: str = "") -> str:
+    """Return a ratio with its interval, and what stands around the ratio alone: `0.18 (0.16 to 0.21)`."""
+    interval = f" ({ratio.lower:.2f} to {ratio.upper:.2f})" if ratio.lower is not None else ""
+    return f"{before}{ratio.ratio:.2f}{after}{interval}"
 
 
 def gigabytes(gb: float, instead_of: float) -> str:

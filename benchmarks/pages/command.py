@@ -14,11 +14,27 @@ from pathlib import Path
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import write_atomically
 
-from benchmarks.pages import faq, lean, learning_rules, measuring, readme, results, tutorial
+from benchmarks.pages import (
+    blocks,
+    faq,
+    lean,
+    learning_rules,
+    measuring,
+    readme,
+    results,
+    scaling,
+    tasks,
+    trainers,
+    tutorial,
+    two_cameras,
+    verdicts,
+)
 from benchmarks.pages.marks import filled
 from benchmarks.pages.published import ROOT
 
-MODULES = (readme, tutorial, faq, results, lean, measuring, learning_rules)
+MODULES = (
+    readme, tutorial, faq, results, lean, measuring, learning_rules, blocks, two_cameras, trainers, tasks, verdicts, scaling,
+)  # fmt: skip
 
 BLOCKS = dict(chain.from_iterable(module.BLOCKS.items() for module in MODULES))
 """By name in a mark, what writes the text there."""

@@ -4,7 +4,7 @@ from envknee.verdict.power import enough_repeats
 
 from benchmarks.pages.cells import table
 from benchmarks.pages.findings import H200, fps_growth, lean_times, most_fps, soonest
-from benchmarks.pages.published import fits
+from benchmarks.pages.published import card_of
 
 
 def how_many() -> str:
@@ -24,12 +24,17 @@ def doubled() -> str:
     return f"{size:,} to {2 * size:,}"
 
 
+def in_24_gb(study: str, arm: str) -> str:
+    """Return how many environments are predicted to fit a card of 24 GB."""
+    return f"{card_of(study, arm, '24 GB').largest_num_envs:,}"
+
+
 BLOCKS = {
     "how-many": how_many,
     "doubled": doubled,
     "fps-growth": fps_growth,
     "longer": lambda: soonest().longer,
     "repeats-for-a-plateau": lambda: f"{enough_repeats(0.05, 0.10, 0.95)}",
-    "fits-24-gb": lambda: fits("cartpole-stock-lean", "stock", "24 GB").partition(" ")[0],
-    "fits-24-gb-lean": lambda: fits(H200, "lean-warp", "24 GB").partition(" ")[0],
+    "fits-24-gb": lambda: in_24_gb("cartpole-stock-lean", "stock"),
+    "fits-24-gb-lean": lambda: in_24_gb(H200, "lean-warp"),
 }

@@ -67,7 +67,7 @@ def fps_growth() -> str:
     """Return by how much FPS grow where twice the soonest size learns later."""
     found = soonest()
     size, arm, horizon = found.point.num_envs, verdict_of(LEARNING).arms[0].arm, found.limit.horizon
-    few, many = (median_fps(LEARNING, arm, num_envs, horizon) for num_envs in (size, 2 * size))
+    few, many = (median_fps(LEARNING, arm, num_envs, horizon, "learning") for num_envs in (size, 2 * size))
     return f"{many / few - 1:.0%}"
 
 

@@ -1,18 +1,29 @@
-"""docs/lean.md: three alternating arms on one GPU."""
+"""docs/lean.md: what lean frames gain, with this version and with earlier ones."""
 
-from statistics import median
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+from typing import Literal
 
-from benchmarks.pages.cells import table, times
-from benchmarks.pages.findings import SAME_GPU
-from benchmarks.pages.published import fps_ratio, median_fps, records_of
+from benchmarks.pages.cells import share, table, times
+from benchmarks.pages.findings import H200, SAME_GPU
+from benchmarks.pages.published import (
+    fps_ratio,
+    json_of,
+    median_fps,
+    median_gb,
+    median_phase_s,
+    peak_gb,
+    phases_of,
+    records_of,
+    throughput_of,
+    timed_records,
+    uuid_of,
+)
+from benchmarks.pages.two_cameras import OF_A_STEP
 
-
-def median_gb(arm: str, num_envs: int) -> float:
-    """Return the median over an arm's trials of their peak memory at a size."""
-    own = [
-        record for record in records_of(SAME_GPU) if (record.request.arm, record.request.num_envs) == (arm, num_envs)
-    ]
-    return median(record.memory_peak_gb for record in own if record.memory_peak_gb is not None)
+H100, CUDA, TRITON = "cartpole-stock-lean-decided", "cartpole-stock-lean-cuda", "cartpole-stock-lean-4096"
+TWO_MACHINES = "cartpole-stock-lean"
+ARMS = ("stock", "lean")
 
 
 def three_arms() -> str:
@@ -20,10 +31,132 @@ def three_arms() -> str:
     rows = []
     for size in (1024, 4096):
         for arm in ("stock", "lean", "lean-warp"):
-            ratio = "1" if arm == "stock" else times(fps_ratio(SAME_GPU, arm, size)).replace(" times", "")
+            ratio = "1" if arm == "stock" else share(fps_ratio(SAME_GPU, arm, size))
             fps = f"{median_fps(SAME_GPU, arm, size):,.0f}"
-            rows.append((f"{size:,}", arm, fps, ratio, f"{median_gb(arm, size):.2f}"))
+            rows.append((f"{size:,}", arm, fps, ratio, f"{median_gb(SAME_GPU, arm, size):.2f}"))
     return table(("environments", "arm", "FPS", "ratio", "GB"), rows)
 
 
-BLOCKS = {"lean-three-arms": three_arms}
+def on_h200s() -> str:
+    """Return FPS, ratio and memory by size, where an H200 measured each arm."""
+    stock, warp = (throughput_of(H200, arm, 32) for arm in ("stock", "lean-warp"))
+    rows = []
+    for size in (4096, 8192, 16384):
+        fps = [f"{limit.point(size).fps:,.0f}" for limit in (stock, warp)]
+        memory = [f"{peak_gb(H200, arm, size):.2f}" for arm in ("stock", "lean-warp")]
+        rows.append((f"{size:,}", *fps, share(fps_ratio(H200, "lean-warp", size)), *memory))
+    return table(("environments", "FPS, stock", "FPS, lean-warp", "ratio", "GB, stock", "GB, lean-warp"), rows)
+
+
+def bare_loops() -> str:
+    """Return the milliseconds of an iteration of RSL-RL's bare loop before and after the learner became faster."""
+    rows = []
+    for size in (1024, 4096):
+        before, now = (iteration_ms(version, size) for version in ("c1506af", "f247536"))
+        rows.append((f"{size:,}", f"{before:.1f}", f"{now:.1f}", f"{1.0 - now / before:.0%}"))
+    return table(("environments", "ms per iteration, before", "now", "time saved"), rows)
+
+
+def iteration_ms(version: str, num_envs: int) -> float:
+    """Return the median iteration of a version's bare loops after their warm-up: the mean over its runs."""
+    runs = [
+        own["iteration_s"][own["warmup_iterations"] :]
+        for own in json_of("bare-loop-h100")["runs"]
+        if (own["version"], own["num_envs"]) == (version, num_envs)
+    ]
+    return 1e3 * fmean(map(median, runs))
+
+
+def by_machine() -> str:
+    """Return FPS of stock and lean on each of two machines, their ratios, and memory, by size."""
+    rows = []
+    for size in (1024, 2048, 4096, 8192, 16384):
+        fps = {arm: on_machines(arm, size, "fps_total") for arm in ARMS}
+        steps = {arm: on_machines(arm, size, "fps_env_step") for arm in ARMS}
+        stock_gb, lean_gb = (median_gb(TWO_MACHINES, arm, size) for arm in ARMS)
+        rows.append(
+            (
+                f"{size:,}",
+                *("; ".join(f"{own:,.0f}" for own in fps[arm]) for arm in ARMS),
+                ratios(fps),
+                ratios(steps),
+                f"{stock_gb:.2f}",
+                f"{lean_gb:.2f}",
+                f"{lean_gb / stock_gb:.2f}",
+            )
+        )
+    heads = (
+        "environments", "FPS, stock", "FPS, lean", "ratio", "of an environment step", "GB, stock", "GB, lean", "ratio",
+    )  # fmt: skip
+    return table(heads, rows)
+
+
+def on_machines(arm: str, num_envs: int, measure: Literal["fps_total", "fps_env_step"]) -> list[float]:
+    """Return the median of an arm's trials on each machine, in the order of the machines' first trials."""
+    by_gpu: dict[str | None, list[float]] = {}
+    for record in sorted(records_of(TWO_MACHINES), key=lambda record: record.request.number):
+        own = by_gpu.setdefault(uuid_of(record), [])
+        spread = getattr(record, measure)
+        if (record.request.arm, record.request.num_envs) == (arm, num_envs) and spread is not None:
+            own.append(spread.median)
+    return [median(own) for own in by_gpu.values()]
+
+
+def ratios(by_arm: Mapping[str, Sequence[float]]) -> str:
+    """Return lean's values over stock's on each machine."""
+    return "; ".join(f"{lean / stock:.2f}" for stock, lean in zip(by_arm["stock"], by_arm["lean"], strict=True))
+
+
+def with_cuda() -> str:
+    """Return FPS, ratio and memory by size, with the first layer in CUDA C++."""
+    rows = []
+    for size in (1024, 4096):
+        fps = [f"{median_fps(CUDA, arm, size):,.0f}" for arm in ARMS]
+        memory = [f"{median_gb(CUDA, arm, size):.2f}" for arm in ARMS]
+        rows.append((f"{size:,}", *fps, share(fps_ratio(CUDA, "lean", size)), *memory))
+    return table(("environments", "FPS, stock", "FPS, lean", "ratio, 95% interval", "GB, stock", "GB, lean"), rows)
+
+
+def with_triton() -> str:
+    """Return FPS, ratio, memory and phases of an environment step, with the earlier Triton kernels."""
+    rows = [
+        ("FPS", *(f"{median_fps(TRITON, arm, 4096):,.0f}" for arm in ARMS)),
+        ("ratio, 95% interval", "1", share(fps_ratio(TRITON, "lean", 4096))),
+        ("GB", *(f"{median_gb(TRITON, arm, 4096):.2f}" for arm in ARMS)),
+    ]
+    for phase, what in OF_A_STEP.items():
+        each = (f"{1e3 * median_phase_s(TRITON, arm, 4096, phase) / 32:.2f}" for arm in ARMS)
+        rows.append((f"{what}, ms of an environment step", *each))
+    return table(("4,096 environments", *ARMS), rows)
+
+
+def what_bounds() -> str:
+    """Return the shares of an iteration's time of each phase, with lean frames and Warp's frontend."""
+    size = 4096
+    point = next(own for own in phases_of(H200, "lean-warp", 32).points if own.num_envs == size)
+    iteration_s = sum(point.seconds.values())
+    rows = [
+        (phase, f"{1e3 * seconds:.1f} ms", f"{point.shares[phase]:.0%}")
+        for phase, seconds in sorted(point.seconds.items(), key=lambda pair: -pair[1])
+    ]
+    return table((f"phase, {size:,} environments", f"of {1e3 * iteration_s:.0f} ms", "share"), rows)
+
+
+def fps_range(num_envs: int) -> str:
+    """Return the smallest and the largest FPS of lean frames and Warp's frontend at a size."""
+    fps = [own.fps_total.median for own in timed_records(SAME_GPU, "lean-warp", num_envs) if own.fps_total]
+    return f"{min(fps):,.0f} to {max(fps):,.0f}"
+
+
+BLOCKS = {
+    "lean-three-arms": three_arms,
+    "lean-h200": on_h200s,
+    "lean-bounds": what_bounds,
+    "lean-range-1024": lambda: fps_range(1024),
+    "lean-range-4096": lambda: fps_range(4096),
+    "lean-bare-loops": bare_loops,
+    "lean-by-machine": by_machine,
+    "lean-cuda": with_cuda,
+    "lean-triton": with_triton,
+    "lean-8192-h100": lambda: times(fps_ratio(H100, "lean-warp", 8192)),
+}

@@ -1,5 +1,7 @@
 """docs/measuring.md: what measuring costs, and what a second GPU brings."""
 
+from collections.abc import Sequence
+
 from benchmarks.pages.cells import table
 from benchmarks.pages.published import fps_of_processes, json_of, peak_gb, verdict_of
 
@@ -28,10 +30,30 @@ def bare_loops() -> str:
                 f"{card}{differs}",
                 f"{ratio['iterations']}",
                 f"{ratio['median']:.3f} times ({quartiles})",
+                pair_range(measured["ratios"]["trial / bare loop"]),
                 f"[`{file}.json`](../results-published/{file}.json)",
             )
         )
-    return table(("environments", "GPU", "pairs", "a trial's FPS, of the bare loop's", "record"), rows)
+    return table(("environments", "GPU", "pairs", "a trial's FPS, of the bare loop's", "its pairs", "record"), rows)
+
+
+def pair_range(ratios: Sequence[float]) -> str:
+    """Return the smallest and the largest ratio of a pair."""
+    return f"{min(ratios):.3f} to {max(ratios):.3f}"
+
+
+def beside_train() -> str:
+    """Return a trial's FPS over those of `isaaclab train`, and FPS with phases over those without."""
+    measured = json_of("overhead-h200")
+    size, rows = measured["request"]["num_envs"], []
+    for name, what in (
+        ("trial / isaaclab train", "a trial ÷ `isaaclab train`"),
+        ("phases: sampled / off", "with phases ÷ without"),
+    ):
+        own = measured["spreads"][name]
+        quartiles = f"quartiles {own['lower_quartile']:.3f} to {own['upper_quartile']:.3f}"
+        rows.append((what, f"{own['iterations']}", f"{own['median']:.3f} times ({quartiles})"))
+    return table((f"{size:,} environments, an H200", "pairs", "FPS"), rows)
 
 
 def two_gpus() -> str:
@@ -60,4 +82,4 @@ def two_gpus() -> str:
     return table(heads, rows)
 
 
-BLOCKS = {"overhead-bare-loops": bare_loops, "two-gpus": two_gpus}
+BLOCKS = {"overhead-bare-loops": bare_loops, "overhead-beside-train": beside_train, "two-gpus": two_gpus}

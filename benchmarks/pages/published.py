@@ -10,9 +10,10 @@ from typing import Any
 
 from envknee.after.compare.ratios import compare
 from envknee.after.compare.sides import Side, sides
+from envknee.base.fields import Kind
 from envknee.decide.study import decide
 from envknee.record.read import load_records
-from envknee.record.schema import Record
+from envknee.record.schema import Phase, Record
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.schema.comparison import MeasureName, Ratio
@@ -122,14 +123,45 @@ def peak_gb(study: str, arm: str, num_envs: int) -> float:
     )
 
 
-def median_fps(study: str, arm: str, num_envs: int, horizon: int = 32) -> float:
-    """Return the median over an arm's trials of their FPS at a size."""
-    return median(
-        record.fps_total.median
+def timed_records(
+    study: str, arm: str, num_envs: int, horizon: int | None = None, kind: Kind = "throughput"
+) -> list[Record]:
+    """Return an arm's trials of one kind at a size that were timed to their end."""
+    return [
+        record
         for record in records_of(study)
-        if (record.request.arm, record.request.num_envs, record.request.horizon) == (arm, num_envs, horizon)
+        if (record.request.kind, record.request.arm, record.request.num_envs) == (kind, arm, num_envs)
+        and horizon in (None, record.request.horizon)
         and record.fps_total is not None
-    )
+    ]
+
+
+def learning_records(study: str, arm: str, num_envs: int | None = None) -> list[Record]:
+    """Return an arm's learning trials; with `num_envs` those at that size."""
+    return [
+        record
+        for record in records_of(study)
+        if (record.request.kind, record.request.arm) == ("learning", arm)
+        and num_envs in (None, record.request.num_envs)
+    ]
+
+
+def median_fps(study: str, arm: str, num_envs: int, horizon: int = 32, kind: Kind = "throughput") -> float:
+    """Return the median over an arm's trials of one kind of their FPS at a size."""
+    timed = timed_records(study, arm, num_envs, horizon, kind)
+    return median(record.fps_total.median for record in timed if record.fps_total is not None)
+
+
+def median_gb(study: str, arm: str, num_envs: int) -> float:
+    """Return the median over an arm's trials of their peak memory at a size."""
+    own = [record for record in records_of(study) if (record.request.arm, record.request.num_envs) == (arm, num_envs)]
+    return median(record.memory_peak_gb for record in own if record.memory_peak_gb is not None)
+
+
+def median_phase_s(study: str, arm: str, num_envs: int, phase: Phase) -> float:
+    """Return the median over an arm's trials of the seconds that a phase takes in an iteration."""
+    timed = timed_records(study, arm, num_envs)
+    return median(record.phases_s[phase].median for record in timed if record.phases_s is not None)
 
 
 def fps_of_processes(study: str, arm: str, num_envs: int) -> float:

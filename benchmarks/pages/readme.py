@@ -117,7 +117,7 @@ def batch_size() -> str:
 
 def what_fits() -> str:
     """Return what is predicted to fit cards."""
-    few, large = (fits("cartpole-stock-lean", "stock", card).partition(" ")[0] for card in ("8 GB", "80 GB"))
+    few, large = (f"{card_of('cartpole-stock-lean', 'stock', card).largest_num_envs:,}" for card in ("8 GB", "80 GB"))
     card_gb = card_of("cartpole-stock-lean", "stock", "24 GB").memory_gb
     return (
         f"Predicted, with {verdict_of(H200).memory_margin:.0%} of its memory kept free (a card of 24 GB holds {card_gb:.1f} × 10⁹ bytes):"

@@ -1,21 +1,31 @@
 """docs/results.md: FPS, gains and memory by size."""
 
 from dataclasses import replace
+from statistics import fmean
 
 from envknee.after.compare.sides import Side
+from envknee.base.point import Point
+from envknee.record.read import without_skipped
+from envknee.record.schema import Record
 from envknee.verdict.schema.limit import Gain
+from envknee.verdict.schema.memory import MemoryWall
 from envknee.verdict.schema.throughput import ThroughputLimit, ThroughputPoint
 
 from benchmarks.pages import readme
-from benchmarks.pages.cells import bounded, change, gigabytes, outcome, table, times
+from benchmarks.pages import two_cameras as two_cameras_page
+from benchmarks.pages.cells import bounded, change, gigabytes, outcome, share, table, times
 from benchmarks.pages.findings import H200, LEARNING, SAME_GPU, WARP_LEARNING, most_fps
+from benchmarks.pages.lean import on_machines
 from benchmarks.pages.published import (
+    arm_of,
     both_sides,
     fits,
     fps_ratio,
     gain_from,
+    learning_point,
     learning_ratio,
     median_fps,
+    median_gb,
     median_s_to_target,
     peak_gb,
     phases_of,
@@ -24,9 +34,10 @@ from benchmarks.pages.published import (
     target_of,
     throughput_of,
     uuid_of,
+    verdict_of,
 )
 
-LEAN_LEARNING = "cartpole-stock-lean-learning"
+LEAN_LEARNING, EARLIER = "cartpole-stock-lean-learning", "cartpole-stock-lean"
 H100, GRID, DECIDED, QUICK = "cartpole-stock-lean-decided", "cartpole-one-gpu-full", "cartpole-one-gpu-decided", "quick"
 
 
@@ -94,8 +105,8 @@ def three_arms() -> str:
         [
             f"1,024: seconds to reward {target_of(WARP_LEARNING):g}, as a share of stock's",
             "1",
-            f"{times(lean).replace(' times', '')}, an H200",
-            f"{times(warp).replace(' times', '')}, from {times(frames).replace(' times', ' of the frames')}",
+            f"{share(lean)}, an H200",
+            f"{share(warp)}, from {share(frames, after=' of the frames')}",
         ]
     )
     return table(("environments", "Isaac Lab's frames", "lean frames", "lean frames, `frontend: warp`"), rows)
@@ -145,18 +156,17 @@ def decided_beside_grid() -> str:
     rows = []
     for horizon in (16, 32, 64):
         limit = throughput_of(DECIDED, "stock", horizon)
-        size = limit.threshold_num_envs
-        assert size is not None and limit.state == "reached"
-        gain = gain_from(limit, size)
+        gain = limit.named
+        assert gain is not None
         bounds = f"{gain.gain_lower:.1%} to {gain.gain_upper:.1%}, {gain.repeats} repeats"
-        whole = gain_from(throughput_of(GRID, "stock", horizon), size)
+        whole = gain_from(throughput_of(GRID, "stock", horizon), gain.num_envs)
         rows.append(
             (
                 f"{horizon}",
-                f"{size:,} to {2 * size:,}",
+                f"{gain.num_envs:,} to {gain.doubled:,}",
                 f"{gain.gain:.1%} ({bounds})",
-                f"**{size:,}** are enough",
-                f"{whole.gain:.1%} ({whole.repeats} repeat)",
+                f"**{gain.num_envs:,}** are enough" if limit.state == "reached" else limit.state,
+                f"{whole.gain:.1%} ({whole.repeats} repeat{'s' * (whole.repeats > 1)})",
             )
         )
     delta = f"{throughput_of(DECIDED, 'stock', 16).delta:.0%}"
@@ -264,7 +274,175 @@ def second_gpu_fps() -> str:
     )
 
 
+def fits_24_gb() -> str:
+    """Return what the study on H200s predicts to fit in 24 GB, with lean frames and with stock frames."""
+    lean, stock = (fits(H200, arm, "24 GB").replace(" (", " environments (", 1) for arm in ("lean-warp", "stock"))
+    return f"{lean} in 24 GB with lean frames, and {stock.replace(' environments', '')} with stock frames"
+
+
+def lean_on_an_h100() -> str:
+    """Return where FPS of lean frames end on an H100, beside stock's at the same size."""
+    warp = throughput_of(H100, "lean-warp", 32)
+    size = warp.threshold_num_envs
+    assert size is not None
+    gain, ratio = gain_from(warp, size), fps_ratio(H100, "lean-warp", size)
+    memory = gigabytes(*(peak_gb(H100, arm, size) for arm in ("lean-warp", "stock")))
+    return (
+        f"**{size:,} environments** gave {warp.point(size).fps:,.0f} FPS with lean frames and `frontend: warp`. Doubling gained"
+        f" {bounded(gain)}, at a cut-off of {warp.delta:.0%}.\nThat was {times(ratio)} stock's FPS, in {memory}."
+    )
+
+
+def earlier_kernels() -> str:
+    """Return FPS on both machines, memory, what fits and what learning takes, with earlier kernels."""
+    arms = ("stock", "lean")
+    rows = [("Until where does FPS grow?", *(grows_until(throughput_of(EARLIER, arm, 32)) for arm in arms))]
+    for size in (4096, 16384):
+        fps = ("; ".join(f"{own:,.0f}" for own in on_machines(arm, size, "fps_total")) for arm in arms)
+        rows.append((f"FPS with {size:,}", *fps))
+    rows += [
+        (f"Memory with {size:,}", *(f"{median_gb(EARLIER, arm, size):.2f} GB" for arm in arms))
+        for size in (4096, 16384)
+    ]
+    fitting = (", ".join(fits(EARLIER, arm, card) for card in ("8 GB", "24 GB")) for arm in arms)
+    rows.append(("Environments that fit in 8 GB, in 24 GB", *fitting))
+    seconds = share(ratio_of(on_one_gpu(both_sides(LEAN_LEARNING, *arms)), "seconds_to_target"))
+    frames = share(learning_ratio(LEAN_LEARNING, "lean", "frames_to_target"))
+    reward = f"{target_of(LEAN_LEARNING):g}"
+    rows.append((f"Seconds to reward {reward} with 1,024, as a share of stock's", "1", seconds))
+    rows.append((f"Frames to reward {reward} with 1,024, as a share of stock's", "1", frames))
+    return table(("", "Isaac Lab's frames", "lean frames"), rows)
+
+
+def grows_until(limit: ThroughputLimit) -> str:
+    """Return where FPS stop growing, or what is left open."""
+    last = limit.gains[-1]
+    if limit.threshold_num_envs is None:
+        return f"{limit.state} up to {last.doubled:,}: the last doubling gains {change(last)}"
+    gain = gain_from(limit, limit.threshold_num_envs)
+    return f"{limit.threshold_num_envs:,} environments: doubling gains {bounded(gain)}"
+
+
+def quick_verdict() -> str:
+    """Return what `quick` says of its last doubling, and what fits."""
+    limit = throughput_of(QUICK, "stock", 16)
+    last, memory = limit.gains[-1], arm_of(QUICK, "stock").memory
+    wall = memory.wall(limit.series) if memory else None
+    assert wall is not None and wall.largest_num_envs is not None
+    return (
+        f"`quick` was {limit.state} up to {last.doubled:,} environments. The last doubling gained {change(last)} at a cut-off of"
+        f" {limit.delta:.0%}, with {last.repeats} repeats.\nAbout {limit.more_repeats} more would decide. {last.doubled:,} environments"
+        f" fit at horizon 16 in {peak_gb(QUICK, 'stock', last.doubled):.2f} GB; {with_ends(wall)} are predicted to fit."
+    )
+
+
+def with_ends(wall: MemoryWall) -> str:
+    """Return the environments that are predicted to fit, with their interval."""
+    return f"{wall.largest_num_envs:,} ({wall.largest_num_envs_lower:,} to {wall.largest_num_envs_upper:,})"
+
+
+def cost_of_the_question() -> str:
+    """Return the seconds of `one-gpu-decided` beside those of five repeats of the grid."""
+    ran = without_skipped(records_of(DECIDED))
+    decided_s, decided_held_s = sum(own.outcome.total_s for own in ran), sum(map(held_s, ran))
+    by_point: dict[Point, list[Record]] = {}
+    for record in without_skipped(records_of(GRID)):
+        by_point.setdefault(record.request.point, []).append(record)
+    # Of each point five repeats, as long as the recorded ones on average.
+    grid_s, grid_held_s = (
+        sum(5 * fmean(map(of, own)) for own in by_point.values()) for of in (lambda own: own.outcome.total_s, held_s)
+    )
+    rows = [
+        ("trials", f"{decided_s:,.0f} s", f"{grid_s:,.0f} s", f"{decided_s / grid_s:.1%}"),
+        (
+            "with the time between trials",
+            f"{decided_held_s:,.0f} s",
+            f"{grid_held_s:,.0f} s",
+            f"{decided_held_s / grid_held_s:.1%}",
+        ),
+    ]
+    return table(("GPU time", f"`one-gpu-decided`, {len(ran)} trials", "five repeats of the grid", "share"), rows)
+
+
+def held_s(record: Record) -> float:
+    """Return how long a trial held its GPU."""
+    return 3600.0 * (record.gpu_hours or 0.0)
+
+
+def composed_error() -> str:
+    """Return how far the composed FPS of `one-gpu-decided` were off where they were measured, too."""
+    composed = throughput_of(DECIDED, "stock", 32).composed
+    assert composed is not None and composed.error is not None
+    return f"{composed.error:.1%}"
+
+
+def more_studies() -> str:
+    """Return further studies, with a number of each and the page that has the others."""
+    two = next(own.fastest for own in verdict_of("cartpole-two-gpus").scaling)
+    assert two is not None
+    efficiency = f"{two.efficiency_lower:.0%} to {two.efficiency_upper:.0%}"
+    one_camera, two_cameras = (
+        (median_fps(two_cameras_page.CAMERAS, arm, 2048), median_gb(two_cameras_page.CAMERAS, arm, 2048))
+        for arm in two_cameras_page.ARMS
+    )
+    card = verdict_of(two_cameras_page.CARD).remedies
+    lean = next(own for own in card.remedies if own.arm == "lean") if card else None
+    assert lean is not None and lean.fits is not None
+    fixed_s, library_s = (rule_seconds(arm, 4096) for arm in ("fixed_batch", "library"))
+    rows = [
+        (
+            "two-gpus",
+            f"two H200: {two.speedup:.2f} times the FPS at {two.num_envs:,} environments on each (efficiency {efficiency})",
+            "",
+        ),
+        (
+            "learning-rules",
+            "four rules for batch, learning rate and horizon, on H100s. None is shown to move the limit. With 4,096 environments"
+            f" `fixed_batch` takes {fixed_s:.1f} s to reward 4.5, `library` {library_s:.1f} s",
+            "[learning-rules.md](learning-rules.md#what-four-rules-show)",
+        ),
+        (
+            "two-gpu-pipeline",
+            "two GPUs: data-parallel against one that simulates and one that learns",
+            "[trainers.md](trainers.md#two-gpus-as-a-pipeline-strategy-async2)",
+        ),
+        ("trainers", "five libraries train one task to one reward", "[trainers.md](trainers.md)"),
+        ("off-policy", "SAC beside PPO on two CPU cores", "[trainers.md](trainers.md#skrls-sac-trainer-skrl_sac)"),
+        (
+            "dual-camera",
+            f"what a second camera costs. With 2,048 environments: {two_cameras[1] / one_camera[1]:.2f} times the memory,"
+            f" {two_cameras[0] / one_camera[0]:.2f} times the FPS",
+            "[two-cameras.md](two-cameras.md)",
+        ),
+        (
+            "small-card",
+            f"what each remedy buys on 8 GB. With lean frames {lean.shown_at} environments fit where the task's own ran out of memory"
+            f" ({1.0 + lean.fits.value:.2f} times as many by the model, which has no interval there)",
+            "[two-cameras.md](two-cameras.md)",
+        ),
+        ("stock-lean-cuda", "lean frames on an H100 before acting was captured", "[lean.md](lean.md#what-it-gains)"),
+        ("stock-lean-4096", "lean frames on an H100 with Triton's kernels", "[lean.md](lean.md#what-it-gains)"),
+    ]
+    linked = [(f"[`{study}`](../results-published/cartpole-{study})", shows, page) for study, shows, page in rows]
+    return table(("study", "what it shows", "page"), linked)
+
+
+def rule_seconds(arm: str, num_envs: int) -> float:
+    """Return the seconds to the target under a scaling rule."""
+    (limit,) = arm_of("cartpole-learning-rules", arm).learning
+    seconds = learning_point(limit, num_envs).seconds_to_target
+    assert seconds is not None
+    return seconds.value
+
+
 BLOCKS = {
+    "results-more": more_studies,
+    "results-h200-fits": fits_24_gb,
+    "results-h100-lean": lean_on_an_h100,
+    "results-earlier-kernels": earlier_kernels,
+    "results-quick-verdict": quick_verdict,
+    "results-cost": cost_of_the_question,
+    "results-composed-error": composed_error,
     "results-findings": findings,
     "results-h200": on_h200s,
     "results-h100": on_an_h100,

@@ -19,6 +19,7 @@ from envknee.verdict import throughput
 from envknee.verdict.composed import compose
 from envknee.verdict.measurements import measurements_of
 from envknee.verdict.rule.contrasts import Contrast
+from envknee.verdict.rule.looks import once
 from envknee.verdict.rule.union import decide
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.words.throughput import throughput_notes
@@ -218,14 +219,14 @@ def test_composed_horizons_take_less_time_and_decide_the_same():
 def test_a_margin_shifts_p_values_bounds_and_what_more_repeats_could_show():
     plain = [Contrast(64, math.log(1.05), 1e-5, 4, 5, processes=5)]
     shifted = [replace(plain[0], margin=0.04)]
-    decided, undecided = (decide(own, [64, 128], math.log(1.10), 0.95) for own in (plain, shifted))
+    decided, undecided = (decide(once(own), [64, 128], math.log(1.10), 0.95) for own in (plain, shifted))
     assert decided.state == "reached" and undecided.state == "undecided"
     first, second = decided.doublings[0], undecided.doublings[0]
     for side in ("lower", "upper", "lower_one_sided", "upper_one_sided", "band_lower", "band_upper"):
         sign = 1 if "upper" in side else -1
         assert getattr(second, side) == pytest.approx(getattr(first, side) + sign * 0.04)
     assert first.p_value is not None and second.p_value is not None and second.p_value > first.p_value
-    hopeless = decide([replace(plain[0], margin=0.06)], [64, 128], math.log(1.10), 0.95)
+    hopeless = decide(once([replace(plain[0], margin=0.06)]), [64, 128], math.log(1.10), 0.95)
     assert undecided.more_repeats is not None and hopeless.more_repeats is None
 
 

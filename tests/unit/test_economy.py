@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from envknee.ask import search
 from envknee.ask.ask import ask_again
 from envknee.decide.study import decide
 from envknee.record.reasons import Searched, SearchedSeries
@@ -17,8 +16,6 @@ from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.rules import ASK_VERSION
-from envknee.study.sweep import Adaptive
-from envknee.verdict.learning_cost import Seeds
 from envknee.words.throughput import throughput_statement
 from programs import run_main
 from published import PUBLISHED
@@ -93,15 +90,6 @@ def test_repeats_of_a_point_are_counted_and_have_seeds_of_their_own():
         assert request.repeat == seen[request.num_envs] < 5 + 3
         seen[request.num_envs] += 1
     assert len({request.seed for request in ran(requests)}) == len(ran(requests))
-
-
-def test_a_size_is_looked_at_with_3_5_8_and_13_repeats_alone():
-    assert [search.looked(n) for n in (0, 1, 2, 3, 4, 5, 7, 8, 12, 13, 20)] == [0, 1, 2, 3, 3, 5, 5, 8, 8, 13, 13]
-    rule = search.Rule("throughput", Adaptive(), 13)
-    tried = {16: search.Tried(fps=[100.0, 101.0, 102.0, 1.0]), 32: search.Tried(fps=[101.0, 102.0, 103.0, 9.0])}
-    assert rule.decide(tried).threshold == 16, "the fourth repeat waits for the fifth"
-    seeds = search.Tried(seeds=[(5.0, True), (9.0, False), (6.0, True), (7.0, True)])
-    assert seeds.seen == Seeds((5.0, 6.0), (9.0,))
 
 
 def test_a_later_series_starts_where_the_one_before_ended():

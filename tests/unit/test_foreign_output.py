@@ -208,11 +208,13 @@ def test_searching_a_block_finds_the_lines_that_searching_each_line_finds():
 def test_every_line_that_a_pattern_of_ours_matches_has_a_text_that_is_looked_for():
     of_memory = ["cudaErrorMemoryAllocation", "can't allocate memory", "failed to allocate", "Out of Memory", "CUBLAS_STATUS_ALLOC_FAILED",
                  "OutOfMemoryError", "RESOURCE_EXHAUSTED", "ERROR_OUT_OF_DEVICE_MEMORY", "PxgCudaDeviceMemoryAllocator fail", "MemoryError",
-                 "std::bad_alloc"]  # fmt: skip
+                 "std::bad_alloc", "RuntimeError: vk::Device::allocateMemory: ErrorOutOfDeviceMemory", "CUDA_ERROR_OUT_OF_MEMORY: x",
+                 "Unable to allocate 12 GiB for an array", "Array allocation failed on device: cuda:0 for 4 bytes"]  # fmt: skip
     nan = ["NaN detected", "inf values found", "infinite encountered", "loss contains nan", "value is inf", "actions became NaN",
            "normal expects all elements of std >= 0.0", "to satisfy the constraint Real() but found invalid values:",
-           "invalid values: tensor([nan])"]  # fmt: skip
+           "invalid values: tensor([nan])", "The observation group 'actor' contains NaN values."]  # fmt: skip
     wrong = ["overflow - please increase nconmax", "nconmax overflow", "Kamino world 3: contact capacity exceeded", "patch buffer overflow",
+             "Force buffer overflow detected",
              "collisionStackSize", "PxGpuDynamicsMemoryConfig::x"]  # fmt: skip
     for line in of_memory:
         output = ends.Output([], {})
@@ -226,7 +228,7 @@ def test_every_line_that_a_pattern_of_ours_matches_has_a_text_that_is_looked_for
         output = ends.Output([], {})
         output.take(f"before\n{line}\nafter")
         assert list(output.invalid_lines.values()) == [line]
-    assert len(validity.OVERFLOWS) == 4 and len(ends.OUT_OF_MEMORY) == 11, "a new pattern needs a line here"
+    assert len(validity.OVERFLOWS) == 4 and len(ends.OUT_OF_MEMORY) == 13, "a new pattern needs a line here"
 
 
 def test_patterns_of_a_study_are_looked_for_in_every_line():

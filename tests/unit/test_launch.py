@@ -145,9 +145,9 @@ def test_rows_and_log_of_an_interrupted_attempt_are_kept(tmp_path):
         trial.log.write_text(f"{attempt} log", encoding="utf-8")
         if attempt != "second":  # it ended before its first row
             trial.metrics.write_text(attempt, encoding="utf-8")
-        launch._set_aside(trial)
+        attempts.set_aside(trial)
     trial.run.mkdir()  # of a command
-    launch._set_aside(trial)
+    attempts.set_aside(trial)
     (tmp_path / "run.interrupted-4").rmdir()
     assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {
         "metrics.interrupted-1.jsonl": "first", "trial.interrupted-1.log": "first log",

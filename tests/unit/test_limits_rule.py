@@ -7,6 +7,7 @@ import pytest
 from envknee.verdict.rule import censored, union
 from envknee.verdict.rule.contrasts import Blocks, Contrast, Process, independent, of_levels, within_blocks
 from envknee.verdict.rule.doublings import Level, Seeds, holm
+from envknee.verdict.rule.looks import once
 from records import known
 from scipy import stats
 from scipy.stats import f_oneway, ttest_ind, ttest_rel
@@ -76,7 +77,7 @@ def test_machines_whose_processes_gain_differently_must_each_show_it():
     assert contrast.disagreement is not None and contrast.disagreement < 0.01
     assert [part.log_gain for part in contrast.parts] == [pytest.approx(0.01), pytest.approx(0.21)]
     assert [(part.degrees, part.variance) for part in contrast.parts] == [(4, pytest.approx(1e-4 / 3))] * 2
-    assert not union.decide([contrast], [16, 32], LIMIT, 0.95).doublings[0].shown_below
+    assert not union.decide(once([contrast]), [16, 32], LIMIT, 0.95).doublings[0].shown_below
 
 
 def test_a_process_with_one_end_is_a_repeat_of_its_machine():
@@ -106,7 +107,7 @@ def test_repeats_within_one_process_are_one_repeat():
 def test_pairs_need_more_repeats_than_their_variance_alone_says():
     """Three pairs leave two degrees of freedom where fresh processes of the same variance leave four."""
     fresh, pairs = Contrast(16, 0.03, 0.03**2, 4, 3), Contrast(16, 0.03, 0.03**2, 2, 3, processes=3)
-    needed = [known(union.decide([own], [16, 32], LIMIT, 0.95).more_repeats) for own in (fresh, pairs)]
+    needed = [known(union.decide(once([own]), [16, 32], LIMIT, 0.95).more_repeats) for own in (fresh, pairs)]
     assert needed[0] < needed[1]
 
 
@@ -117,15 +118,17 @@ def contrast(num_envs: int, log_gain: float, error: float) -> Contrast:
 def test_the_fixed_sequence_needs_no_correction_and_stops_at_its_first_failure():
     # z = (0.0953 - 0.045) / 0.0246 = 2.05: p = 2.0%, below 2.5% alone, and not below 2.5% / 3 by Holm.
     plateau = [contrast(size, 0.045, 0.0246) for size in (16, 32, 64)]
-    decision = union.decide(plateau, [16, 32, 64, 128], LIMIT, 0.95)
+    decision = union.decide(once(plateau), [16, 32, 64, 128], LIMIT, 0.95)
     assert (decision.state, decision.threshold) == ("reached", 16)
     assert all(doubling.p_holm is not None and doubling.p_holm > 0.025 for doubling in decision.doublings)
     broken = [plateau[0], contrast(32, 0.2, 0.0246), plateau[2]]
-    assert union.decide(broken, [16, 32, 64, 128], LIMIT, 0.95).threshold == 64, "beyond the failure Holm alone counts"
+    assert union.decide(once(broken), [16, 32, 64, 128], LIMIT, 0.95).threshold == 64, (
+        "beyond the failure Holm alone counts"
+    )
 
 
 def test_holm_finds_a_threshold_below_a_rise():
-    decision = union.decide([contrast(16, 0.0, 0.01), contrast(32, 0.5, 0.01)], [16, 32, 64], LIMIT, 0.95)
+    decision = union.decide(once([contrast(16, 0.0, 0.01), contrast(32, 0.5, 0.01)]), [16, 32, 64], LIMIT, 0.95)
     assert (decision.threshold, decision.resumes_at) == (16, (32,))
 
 
@@ -137,7 +140,7 @@ def ladder(*log_gains: float, variance: float | None = 1e-6, repeats: int = 3) -
 
 def decided(levels: dict[int, Level]) -> union.Decision:
     contrasts = [of_levels(n, level, levels[2 * n]) for n, level in levels.items() if 2 * n in levels]
-    return union.decide(contrasts, levels, LIMIT, 0.95)
+    return union.decide(once(contrasts), levels, LIMIT, 0.95)
 
 
 def test_bounds_are_welch_intervals():

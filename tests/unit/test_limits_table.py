@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from envknee.after.csv import formats
+from envknee.after.csv import grid
 from envknee.after.csv.command import main, read_table
-from envknee.after.csv.table import COLUMNS, Table, parse, step_of
+from envknee.after.csv.rows import COLUMNS
+from envknee.after.csv.table import Table, parse, step_of
 from envknee.after.csv.verdict import Options, decide
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
@@ -172,13 +173,13 @@ def test_training_bundles_are_read_and_other_json_is_refused():
     [
         *((lines, ["holds no measurement", "num_envs,fps"]) for lines in ((), ("# only this",), ("num_envs,fps",))),
         (("num_env,fps", "16,1"), ["line 1", "no column 'num_envs'", "did you mean 'num_env'?", "Rename the column"]),
-        (("num_envs,my_fps", "16,1"), ["no column 'fps'", "did you mean 'my_fps'?"]),
+        (("num_envs,fsp", "16,1"), ["no column 'fps'", "did you mean 'fsp'?"]),
         (("num_envs,speed", "16,1"), ["no column 'fps'", "'num_envs', 'speed'", "add it"]),
         (("num_envs,fps,fps", "16,1,2"), ["column 'fps' stands there 2 times"]),
         (("num_envs,fps,budget_s", "16,1,2"), ["'budget_s' needs a column 'seconds_to_target'"]),
         (("num_envs,fps", "16,fast"), ["line 2", "column 'fps' is 'fast'", "a number from 1e-09 to 1e+15", "in digits", "`oom`"]),
         (("num_envs,fps", "16,1", "many,2"), ["line 3", "column 'num_envs' is 'many'", "a whole number from 1 to 1e+12"]),
-        (("num_envs,fps", "16,1_000"), ["'1_000'", "separators of thousands"]),
+        (("num_envs,fps", "16,1_00"), ["'1_00'", "separators of thousands"]),
         (("num_envs,fps", "16,1,000"), ["line 2: 3 cells, and the header has 2", "no comma within a number"]),
         (("num_envs,fps", "16"), ["line 2: 1 cells, and the header has 2"]),
         (("num_envs,fps", "16,"), ["column 'fps' is empty"]),
@@ -194,7 +195,7 @@ def test_training_bundles_are_read_and_other_json_is_refused():
         (("num_envs,fps", "16,5", "32,6", "16,7"), ["line 4", "line 2", "num_envs 16", "no column 'repeat'"]),
         (
             ("num_envs,fps,repeat,horizon,batch_size", "16,5,1,8,64", "16,6,1,8,64"),
-            ["line 3", "line 2", "num_envs 16, horizon 8, batch_size 64, repeat 1", "remove one"],
+            ["line 3", "line 2", "num_envs 16, horizon 8, batch_size 64, repeat 1", "add a column that names it"],
         ),
         (("num_envs,fps,seconds_to_target", "16,oom,5"), ["fps is oom and seconds_to_target 5"]),
         (("num_envs,fps,seconds_to_target,budget_s", "16,1,70,60"), ["70 is above budget_s 60"]),
@@ -248,11 +249,11 @@ def test_a_file_without_an_end_is_refused(tmp_path: Path):
 
 
 def test_the_largest_table_takes_seconds():
-    sizes = [f"{16 + n // 3},{500 + n},{n % 3}" for n in range(formats.MOST_ROWS - 1)]
-    columns = ",".join(f"note{n}" for n in range(formats.MOST_COLUMNS - 3))
+    sizes = [f"{16 + n // 3},{500 + n},{n % 3}" for n in range(grid.MOST_ROWS - 1)]
+    columns = ",".join(f"note{n}" for n in range(grid.MOST_COLUMNS - 3))
     started_s = time.process_time()
     verdict(["num_envs,fps,repeat", *sizes])
-    table(f"num_envs,fps,repeat,{columns}", f"16,5,0{',x' * (formats.MOST_COLUMNS - 3)}")
+    table(f"num_envs,fps,repeat,{columns}", f"16,5,0{',x' * (grid.MOST_COLUMNS - 3)}")
     assert time.process_time() - started_s < 30
 
 
@@ -398,7 +399,7 @@ def test_rounding_counts_as_noise_and_is_told_where_it_is_coarse():
 def test_horizons_and_batches_are_series_of_their_own():
     said = verdict(["num_envs,fps,horizon,batch_size", "16,1,8,64", "32,2,8,64", "16,3,16,64", "16,4,8,"])
     assert [(series_label(series, said), len(series.throughput.points)) for series in said.series] == [
-        ("horizon 8, library batch", 1), ("horizon 8, batch 64", 2), ("horizon 16, batch 64", 1)
+        ("horizon 8, batch 64", 2), ("horizon 16, batch 64", 1), ("horizon 8, library batch", 1)
     ]  # fmt: skip
 
 

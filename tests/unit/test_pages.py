@@ -29,8 +29,8 @@ def test_every_block_has_a_name_of_its_own_and_stands_in_a_page():
 def test_a_number_changed_by_hand_is_shown_and_written_back(name: str, block: str, tmp_path: Path):
     """One in a table, and one in a sentence."""
     (tmp_path / "docs").mkdir()
-    for path in pages(ROOT):
-        shutil.copy(path, tmp_path / path.relative_to(ROOT))
+    for path in {"README.md", name}:  # not all pages, whose numbers take seconds
+        shutil.copy(ROOT / path, tmp_path / path)
     page, right = tmp_path / name, (ROOT / name).read_text(encoding="utf-8")
     begin = right.index(f"<!-- numbers: {block} -->")
     number = known(re.compile(r"\d+,\d{3}").search(right, begin))

@@ -1,73 +1,105 @@
 """What a study would measure and could show, before anything runs: points, power, and the noise that is assumed."""
 
 import math
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from envknee.ask.plan import earlier_records, lines_of
+from envknee.ask.plan import earlier_records, plan_of
+from envknee.base.point import Point
 from envknee.study.load import parse_study
 from envknee.verdict.noise import assumed_cv, gain_interval, measured_cv
 from envknee.verdict.power import enough_repeats, power
+from envknee.verdict.schema.plan import Power, StudyPlan
+from envknee.words.plan import plan_lines
 from records import CPU, a_study, fps_trials, known, records_of, write_study
 from scipy.stats import ttest_ind, ttest_rel
 
 SWEEP = {"num_envs": {"from": 512, "to": 4096}, "horizon": 32, "batch_size": "library", "repeats": 3}
 
+PAGE = Path(__file__).parents[1] / "fixtures/plan.txt"
+"""All that `envknee plan` prints of one study."""
 
-def a_plan(on_cpu: bool = False, **changes) -> list[str]:
+
+def a_plan(on_cpu: bool = False, **changes) -> StudyPlan:
     data = {"study": "x", "arms": {"stock": {"gpus": 1}}, "throughput": SWEEP | changes.pop("sweep", {})} | changes
-    return lines_of(parse_study(data), on_cpu=on_cpu)
+    return plan_of(parse_study(data), on_cpu=on_cpu)
 
 
-def test_trials_points_and_power_are_told():
-    first, throughput, power = a_plan()
-    assert first == "Study x: 12 trials at most, 1 arm (stock)"
-    points = "throughput: 12 trials = 4 points × 3 repeats × 1 arm (stock) (sampler grid)"
-    assert throughput.startswith(f"{points}; num_envs 512, 1,024")
-    assert power.startswith("Power: with 3 repeats a plateau is shown in ") and "from published GPU studies" in power
+def power_of(**changes) -> Power:
+    return known(a_plan(**changes).power)
 
 
-@pytest.mark.parametrize(
-    ("repeats", "said"),
-    [(1, "1 repeat decides nothing, 3 are the least."), (2, "2 repeats decide nothing, 3 are the least.")],
-)
-def test_too_few_repeats_are_said_before_they_are_measured(repeats: int, said: str):
-    assert f"{said} 22 repeats would show it in 80%." in a_plan(on_cpu=True, sweep={"repeats": repeats})[-1]
+def test_a_plan_counts_trials_and_points():
+    plan = a_plan()
+    (section,) = plan.sections
+    assert (plan.study, plan.trials, plan.arms) == ("x", 12, ["stock"])
+    assert (section.trials, section.points, section.repeats, section.measured_again) == (12, 4, 3, 0)
+    assert (section.num_envs, section.horizon, section.batch_size) == ([512, 1024, 2048, 4096], [32], None)
+    assert (section.sampler, section.chooses_trials, section.rules, section.illegal) == ("grid", False, [], None)
+    assert known(plan.power).noise_source == "published GPU studies"
+
+
+def test_the_page_of_a_plan():
+    learning = {"num_envs": 64, "horizon": 16, "batch_size": 512, "target_reward": 1, "budget_s": 9, "repeats": 5}
+    rule = {"rule": "linear_lr", "num_envs": 32, "learning_rate": 1e-3, "epochs": 4}
+    arms = {"one": {"gpus": 0}, "linear": {"gpus": 0, "scaling": rule}}
+    sweep = {"num_envs": [24, 32, 64], "horizon": 16, "batch_size": 512, "block": "all"}
+    assert (
+        plan_lines(a_plan(on_cpu=True, sweep=sweep, learning=learning, arms=arms))
+        == PAGE.read_text(encoding="utf-8").splitlines()
+    )
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_too_few_repeats_decide_nothing_and_enough_are_named(repeats: int):
+    power = power_of(on_cpu=True, sweep={"repeats": repeats})
+    assert (power.repeats, power.least_repeats, power.plateau_shown, power.enough_repeats) == (repeats, 3, 0.0, 22)
 
 
 def test_more_repeats_show_more_and_a_cpu_is_noisier():
-    shares = [
-        float(a_plan(sweep={"repeats": repeats})[-1].split("shown in ")[1].split("%")[0]) for repeats in (3, 5, 8)
-    ]
+    shares = [power_of(sweep={"repeats": repeats}).plateau_shown for repeats in (3, 5, 8)]
     assert shares == sorted(shares) and shares[0] < shares[-1]
-    assert "11.0%, from published CPU studies" in a_plan(on_cpu=True)[-1]
+    on_cpu = power_of(on_cpu=True)
+    assert (on_cpu.cv, on_cpu.noise_source) == (0.11, "published CPU studies")
 
 
 def test_blocks_that_hold_the_last_doubling_have_fewer_degrees_of_freedom():
     """Five processes leave four degrees of freedom, and five fresh repeats of both ends eight: the same noise shows less."""
+    sizes = {"repeats": 5, "num_envs": [512, 1024, 2048, 4096]}
     fresh, whole, halves, alone, small, large = (
-        a_plan(sweep={"repeats": 5, "num_envs": [512, 1024, 2048, 4096]} | blocks, on_cpu=True)[-1]
+        power_of(sweep=sizes | blocks, on_cpu=True)
         for blocks in (
             {"block": 1}, {"block": "all"}, {"block": 2}, {"block": 3},
             {"block": "all", "fresh_below": 2048}, {"block": "all", "fresh_below": 4096},
         )
     )  # fmt: skip
-    assert "compared within each process" not in fresh and whole.endswith("sizes compared within each process)")
-    shares = [float(words.split("shown in ")[1].split("%")[0]) for words in (fresh, whole)]
-    assert shares[1] < shares[0]
+    assert not fresh.paired and whole.paired
+    assert whole.plateau_shown < fresh.plateau_shown
     assert halves == alone == whole == small, "4 = 2 + 2 points: the two largest share a process"
     assert large == fresh
-    blocks = a_plan(sweep={"repeats": 5, "num_envs": [512, 1024, 2048, 4096], "block": "all"})[1]
-    points = "throughput: 25 trials = 4 points × 5 repeats × 1 arm (stock) (sampler grid)"
-    assert blocks.startswith(f"{points} + 5 first points once more")
+    (blocks,) = a_plan(sweep=sizes | {"block": "all"}).sections
+    assert (blocks.trials, blocks.points, blocks.measured_again) == (25, 4, 5)
 
 
-def test_one_size_is_no_doubling_and_points_that_are_left_out_are_named():
-    assert "list at least two" in a_plan(sweep={"num_envs": 512})[-1]
-    lines = a_plan(sweep={"num_envs": [24, 32], "batch_size": 1024})
-    assert any("1 of 2 points are not measured" in line for line in lines)
+def test_one_size_is_no_doubling_and_has_no_power():
+    plan = a_plan(sweep={"num_envs": 512})
+    assert (plan.has_doubling, plan.power) == (False, None)
+    assert "list at least two" in plan_lines(plan)[-1]
+
+
+def test_points_whose_batch_does_not_divide_the_rollout_are_listed():
+    def illegal(**changes):
+        return a_plan(**changes).sections[0].illegal
+
+    sizes = {"num_envs": [16, 32], "horizon": [8, 16], "batch_size": [256, 512]}
+    found = known(illegal(sweep=sizes))
+    assert (found.points, found.listed, found.several_ranks) == (
+        [Point(16, 8, 256), Point(16, 8, 512), Point(16, 16, 512), Point(32, 8, 512)], 8, False
+    )  # fmt: skip
+    assert illegal(sweep=sizes | {"batch_size": 128}) is None
+    assert illegal(sweep=sizes | {"batch_size": "library"}) is None
+    assert known(illegal(arms={"two": {"gpus": 2}}, sweep=sizes | {"batch_size": [512, 1024]})).several_ranks
 
 
 def test_earlier_studies_of_this_machine_say_how_large_noise_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -80,10 +112,8 @@ def test_earlier_studies_of_this_machine_say_how_large_noise_is(tmp_path: Path, 
     study = a_study()
     earlier = earlier_records(folder.root.parent, study, [])
     assert len(earlier) == len(trials)
-    assert (
-        "noise between processes 8.5%, from earlier studies of this machine"
-        in lines_of(study, earlier, on_cpu=True)[-1]
-    )
+    power = known(plan_of(study, earlier, on_cpu=True).power)
+    assert (round(power.cv, 3), power.noise_source) == (0.085, "this machine")
     monkeypatch.setattr("socket.gethostname", lambda: "another")
     assert earlier_records(folder.root.parent, study, []) == []
 
@@ -119,17 +149,3 @@ def test_an_interval_of_one_ratio_by_hand_and_noise_from_repeats():
     assert (lower, upper) == pytest.approx((0.1 - 2.306 * 0.05, 0.1 + 2.306 * 0.05), abs=1e-4)
     assert measured_cv([[1.0], [2.0]]) is None
     assert measured_cv([[1.0, math.exp(0.02)], [5.0]]) == pytest.approx(0.02 / math.sqrt(2))
-
-
-def test_the_documented_power_is_what_the_program_computes():
-    """docs/verdicts.md: noise, power of 3, 5 and 8 repeats and the repeats for 80%, unpaired and then paired."""
-    text = (Path(__file__).parents[2] / "docs/verdicts.md").read_text(encoding="utf-8")
-    rows = [re.findall(r"\d+", line) for line in text.splitlines() if re.match(r"\| \d+% \| \d+% \|", line)]
-    assert len(rows) == 4
-    for row in rows:
-        noise, *shown = map(int, row)
-        wanted = []
-        for paired in (False, True):
-            wanted += [round(100 * power(repeats, noise / 100, 0.10, 0.95, paired)) for repeats in (3, 5, 8)]
-            wanted.append(enough_repeats(noise / 100, 0.10, 0.95, paired))
-        assert shown == wanted

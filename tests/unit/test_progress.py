@@ -6,24 +6,23 @@ import pytest
 from envknee.run import progress
 from envknee.study import space
 from envknee.study.model import Study
+from envknee.words.progress import finished_line, result_words, time_left_words, trial_words
 from records import a_study, a_trial, write_study
 
 
 def test_a_result_is_told_in_a_few_words():
-    assert progress.result(a_trial(32, fps=1432.4).record).startswith("ok: 1,432 FPS, 1.00 GB, ")
+    assert result_words(a_trial(32, fps=1432.4).record).startswith("ok: 1,432 FPS, 1.00 GB, ")
     learned = a_trial(32, kind="learning", seconds=12.3).record
-    assert "target in 12." in progress.result(learned)
-    assert "best reward" in progress.result(a_trial(32, kind="learning").record)
-    assert progress.result(a_trial(32, status="oom").record).startswith("oom: ")
+    assert "target in 12." in result_words(learned)
+    assert "best reward" in result_words(a_trial(32, kind="learning").record)
+    assert result_words(a_trial(32, status="oom").record).startswith("oom: ")
 
 
 def test_parameters_are_told_in_a_few_words():
-    assert progress.parameters(a_trial(64, repeat=1).request) == "throughput stock · 64 envs · T8 · B128 · repeat 2"
-    assert progress.parameters(a_trial(64, gpus=2).request) == (
-        "throughput stock · 64 envs x 2 GPUs · T8 · B128 · repeat 1"
-    )
-    assert " · 64 envs x 3 ranks · " in progress.parameters(a_trial(64, gpus=0, cpu_ranks=3).request)
-    assert "B library" in progress.parameters(a_trial(64, batch_size=None).request)
+    assert trial_words(a_trial(64, repeat=1).request) == "throughput stock · 64 envs · T8 · B128 · repeat 2"
+    assert trial_words(a_trial(64, gpus=2).request) == ("throughput stock · 64 envs x 2 GPUs · T8 · B128 · repeat 1")
+    assert " · 64 envs x 3 ranks · " in trial_words(a_trial(64, gpus=0, cpu_ranks=3).request)
+    assert "B library" in trial_words(a_trial(64, batch_size=None).request)
 
 
 SIZES: dict[str, Any] = {"num_envs": [16, 32], "horizon": [8], "batch_size": 128}
@@ -61,7 +60,7 @@ def test_repeats_end_with_their_time_limit():
 def test_trials_that_are_skipped_for_one_reason_share_a_line():
     skipped = a_trial(64, repeat=3, status="skipped").record
     said = f"[20/40] throughput stock · repeat 4 · 5 trials → skipped: {skipped.outcome.reason}; about 20 s left"
-    assert progress.line(skipped, 20, 40, 20.0, alike=5) == said
+    assert finished_line(skipped, 20, 40, 20.0, alike=5) == said
 
 
 def test_what_jobs_have_done_is_said_once_each_as_it_appears(tmp_path):
@@ -108,4 +107,4 @@ def test_what_preparing_prints_is_said_once_a_line_and_again_after_a_retry(tmp_p
     [(44.0, "about 40 s left"), (600.0, "about 10 min left"), (7200.0, "about 2.0 h left")],
 )
 def test_time_is_told_as_precisely_as_it_is_known(seconds, text):
-    assert progress.rough_time(seconds) == text
+    assert time_left_words(seconds) == text

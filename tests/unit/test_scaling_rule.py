@@ -28,6 +28,7 @@ from envknee.study.model import Study
 from envknee.study.rules import ASK_VERSION
 from envknee.study.scaling_rule import Scaled, Scaling, scaled
 from envknee.verdict.learning_cost import Seeds, cost
+from envknee.verdict.schema.plan import RulePoint
 from envknee.words.learning import learning_statement
 from envknee.words.rules import rule_statement, rules_statement
 from envknee.words.sentences import sentences
@@ -134,10 +135,12 @@ def test_a_rules_batch_may_be_larger_than_the_smallest_rollout_listed() -> None:
     assert [point.num_envs for point in points] == [32, 64, 128, 256]
 
 
-def test_the_plan_shows_derived_values() -> None:
-    text = "\n".join(planning.lines_of(a_study({"linear": "linear_lr"})))
-    assert "arm linear, rule linear_lr from 64 environments:" in text
-    assert "   256 environments: horizon 16, batch 1,024, 4 mini-batches, learning rate 0.004, epochs 4" in text
+def test_the_plan_has_derived_values() -> None:
+    plan = planning.plan_of(a_study({"linear": "linear_lr"}))
+    ((rule,),) = [section.rules for section in plan.sections]
+    assert (rule.arm, rule.rule, rule.num_envs) == ("linear", "linear_lr", 64)
+    largest = RulePoint(num_envs=256, horizon=16, batch_size=1024, num_mini_batches=4, learning_rate=0.004, epochs=4)
+    assert rule.points[-1] == largest
 
 
 def test_memory_is_refused_by_what_would_run() -> None:

@@ -53,7 +53,7 @@ def test_a_batch_that_no_number_of_ranks_shares_is_told_before_anything_starts()
 def test_a_batch_from_a_replay_buffer_need_not_divide_a_rollout() -> None:
     sizes = throughput(num_envs=[16], horizon=[8], batch_size=[100, 256], repeats=1)
     alone = study(arms={"sac": {"trainer": "skrl_sac"}}, throughput=sizes)
-    assert len(space.plan(alone)) == 2 and space.left_out(alone) == []
+    assert len(space.plan(alone)) == 2
     # Beside an arm that cuts rollouts all run the points that are legal for that one.
     with pytest.raises(UserError, match="no point is legal"):
         space.plan(study(arms={"sac": {"trainer": "skrl_sac"}, "ppo": {}}, throughput=sizes))
@@ -105,17 +105,6 @@ def test_the_plan_is_throughput_first_arms_in_turns_and_blocks_one_after_the_oth
 
 def test_the_plan_does_not_depend_on_the_order_in_which_arms_are_listed() -> None:
     assert space.plan(study(arms={"stock": {}, "lean": {}})) == space.plan(study(arms={"lean": {}, "stock": {}}))
-
-
-def test_points_that_are_not_legal_are_told() -> None:
-    must = "points are not measured, because batch_size must divide num_envs x horizon"
-    assert space.left_out(study()) == [f"throughput: 1 of 8 {must} and does not: 256 of 16 x 8"]
-    assert space.left_out(study(throughput=throughput(batch_size=128))) == []
-    assert space.left_out(study(throughput=throughput(batch_size="library"))) == []
-    assert space.left_out(study(arms={"two": {"gpus": 2}}, throughput=throughput(batch_size=[512, 1024]))) == [
-        f"throughput: 4 of 8 {must}, in equal parts of each rank, and does not:"
-        " 512 of 16 x 8, 1024 of 16 x 8, 1024 of 16 x 16 and 1 more"
-    ]
 
 
 @pytest.mark.parametrize("kind", ["throughput", "learning"])

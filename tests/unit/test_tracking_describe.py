@@ -3,10 +3,13 @@
 import json
 
 import pytest
+from envknee.record.read import load_record, read_rows
 from envknee.tracking.arms import best_trial, describe_study
+from envknee.tracking.describe import describe_trial
 from envknee.tracking.system import system_metrics
 from envknee.tracking.view import view_of
 from envknee.tracking.writing import results_id
+from published import PUBLISHED
 from records import CPU, GPU, LEARNING, a_study, a_trial, known, records_of, write_study
 
 
@@ -104,3 +107,15 @@ def test_what_is_no_id_of_a_results_folder_is_replaced_by_one(tmp_path, left):
     with path.open("a+", encoding="utf-8") as identity:
         known_as = results_id(identity)
         assert results_id(identity) == known_as == path.read_text() and len(bytes.fromhex(known_as)) == 16
+
+
+def test_the_learners_own_gpu_has_curves():
+    """A pipeline's memory lies two levels deep in a row."""
+    folder = PUBLISHED["cartpole-two-gpu-pipeline"]
+    record = load_record(folder.trial(2))
+    run = describe_trial(record, folder)
+    last = read_rows(folder.trial(2))[-1]
+    latest = {metric.key: metric.value for metric in run.metrics if metric.step == last.frames}
+    pipeline = known(last.pipeline)
+    assert latest["pipeline/learner_s"] == pipeline.learner_s
+    assert latest["pipeline/memory/device_used_gb"] == known(pipeline.memory).device_used_gb

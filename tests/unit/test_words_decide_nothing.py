@@ -1,20 +1,25 @@
-"""Words are said last: with every word replaced by `x`, the same trials are asked, and the same verdicts decided, byte for byte."""
+"""Words are said last: with every word replaced by `x`, the same trials are asked and planned, the same verdicts decided, and the same
+numbers published, byte for byte."""
 
 import importlib
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import FunctionType, ModuleType
 from typing import Any, get_type_hints
 
 import envknee
 import envknee.words
 import pytest
+from envknee.ask.plan import plan_of
 from envknee.decide.study import decide
 from envknee.record.schema import Request
 from envknee.study.files import canonical_json
 from envknee.study.load import read_study
 from envknee.study.model import Study
+from envknee.tracking.arms import describe_study
+from envknee.tracking.run import Run
 from published import PUBLISHED, records_of
 from records import GPU, Trial
 from test_ask import a_study, dice, learning_section, measured, play
@@ -29,6 +34,9 @@ STUDIES = (
 
 DECIDING = ("ask", "decide", "record", "verdict", "words")
 """Folders whose modules are imported before words are replaced, so that none keeps a word."""
+
+WORDY_TAGS = ("device", "mlflow.note.content", "reason", "trials")
+"""Tags of MLflow's runs that words/ says: for people, and read by nothing."""
 
 WORDS = {str: "x", list[str]: ["x"], str | None: "x"}
 """What a function of words/ returns -> what is returned in its place."""
@@ -113,6 +121,34 @@ def test_verdicts_take_no_word(name: str, monkeypatch: pytest.MonkeyPatch):
     before = canonical_json(decide(records, study))
     assert replace_words(monkeypatch) > 50
     assert canonical_json(decide(records, study)) == before
+
+
+@pytest.mark.parametrize("name", ["cartpole-learning-rules", "cartpole-two-gpus"])
+def test_plans_take_no_word(name: str, monkeypatch: pytest.MonkeyPatch):
+    study, records = read_study(PUBLISHED[name].study), records_of(name)
+    before = plan_of(study, records)
+    assert replace_words(monkeypatch) > 50
+    assert plan_of(study, records) == before
+
+
+def test_what_mlflow_shows_takes_no_word_but_names_and_descriptions(monkeypatch: pytest.MonkeyPatch):
+    folder = PUBLISHED["cartpole-two-gpu-learning"]
+    study = read_study(folder.study)
+
+    def runs() -> list[Run]:
+        return [run for arm, trials in describe_study(study, folder) for run in (arm, *trials)]
+
+    before = runs()
+    assert replace_words(monkeypatch) > 50
+    now = runs()
+    assert {run.name for run in now} == {"x"} and "x" not in {run.name for run in before}
+    assert [without_words(run) for run in now] == [without_words(run) for run in before]
+
+
+def without_words(run: Run) -> Run:
+    """Return a run without its name and the tags that are words."""
+    tags = {name: value for name, value in run.tags.items() if name not in WORDY_TAGS}
+    return replace(run, name="", tags=tags)
 
 
 def test_words_are_replaced_wherever_they_are_held(monkeypatch: pytest.MonkeyPatch):

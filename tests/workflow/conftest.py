@@ -255,14 +255,3 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with explaining(store, folder):
         prepare_database(store, str(store.artifacts))
     return records.known(store.database)
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Let PyTorch compute on one thread: small steps are slower on more, and their sums come out in another order."""
-    import torch  # two seconds, which most tests need not wait
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

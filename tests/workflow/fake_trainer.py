@@ -81,7 +81,7 @@ for number in range(1, given.iterations + 1):
             sys.exit(
                 "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79 GiB"
             )
-        if given.breaks == "crash":
+        if given.breaks == "crash" or (given.breaks == "crash-above-32" and given.envs > 32):
             raise KeyError("no such robot")
         if given.breaks == "quiet-crash":  # as Kit does: an exception, and exit status 0
             print("ValueError: the stage is gone")

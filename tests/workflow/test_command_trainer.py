@@ -138,8 +138,8 @@ def test_each_end_has_the_status_that_other_trials_have(breaks: str, status: str
 @pytest.mark.parametrize(
     ("breaks", "words"),
     [
-        ("crash", "ended with exit status 1 after 2 of 5 rows. Its log says: KeyError: 'no such robot'"),
-        ("quiet-crash", "ended with exit status 0 after 2 of 5 rows. Its log says: ValueError: the stage is gone"),
+        ("crash", "KeyError: 'no such robot'\nThe command ended with exit status 1 after 2 of 5 rows."),
+        ("quiet-crash", "ValueError: the stage is gone\nThe command ended with exit status 0 after 2 of 5 rows."),
         ("garbage", "left no row"),
     ],
 )
@@ -147,6 +147,21 @@ def test_what_is_no_result_says_why_and_leaves_no_record(breaks: str, words: str
     with pytest.raises(UserError, match=re.escape(words)):
         measured(tmp_path, a_request(an_arm(breaks=breaks)))
     assert not (tmp_path / "trials/0000/record.json").exists()
+
+
+def test_a_program_that_crashes_twice_is_a_record_with_the_line_that_says_why(tmp_path: Path):
+    with pytest.raises(UserError, match="ended without a result"):
+        measured(tmp_path, a_request(an_arm(breaks="crash")))
+    record = launcher.launch(TrialFolder(tmp_path / "trials" / "0000"))
+    assert (record.outcome.status, record.outcome.reason) == ("crashed", "KeyError: 'no such robot'")
+
+
+def test_an_error_to_mend_is_no_crash_however_often_it_is_tried(tmp_path: Path):
+    with pytest.raises(UserError, match="left no row"):
+        measured(tmp_path, a_request(an_arm(breaks="garbage")))
+    for _ in range(2):
+        with pytest.raises(UserError, match="left no row"):
+            launcher.launch(TrialFolder(tmp_path / "trials" / "0000"))
 
 
 def test_fps_that_a_program_tells_wrongly_are_not_believed(tmp_path: Path):

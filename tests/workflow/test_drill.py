@@ -1,7 +1,6 @@
 """The drill itself: a real sweep of foreign commands whose processes are killed, on a disk that fills up, with a clock that is wrong."""
 
 import random
-import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,8 @@ from envknee.run import attempts
 from programs import python, succeeded
 from records import a_trial, write_trial
 
-from benchmarks.drill import KEEPER, KINDS, SHELL, Drill, Memory
+from benchmarks import soak
+from benchmarks.drill import KEEPER, KINDS, SHELL, Drill
 
 
 def a_drill(folder: Path, of_commands: bool = True, seed: int = 1) -> Drill:
@@ -22,22 +22,6 @@ def test_nothing_of_a_sweep_of_commands_is_lost_doubled_or_left_behind():
     said = succeeded(done)
     assert "lost 0, doubled 0, orphaned 0, measured beside others 0; the last sweep ended with status 0" in said
     assert ", 0 of them others than an undisturbed sweep asks for" in said and "0 durations that cannot be" in said
-
-
-@pytest.mark.alone
-def test_a_small_soak_has_all_runs_and_says_how_memory_grows():
-    said = succeeded(python("-m", "envknee", "drill", "--soak", 16, "--kills", 2, "--seed", 2, timeout=900))
-    assert "lost 0, doubled 0, orphaned 0, measured beside others 0; the last sweep ended with status 0" in said
-    assert "MLflow has runs of 16 trials of 16, and 0 more" in said
-    for kind in ("Snakemake", "the launcher"):
-        assert re.search(rf"memory of {kind} from trial \d+ to \d+: median \d+ MB, .* MB per 1,000 trials", said), said
-
-
-def test_growing_memory_is_seen(tmp_path: Path):
-    memory = Memory(a_drill(tmp_path))
-    memory.samples = [("Snakemake", 1, done, 100.0 + 0.05 * done) for done in range(100)] + [("Snakemake", 2, 100, 9.0)]
-    (said,) = memory.sentences()
-    assert "from trial 10 to 99: median 103 MB, most 105 MB, +50.0 MB per 1,000 trials (90 samples)" in said
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -66,3 +50,23 @@ def test_the_drill_tells_processes_apart_by_their_command_lines(tmp_path: Path):
     assert drill.kind_of("bash", "bash -c envknee launch x") == SHELL
     assert drill.kind_of("python", "python -m something") is None
     assert "the block" in KINDS and "the block" not in drill.names, "a program is measured in no block"
+
+
+@pytest.mark.alone
+def test_a_soak_loses_no_trial_and_mlflow_holds_each_once():
+    said = succeeded(python("-m", "envknee", "drill", "--soak", 10, "--kills", 1, timeout=900))
+    assert "kill 1 of 1 at trial" in said
+    assert "lost 0, doubled 0, orphaned 0, measured beside others 0; the last sweep ended with status 0" in said
+    assert "MLflow holds 10 of them" in said and "Snakemake: " in said
+
+
+def test_growth_is_found_where_it_is_and_the_start_of_a_process_is_left_out():
+    flat = [
+        soak.Sample("Snakemake", 1, 0, 30.0),
+        *(soak.Sample("Snakemake", 1, trial, 200.0) for trial in range(1, 50)),
+    ]
+    grows = [sample._replace(rss_mb=sample.rss_mb + sample.recorded * 0.1) for sample in flat]
+    assert soak.growth_mb(flat) == pytest.approx(0.0)
+    assert soak.growth_mb(grows) == pytest.approx(100.0)
+    assert soak.growth_mb(flat[:3]) is None
+    assert "+100.0 MB per 1,000 trials" in soak.memory_lines(grows)[0]

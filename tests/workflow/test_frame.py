@@ -60,6 +60,8 @@ def test_frames_normalized_one_by_one_are_what_isaac_lab_gives(frames: int, chan
 
 @pytest.mark.parametrize("observations", ["per_frame", "lean"])
 def test_a_task_without_a_stack_of_frames_says_so(observations: Literal["per_frame", "lean"]):
-    words = f"observations: {observations} is for tasks that stack camera frames.*CartPoleEnv has no"
+    words = (
+        f"observations: {observations}: a task must stack camera frames.*CartPoleEnv has no.*Or use observations: stock"
+    )
     with pytest.raises(UserError, match=words):
         use(observations, gymnasium.make("CartPole-v1"))

@@ -108,7 +108,7 @@ def test_both_frontends_give_the_same_from_the_same_states(tmp_path: Path, devic
 )
 def test_a_task_without_a_twin_is_told_in_a_sentence(tmp_path: Path, task: str, words: str):
     request = read_model(a_trial(tmp_path / "trial", frontend="warp", task_id=task).request, Request, "")
-    said = ("frontend: warp is for tasks with a Warp twin", words, "Use frontend: torch")
+    said = ("frontend: warp: ", "is for tasks with a Warp twin", words, "Or use frontend: torch")
     told(lambda: configure.resolve_task(request, "rsl_rl_cfg_entry_point", "cpu", 0), *said)
 
 

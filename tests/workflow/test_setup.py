@@ -170,12 +170,14 @@ def test_what_the_package_imports_is_declared() -> None:
     distributions = packages_distributions()
     known = {name for group in ("direct", "trainers", "cuda", "ray") for name in declared(group)}
     undeclared = {}
-    for source in sorted((ROOT / "workflow/envknee").rglob("*.py")):
+    packages = (ROOT / "workflow/envknee", ROOT / "workflow/leanframes")
+    ours = {package.name for package in packages}
+    for source in sorted(source for package in packages for source in package.rglob("*.py")):
         for node in ast.walk(ast.parse(source.read_text())):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 modules = [node.module or ""]
-            for top in {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {"envknee"}:
+            for top in {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - ours:
                 owners = {canonicalize_name(name) for name in distributions.get(top, [top])}
                 if not owners & known:
                     undeclared[top] = str(source.relative_to(ROOT))

@@ -29,12 +29,13 @@ from envknee.study.paths import StudyFolder
 from envknee.tracking import ui, writing
 from envknee.tracking.arms import describe_study
 from envknee.tracking.client import MLFLOW_DEFAULTS
-from envknee.tracking.describe import STRAGGLERS, describe_trial, short_name
+from envknee.tracking.describe import STRAGGLERS, describe_trial
 from envknee.tracking.mlflow_server import Server
 from envknee.tracking.publish import publish
 from envknee.tracking.store import check_credentials, check_database, locate_store, trust_address, without_credentials
 from envknee.tracking.writing import TAG_CONTENT, TAG_KEY, TAG_PARENT, TAG_RESULTS
 from envknee.words.headline import headline_statement, what_would_move_it, why_there
+from envknee.words.runs import short_name
 from forked import FORK, in_child
 from programs import python, refused, told
 from records import CPU, CURVE, known, write_trial

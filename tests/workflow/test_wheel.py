@@ -18,11 +18,12 @@ from conftest import ENVIRONMENT, ROOT
 from envknee.commands import BENCHMARKS, COMMANDS
 from envknee.record.read import load_records
 from envknee.study.paths import StudyFolder
+from installed import environment_with, wheel_of
 from programs import ran, refused, succeeded
 from test_foreign_trainers import FAKE_PRESET, KNEE, assert_whole
 
 NOT_THERE = (
-    "benchmarks", "envknee", "gymnasium", "isaaclab", "newton", "ovphysx", "pxr", "ray", "rl_games", "rsl_rl", "skrl",
+    "benchmarks", "envknee", "gymnasium", "isaaclab", "leanframes", "newton", "ovphysx", "pxr", "ray", "rl_games", "rsl_rl", "skrl",
     "stable_baselines3", "tensordict", "torch", "usd", "warp",
 )  # fmt: skip
 """Beginnings of the names of packages that an environment for foreign commands does not have."""
@@ -62,20 +63,8 @@ class Installed:
     """envknee as a user has it who installed the wheel."""
 
     def __init__(self, root: Path) -> None:
-        words = ["wheel", ROOT, "--no-deps", "--no-build-isolation", "-w", root / "wheel"]
-        succeeded(ran([sys.executable, "-m", "pip", *words], timeout=300))
-        (self.wheel,) = (root / "wheel").glob("envknee-*.whl")
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / "venv")], check=True, timeout=120)
-        self.python = root / "venv/bin/python"
-        install = ["--python", self.python, "install", "--no-deps", "--no-index", self.wheel]
-        succeeded(ran([sys.executable, "-m", "pip", *install], timeout=120))
-        (root / "borrowed").mkdir()
-        (site,) = (root / "venv").glob("lib/python3*/site-packages")
-        (ours,) = Path(sys.prefix).glob("lib/python3*/site-packages")
-        for entry in ours.iterdir():
-            if not entry.name.lower().startswith(NOT_THERE):
-                (root / "borrowed" / entry.name).symlink_to(entry)
-        (site / "borrowed.pth").write_text(f"{root / 'borrowed'}\n", encoding="utf-8")
+        self.wheel = wheel_of(ROOT, root / "wheel")
+        self.python = environment_with(self.wheel, root, NOT_THERE)
         self.folder = root / "work"
         self.folder.mkdir()
         self.environment = {key: value for key, value in ENVIRONMENT.items() if key != "PYTHONPATH"}
@@ -128,7 +117,7 @@ def test_the_wheel_holds_what_lies_beside_the_package(installed: Installed):
         "slurm/site.yaml", "slurm/bin/sacct", "containers/requirements.lock",
     )  # fmt: skip
     assert {f"envknee/project/{name}" for name in project} <= names
-    assert "envknee/trainers/command/presets/mjlab.yaml" in names
+    assert {"envknee/trainers/command/presets/mjlab.yaml", "leanframes/frames.py", "leanframes/first_layer.cu"} <= names
     absent = ran([installed.python, "-c", "import torch"], env=installed.environment)
     assert "No module named 'torch'" in absent.stderr
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-import psutil
 import pytest
 import requests
 from conftest import ENVIRONMENT
@@ -55,12 +54,6 @@ class Postgres:
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.folder} -c fsync=off"
         where = ["-D", str(self.folder / "data"), "-l", str(self.folder / "log")]
         self.run("pg_ctl", *where, "-o", options, "-w", "start")
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal to all its processes: SIGSTOP makes a server that accepts and says nothing."""
-        first = psutil.Process(int((self.folder / "data/postmaster.pid").read_text().split()[0]))
-        for process in (first, *first.children()):
-            process.send_signal(number)
 
     def stop(self) -> None:
         self.run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "-w", "stop")

@@ -153,6 +153,8 @@ onerror:
 
 onsuccess:
     finish()
+    if why := sweep_end.why_none_ran(FOLDER):
+        raise WorkflowError(why)
     # Whoever names a target wants no more than that. Snakemake has no public way to ask for the targets.
     if set(workflow.dag_settings.targets) <= {"all"} and (why := sweep_end.why_incomplete(RECORDS)):
         raise WorkflowError(why)

@@ -59,7 +59,7 @@ if STUDY.runtime == "apptainer" and STUDY.image is None:
                     "with-kernels.sh",
                 )
             ],
-            os.path.join(ROOT, "workflow/envknee/lean/kernels.py"),
+            os.path.join(ROOT, "workflow/leanframes/kernels.py"),
         output:
             "containers/isaaclab.sif",
         log:

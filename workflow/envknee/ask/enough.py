@@ -1,9 +1,9 @@
 """When a section has enough repeats: every series is decided at a look. Pure.
 
-Looks are few and fixed (`LOOKS`), so that stopping at the first success keeps the promised error (docs/verdicts.md).
+Every repeat from the third on is a look. What it costs to look so often is counted in each (`verdict.rule.looks`), so that stopping at the
+first success keeps the promised error (docs/verdicts.md).
 """
 
-import itertools
 from collections.abc import Sequence
 
 from envknee.ask.question import Question
@@ -11,9 +11,7 @@ from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.study.sweep import UntilDecided
 from envknee.verdict.measurements import measurements_of
-
-LOOKS = (3, 5, 8, 13)
-"""Numbers of repeats after which a section, or a size in `sampler: adaptive`, may count as decided."""
+from envknee.verdict.rule.schedule import EVERY_REPEAT, LEAST_REPEATS
 
 
 def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided) -> int | None:
@@ -26,8 +24,9 @@ def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided
 
     decide = Decide(delta=rule.delta, delta_learning=rule.delta, confidence=rule.confidence)
     analyse = throughput.analyse if question.slot.kind == "throughput" else learning.analyse
-    for look in itertools.takewhile(lambda look: look <= whole, LOOKS):
-        limits = analyse(measurements_of([record for record in records if record.request.repeat < look]), decide)
+    for look in range(LEAST_REPEATS, whole + 1):
+        before = [record for record in records if record.request.repeat < look]
+        limits = analyse(measurements_of(before), decide, EVERY_REPEAT)
         if all(limit.state != "undecided" for limit in limits):
             return look
     return None

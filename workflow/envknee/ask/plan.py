@@ -1,7 +1,7 @@
 """What a study would measure, and which gains it could show, before anything runs.
 
-Input: a study, and earlier results beside it. Output: a few lines. `envknee plan my.yaml`, a dry run and the start of a sweep print
-them.
+Input: a study, and earlier results beside it. Output: a `StudyPlan`. `envknee plan my.yaml`, a dry run and the start of a sweep print
+its lines.
 """
 
 import argparse
@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from envknee.ask.power import of_study
+from envknee.base.fields import Kind
+from envknee.base.point import Point
 from envknee.machine.gpus import visible_uuids
 from envknee.record.schema import Record
 from envknee.study import space
@@ -20,65 +22,81 @@ from envknee.study.load import read_study
 from envknee.study.model import Arm, Study, Sweep
 from envknee.study.paths import StudyFolder
 from envknee.verdict import noise
+from envknee.verdict.schema.plan import IllegalPoints, RulePlan, RulePoint, SectionPlan, StudyPlan
 from envknee.verdict.series import by_series
 from envknee.verdict.throughput import measured_fps
-from envknee.words.numbers import counted, listed
+from envknee.words.plan import plan_lines
 
 
-def lines_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False) -> list[str]:
+def plan_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False) -> StudyPlan:
     """Return what a study measures, kind by kind, and its statistical power. Pure.
 
     `earlier` are records of this machine's earlier studies. If they hold no repeats, the noise is that of the published studies.
     """
     slots = space.plan(study)
-    lines = [f"Study {study.study}: {counted(len(slots), 'trial')} at most, {_arms(study)}"]
-    for kind, sweep in study.sections.items():
-        own = [slot for slot in slots if slot.kind == kind]
-        again = sum(slot.again for slot in own)
-        alone = " (in the first repeat alone, with time_limit_s)" if sweep.time_limit_s else ""
-        once_more = f" + {counted(again, 'first point')} once more, which show drift{alone}" if again else ""
-        lines.append(f"{kind}: {counted(len(own), 'trial')} = {_points(study, sweep)}{once_more}; {_sizes(sweep)}")
-        lines += [line for name in sorted(study.arms) for line in _derived(name, study.arms[name], sweep, study)]
-    lines += space.left_out(study)
-    if study.throughput is not None and len(study.throughput.num_envs) < 2:
-        lines.append("Power: one num_envs is no doubling; list at least two, such as {from: 512, to: 4096}")
-        return lines
-    fps = [measured_fps(own) for sizes in by_series(earlier, "throughput").values() for own in sizes.values()]
-    power = of_study(study, not on_cpu, noise.measured_cv(fps))
-    return lines if power is None else [*lines, power]
+    has_doubling = study.throughput is None or len(study.throughput.num_envs) > 1
+    power = None
+    if has_doubling:
+        fps = [measured_fps(own) for sizes in by_series(earlier, "throughput").values() for own in sizes.values()]
+        power = of_study(study, not on_cpu, noise.measured_cv(fps))
+    return StudyPlan(
+        study=study.study,
+        trials=len(slots),
+        arms=sorted(study.arms),
+        sections=[
+            _section(kind, sweep, [slot for slot in slots if slot.kind == kind], study)
+            for kind, sweep in study.sections.items()
+        ],
+        has_doubling=has_doubling,
+        power=power,
+    )
 
 
-def _points(study: Study, sweep: Sweep) -> str:
-    points = space.points_asked(sweep, study.world_sizes)
-    repeats = f"up to {sweep.repeats} repeats" if sweep.chooses_trials else counted(sweep.all_repeats, "repeat")
-    return f"{counted(points, 'point')} × {repeats} × {_arms(study)} (sampler {sweep.sampler})"
+def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study) -> SectionPlan:
+    num_envs, horizons, _ = space.axes(sweep)
+    return SectionPlan(
+        kind=kind,
+        trials=len(slots),
+        points=space.points_asked(sweep, study.world_sizes),
+        repeats=sweep.repeats if sweep.chooses_trials else sweep.all_repeats,
+        chooses_trials=sweep.chooses_trials,
+        sampler=sweep.sampler,
+        measured_again=sum(slot.again for slot in slots),
+        again_in_first_repeat=bool(sweep.time_limit_s),
+        num_envs=list(num_envs),
+        horizon=list(horizons),
+        batch_size=None if sweep.batch_size == "library" else list(sweep.batch_size),
+        rules=[_rule(name, arm, sweep, study) for name, arm in sorted(study.arms.items()) if arm.scaling is not None],
+        illegal=_illegal(sweep, study),
+    )
 
 
-def _arms(study: Study) -> str:
-    return f"{counted(len(study.arms), 'arm')} ({', '.join(sorted(study.arms))})"
+def _illegal(sweep: Sweep, study: Study) -> IllegalPoints | None:
+    listed = space.listed_points(sweep)
+    illegal = [point for point in listed if not space.is_legal(point, study.world_sizes)]
+    if not illegal:
+        return None
+    return IllegalPoints(points=illegal, listed=len(listed), several_ranks=study.world_sizes != {1})
 
 
-def _sizes(sweep: Sweep) -> str:
-    batch = sweep.batch_size if sweep.batch_size == "library" else listed(sweep.batch_size)
-    return f"num_envs {listed(sweep.num_envs)}; horizon {listed(sweep.horizon)}; batch_size {batch}"
+def _rule(name: str, arm: Arm, sweep: Sweep, study: Study) -> RulePlan:
+    """Return the values that an arm's scaling rule gives at each point."""
+    assert arm.scaling is not None, "only arms with a rule"
+    points = [_rule_point(arm, point) for point in space.legal_points(sweep, study.world_sizes)]
+    return RulePlan(arm=name, rule=arm.scaling.rule, num_envs=arm.scaling.num_envs, points=points)
 
 
-def _derived(name: str, arm: Arm, sweep: Sweep, study: Study) -> list[str]:
-    """Return the values that an arm's scaling rule gives at each point, a line each; none without a rule."""
-    if arm.scaling is None:
-        return []
-    lines = [f"  arm {name}, rule {arm.scaling.rule} from {arm.scaling.num_envs:,} environments:"]
-    for point in space.legal_points(sweep, study.world_sizes):
-        run = space.as_run(arm, point)
-        assert run.batch_size is not None, "a rule starts from a batch size"
-        count = space.num_mini_batches(point.num_envs, run.horizon, run.batch_size, arm.world_size)
-        rate = "the task's own" if run.learning_rate is None else f"{run.learning_rate:.4g}"
-        epochs = "the task's own" if run.epochs is None else f"{run.epochs}"
-        lines.append(
-            f"    {point.num_envs:>6,} environments: horizon {run.horizon}, batch {run.batch_size:,},"
-            f" {count} mini-batch{'' if count == 1 else 'es'}, learning rate {rate}, epochs {epochs}"
-        )
-    return lines
+def _rule_point(arm: Arm, point: Point) -> RulePoint:
+    run = space.as_run(arm, point)
+    assert run.batch_size is not None, "a rule starts from a batch size"
+    return RulePoint(
+        num_envs=point.num_envs,
+        horizon=run.horizon,
+        batch_size=run.batch_size,
+        num_mini_batches=space.num_mini_batches(point.num_envs, run.horizon, run.batch_size, arm.world_size),
+        learning_rate=run.learning_rate,
+        epochs=run.epochs,
+    )
 
 
 def lines_here(study: Study, results: Path) -> list[str]:
@@ -87,7 +105,7 @@ def lines_here(study: Study, results: Path) -> list[str]:
     if any(arm.gpus != 0 for arm in study.arms.values()):
         with suppress(UserError):  # trials report what is wrong with a driver
             gpus = visible_uuids()
-    return lines_of(study, earlier_records(results, study, gpus), on_cpu=not gpus)
+    return plan_lines(plan_of(study, earlier_records(results, study, gpus), on_cpu=not gpus))
 
 
 def earlier_records(results: Path, study: Study, gpus: Sequence[str]) -> list[Record]:

@@ -14,6 +14,7 @@ from envknee.base.point import Point
 from envknee.record.reasons import (
     ClearlyPays,
     Composed,
+    CrashedBefore,
     Decided,
     DriftKnown,
     LargeRollout,
@@ -117,6 +118,15 @@ def has_large_rollout(repeat: Repeat, point: Point) -> LargeRollout | None:
     return None
 
 
+def crashed_before(repeat: Repeat, point: Point) -> CrashedBefore | None:
+    """Leave out repeats of a point whose program crashes."""
+    crashed = (
+        record for record in repeat.records if record.outcome.status == "crashed" and record.request.point == point
+    )
+    first = next(crashed, None)
+    return None if first is None else CrashedBefore(num_envs=point.num_envs, trial=first.request.number)
+
+
 def cannot_fit(repeat: Repeat, point: Point) -> RefusalReason | None:
     """Refuse a point that cannot fit the memory."""
     return repeat.question.memory.refusal(point)
@@ -140,6 +150,7 @@ POLICIES: tuple[Policy, ...] = (
     clearly_pays,
     follows,
     has_large_rollout,
+    crashed_before,
     cannot_fit,
     is_slower,
 )

@@ -7,9 +7,9 @@ num_envs, single repeats find the doubling that gains less than delta. More repe
 the verdict uses (`verdict.rule.union`). A series is decided when two successive doublings are shown to gain less than delta, or when
 the largest doubling that fits is shown to gain at least delta.
 
-Looking after every trial, and stopping at the first success, would report "reached" too often. So a size is looked at only after
-3, 5, 8 and 13 repeats, and two successive doublings must be shown (`envknee prove`, "adaptive": at most 5% are wrong). The repeats
-that stop a search understate the gain. So fresh repeats of both ends measure the gain of the doubling (`Step.confirms`).
+Every look after a trial is a chance of error, and counts as one (`verdict.rule.looks`). Two successive doublings must be shown beside
+that, so that one lucky look ends nothing. The repeats that stop a search understate the gain. So fresh repeats of both ends measure the
+gain of the doubling (`Step.confirms`).
 """
 
 import math
@@ -20,20 +20,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from envknee.ask.enough import LOOKS
 from envknee.base.fields import Kind
 from envknee.record.reasons import SearchEnd
 from envknee.study.sweep import Adaptive
 from envknee.verdict import learning, throughput
+from envknee.verdict.learning import SeedRepeats
 from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.noise import measured_cv
 from envknee.verdict.rule import affine
+from envknee.verdict.rule.schedule import EVERY_REPEAT
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision, Tested
-
-
-def looked(repeats: int) -> int:
-    """Return how many of a size's repeats are used: those up to the latest of `LOOKS`, or all before the first."""
-    return max((look for look in LOOKS if look <= repeats), default=repeats)
 
 
 @dataclass
@@ -51,10 +47,20 @@ class Tried:
     """Fresh repeats asked for; no other field counts them."""
 
     @property
-    def seen(self) -> Seeds:
-        """Seconds of the seeds up to the latest look."""
-        first = self.seeds[: looked(len(self.seeds))]
-        return Seeds(tuple(s for s, reached in first if reached), tuple(s for s, reached in first if not reached))
+    def costs(self) -> Seeds:
+        """Seconds of the seeds."""
+        return Seeds(
+            tuple(seconds for seconds, reached in self.seeds if reached),
+            tuple(seconds for seconds, reached in self.seeds if not reached),
+        )
+
+    @property
+    def seed_repeats(self) -> SeedRepeats:
+        """Which repeat gave each seed, in the order of `costs`."""
+        return SeedRepeats(
+            tuple(repeat for repeat, (_, reached) in enumerate(self.seeds) if reached),
+            tuple(repeat for repeat, (_, reached) in enumerate(self.seeds) if not reached),
+        )
 
     @property
     def known(self) -> int:
@@ -69,7 +75,7 @@ class Rule:
     kind: Kind
     settings: Adaptive
     most: int
-    """Most repeats of a point: one of `LOOKS`."""
+    """Most repeats of a point."""
 
     @property
     def log_limit(self) -> float:
@@ -78,13 +84,15 @@ class Rule:
         return math.log1p(delta) if self.kind == "throughput" else -math.log1p(-delta)
 
     def decide(self, tried: Mapping[int, Tried]) -> Decision:
-        """Return what the latest looks at each size show."""
+        """Return what all repeats so far show, each of which is a look."""
         delta, confidence = self.settings.delta, self.settings.confidence
         if self.kind == "throughput":
-            fps = {size: tries.fps[: looked(len(tries.fps))] for size, tries in tried.items() if tries.fps}
-            return throughput.decision_of(fps, delta, confidence)
-        seeds = {size: tries.seen for size, tries in tried.items() if tries.known}
-        return learning.decision_of(seeds, delta, confidence)
+            fps = {size: tries.fps for size, tries in tried.items() if tries.fps}
+            return throughput.decision_of(fps, delta, confidence, schedule=EVERY_REPEAT)
+        measured = {size: tries for size, tries in tried.items() if tries.known}
+        seeds = {size: tries.costs for size, tries in measured.items()}
+        repeats = {size: tries.seed_repeats for size, tries in measured.items()}
+        return learning.decision_of(seeds, delta, confidence, repeats, EVERY_REPEAT)
 
 
 class End(NamedTuple):
@@ -202,7 +210,8 @@ def _hopeless(doubling: Tested | None, tried: Mapping[int, Tried], rule: Rule) -
     cv = measured_cv(tries.fps or [s for s, reached in tries.seeds if reached] for tries in tried.values())
     if cv is None:
         return False
-    bound = -float(stdtrit(2 * (rule.most - 1), (1.0 - rule.settings.confidence) / 2)) * cv * math.sqrt(2.0 / rule.most)
+    share = (1.0 - rule.settings.confidence) / 2 / EVERY_REPEAT.factor(max(rule.most, LEAST_REPEATS))
+    bound = -float(stdtrit(2 * (rule.most - 1), share)) * cv * math.sqrt(2.0 / rule.most)
     return doubling.contrast.log_gain + bound > rule.log_limit
 
 

@@ -4,9 +4,12 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from envknee.base.fields import KINDS
 from envknee.study import space
 from envknee.study.arm import Arm
 from envknee.study.model import Study
+from envknee.study.sweep import Sweep
+from envknee.verdict.rule.schedule import EVERY_REPEAT, ONCE, Schedule, as_planned
 from envknee.verdict.settings import ArmSettings, StudySettings
 
 
@@ -18,8 +21,20 @@ def settings_of(study: Study) -> StudySettings:
         trials_planned=len(space.plan(study)),
         decide=study.decide,
         arms={name: arm_settings(arm) for name, arm in study.arms.items()},
+        looks={kind: schedule_of(study.sections[kind]) if kind in study.sections else ONCE for kind in KINDS},
         drill=study.task.inject.warning if study.task.inject else None,
     )
+
+
+def schedule_of(sweep: Sweep) -> Schedule:
+    """Return after which repeats a section may be looked at: after every one if what was measured may end it, else as planned."""
+    may_stop = (
+        sweep.until_decided is not None
+        or sweep.time_limit_s is not None
+        or sweep.chooses_trials
+        or getattr(sweep, "skip_decided", False)
+    )
+    return EVERY_REPEAT if may_stop else as_planned(sweep.repeats)
 
 
 def arm_settings(arm: Arm) -> ArmSettings:

@@ -18,8 +18,8 @@ import stat
 import sys
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -28,9 +28,6 @@ from envknee.machine import lock, nvml
 from envknee.study.errors import UserError
 
 POLL_S = 0.5
-
-REMINDS_S = 600.0
-"""Between two lines of a trial that waits for devices."""
 
 NO_GPU_WANTED = ("", "-1", "NoDevFiles")
 """Values of CUDA_VISIBLE_DEVICES that hide all GPUs, set by a user, or by SLURM for a job without GPUs."""
@@ -113,24 +110,22 @@ def reserved(count: int, uuids: list[str]) -> Iterator[list[str]]:
     Raises:
         UserError: when a lock's path holds something else.
     """
-    folder, told_s = Path(os.environ.get(OTHER_LOCKS, LOCKS)), None
+    folder, is_told = Path(os.environ.get(OTHER_LOCKS, LOCKS)), False
     while True:
         with ExitStack() as held:
-            locked = (name for name in uuids if _try_lock(_path(folder, name), held))
+            locked = (name for name in uuids if _try_lock(folder / f"envknee-{name}.lock", held))
             taken = list(islice(locked, count))
             if len(taken) == count:
                 yield taken
                 return
-        if told_s is None or time.monotonic() - told_s > REMINDS_S:
-            names = (
-                f"{path} is held by {lock.holder(path)}" for uuid in uuids if (path := _path(folder, uuid)).exists()
-            )
+        if not is_told:
             print(
-                f"envknee: waiting for {count} of {len(uuids)} devices, on which other trials measure ({'; '.join(names)})",
+                f"envknee: waiting for {count} of {len(uuids)} devices: other trials measure on them"
+                f" ({'; '.join(_holders(folder, uuids))})",
                 file=sys.stderr,
                 flush=True,
             )
-            told_s = time.monotonic()
+            is_told = True
         time.sleep(POLL_S)
 
 
@@ -149,8 +144,15 @@ def reserved_for(asked: Literal["auto"] | int, most: int = 1) -> Iterator[list[s
         yield taken if count else []
 
 
-def _path(folder: Path, name: str) -> Path:
-    return folder / f"envknee-{name}.lock"
+def _holders(folder: Path, uuids: Sequence[str]) -> list[str]:
+    """Return who holds each lock: a path, and the process and user if the kernel shows them."""
+    holders = []
+    for name in uuids:
+        path = folder / f"envknee-{name}.lock"
+        with suppress(OSError):  # it was removed, or the kernel shows no locks
+            if holder := lock.holder(path):
+                holders.append(f"{path}: {holder}")
+    return holders or [f"{folder}/envknee-{uuids[0]}.lock"]
 
 
 def _try_lock(path: Path, held: ExitStack) -> bool:

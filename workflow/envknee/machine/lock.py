@@ -1,7 +1,6 @@
 """A lock on a file that several processes write: the second one prints a line and waits. It ends with its process, even after SIGKILL."""
 
 import fcntl
-import os
 import pwd
 import sys
 import time
@@ -11,8 +10,6 @@ from pathlib import Path
 from typing import IO
 
 POLL_S = 0.5
-
-_LOCKS = Path("/proc/locks")
 
 _held = set[int]()
 """Descriptors of the locks that this process holds now."""
@@ -50,31 +47,31 @@ def noted(descriptor: int) -> Iterator[None]:
         _held.discard(descriptor)
 
 
-def holder(path: Path) -> str:
-    """Return who holds the lock of a file, in words: `process 4711 of user alice`.
-
-    Upstream: proc_locks(5). A process of another container has no number here.
-    """
-    found = path.stat()
-    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    for line in _LOCKS.read_text(encoding="utf-8").splitlines() if _LOCKS.exists() else ():
-        words = line.split()
-        if words[1] != "->" and words[1] == "FLOCK" and words[5] == place and int(words[4]) > 0:
-            return f"process {words[4]}{_user_of(int(words[4]))}"
-    return "a process that is not seen from here, or has just let go"
-
-
-def _user_of(pid: int) -> str:
-    try:
-        uid = Path(f"/proc/{pid}").stat().st_uid
-    except OSError:
-        return ", which has ended and left the lock to a process that it started"
-    try:
-        return f" of user {pwd.getpwuid(uid).pw_name}"
-    except KeyError:
-        return f" of user {uid}"
-
-
 def held() -> list[int]:
     """Return the descriptors of the locks that this process holds. A process that inherits them holds the locks, too."""
     return sorted(_held)
+
+
+def holder(path: Path) -> str | None:
+    """Return the process that holds a file's lock, with its user, for messages. None if the kernel does not show it.
+
+    Upstream: proc_locks(5). A process in another container has no number here. The device in it is not compared: an overlay's files
+    have another one there.
+    """
+    inode = str(path.stat().st_ino)
+    for line in Path("/proc/locks").read_text(encoding="utf-8").splitlines():
+        words = line.split()
+        if len(words) == 8 and words[1] == "FLOCK" and words[5].rpartition(":")[2] == inode and int(words[4]) > 0:
+            return f"process {words[4]}{_user_of(words[4])}"
+    return None
+
+
+def _user_of(process: str) -> str:
+    try:
+        user = Path("/proc", process).stat().st_uid
+    except OSError:  # it has ended, and a process that inherited the lock goes on; or others' processes are hidden
+        return ""
+    try:
+        return f" of user {pwd.getpwuid(user).pw_name}"
+    except KeyError:
+        return f" of user {user}"

@@ -90,6 +90,26 @@ def raise_at_signals(error: Callable[[int], BaseException]) -> None:
         signal.signal(asked, end)
 
 
+class _Continued:
+    """How often this process was told to go on (SIGCONT)."""
+
+    times = 0
+
+
+def note_pauses() -> None:
+    """Count pauses of this process from now on, for `pauses`. Nothing tells a process of its pause but the signal that ends it."""
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        _Continued.times += 1
+
+    signal.signal(signal.SIGCONT, note)
+
+
+def pauses() -> int:
+    """Return how often this process was paused and told to go on, as by `scontrol suspend` and `scontrol resume`."""
+    return _Continued.times
+
+
 def exit_status(process: "subprocess.Popen[bytes]") -> int | None:
     """Return a process's exit status (negative: the signal that ended it), or None while it runs.
 

@@ -12,7 +12,6 @@ load           use and power of CPU and GPU
 episodes       returns and lengths of whole episodes
 ranks          processes that train together
 shared         a process that measures several trials
-captured       a function as a CUDA graph
 watch          finds the first broken number of a rollout
 diagnosis      describes a broken number as the trial's failure, with remedies
 validity       checks that the simulation did what was asked; pure

@@ -9,22 +9,19 @@ from pathlib import Path
 
 import torch
 
-from envknee.machine import pauses
 from envknee.machine.nvml import GB, Gpu
 from envknee.machine.processes import age_s
 from envknee.measure import diagnosis
-from envknee.measure.captured import stream_of
 from envknee.measure.episodes import Episodes
 from envknee.measure.load import LoadWatch
 from envknee.measure.memory import MemoryWatch, model_tensors
 from envknee.measure.phases import Timeline
 from envknee.measure.ranks import ALONE, Heart, Ranks
-from envknee.measure.rows import PAUSED, Collected, Part, TrialDone, end_if_done, parts_of_collectors, whole_row
+from envknee.measure.rows import Collected, Part, TrialDone, end_if_done, parts_of_collectors, whole_row
 from envknee.measure.watch import NEVER, Watch
 from envknee.record.schema import Failure, Load, MemoryUse, Pipeline, RankResult, Request, Row, StartUp
 from envknee.record.status import Status
 from envknee.study import remedies
-from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
 
 
@@ -167,7 +164,6 @@ class Meter:
         self._load.start()
         self.timeline.start()
         self._training_started = self._iteration_began = time.perf_counter()
-        self._timed_since_s = time.monotonic()
 
     def end_step(self, observations: Mapping[str, torch.Tensor], rewards: torch.Tensor, *dones: torch.Tensor) -> None:
         """Take the results of an environment step. Waits for the device only at the end of a rollout, to check it.
@@ -203,11 +199,14 @@ class Meter:
             self.stage = "learning"
             self.memory.learning_begins()
 
-    def while_gpu_learns(self) -> None:
-        """Do what can be done while the GPU works: a learner calls it when all its work is queued, before it waits for the GPU."""
+    def while_gpu_learns(self, beside: torch.cuda.Stream | None = None) -> None:
+        """Do what can be done while the GPU works: a learner calls it when all its work is queued, before it waits for the GPU.
+
+        `beside` is a stream on which the GPU takes the results of the rollout while it learns; None: it takes them afterwards.
+        """
         self._write_row()
         if self._checks_late:
-            with self._beside_learning():
+            with self._beside_learning(beside):
                 results = torch.cat([self._episodes.take(), self.watch.first_step().double()[None]])
                 self._fetched = results.to("cpu", non_blocking=True)
             self._note_parameters()
@@ -216,12 +215,12 @@ class Meter:
         self._used = self._use()
 
     @contextmanager
-    def _beside_learning(self) -> Iterator[None]:
-        """Let a GPU work on the ended rollout while it learns. Its stream is that of all graphs, which has cuBLAS's workspace already."""
-        if self._rollout_ended is None:
+    def _beside_learning(self, beside: torch.cuda.Stream | None) -> Iterator[None]:
+        """Let a GPU work on the ended rollout while it learns."""
+        if self._rollout_ended is None or beside is None:
             yield
             return
-        learning, beside = torch.cuda.current_stream(self.device), stream_of(self.device.index or 0)
+        learning = torch.cuda.current_stream(self.device)
         beside.wait_event(self._rollout_ended)
         with torch.cuda.stream(beside):
             yield
@@ -342,15 +341,8 @@ class Meter:
         return request.kind == "throughput" and request.precision is None and timed < (request.iterations or 0)
 
     def _write_row(self) -> None:
-        """Write the newest iteration's row if it is not written yet, and end the trial if it has its result.
-
-        Raises:
-            TrialDone: if it has its result.
-            UserError: if this process was paused since training began, so that the trial must be measured again.
-        """
+        """Write the newest iteration's row if it is not written yet, and end the trial if it has its result."""
         if self._flush():
-            if pauses.since(self._timed_since_s):
-                raise UserError(f"{self.trial.root}: {PAUSED}")
             end_if_done(self.rows, self.request)
 
     def _flush(self) -> bool:

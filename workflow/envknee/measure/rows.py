@@ -33,18 +33,6 @@ class TrialDone(Exception):
         self.failure = failure
 
 
-PAUSED = (
-    "it was stopped for a while and went on (SIGCONT, as after `scontrol suspend` or `kill -STOP`), so that its times are not the"
-    " program's. Nothing of this attempt counts: run the sweep again, and the trial is measured anew"
-)
-"""Why a trial has no result whose process was paused while it was timed."""
-
-PAUSED_BEFORE = (
-    "its process was stopped for a while and went on (SIGCONT): the times of start and whole trial include that"
-)
-"""A warning where no timed iteration was paused, or the result does not depend on time."""
-
-
 class Part(RankRow):
     """One rank's measurements of an iteration."""
 

@@ -12,7 +12,9 @@ OVERFLOWS = {
         "MuJoCo-Warp dropped contacts or constraints, raise what the line names"
     ),
     r"Kamino .*contact capacity exceeded": "Newton's Kamino solver dropped contacts, raise the capacity that the line names",
-    r"(?:contact|patch|pair).* buffer overflow": "PhysX dropped contacts, raise the GPU buffer that the line names",
+    r"(?:contact|patch|pair|force)\b.* buffer overflow|force buffer overflow": (
+        "PhysX dropped contacts, raise the GPU buffer that the line names"
+    ),
     r"collisionStackSize|Px\w*MemoryConfig::\w+": "PhysX missed interactions, raise the capacity that the line names",
 }
 """Messages of engines whose buffer is full, with their meaning: mujoco_warp 3.12.0 and Newton 1.6.1 (`wp.printf` in their sources),

@@ -129,6 +129,15 @@ class Searched(Skip):
     series: tuple[SearchedSeries, ...]
 
 
+class CrashedBefore(Skip):
+    """The program crashed at this point, twice in one trial: another repeat would, too."""
+
+    reason: Literal["crashed_before"] = "crashed_before"
+    num_envs: int
+    trial: int
+    """Number of the trial that crashed."""
+
+
 class SamplerDone(Skip):
     """A sampler that chooses trials needs no further one."""
 
@@ -177,7 +186,16 @@ class PredictedTooLarge(Refusal):
 
 
 SkipReason = Annotated[
-    Decided | TimeSpent | DriftKnown | ClearlyPays | Composed | LargeRollout | ShownSlower | Searched | SamplerDone,
+    Decided
+    | TimeSpent
+    | DriftKnown
+    | ClearlyPays
+    | Composed
+    | LargeRollout
+    | ShownSlower
+    | Searched
+    | SamplerDone
+    | CrashedBefore,
     Field(discriminator="reason"),
 ]
 RefusalReason = Annotated[RolloutTooLarge | FailedBefore | PredictedTooLarge, Field(discriminator="reason")]

@@ -4,7 +4,9 @@ from typing import Literal
 
 from envknee.base.fields import Kind
 
-Status = Literal["ok", "target_reached", "oom", "nan", "diverged", "timeout", "refused", "skipped", "invalid"]
+Status = Literal[
+    "ok", "target_reached", "oom", "nan", "diverged", "timeout", "refused", "skipped", "invalid", "crashed"
+]
 """Every status is a result:
 
 ok              a throughput trial timed all its iterations
@@ -15,6 +17,7 @@ diverged        a loss or the action noise grew past any useful size
 timeout         the budget was spent first: the time to target is censored, not zero
 refused         not run, because it cannot fit the memory of the device
 invalid         it ran to its end, but the simulation was wrong (fast but wrong)
+crashed         its program broke, twice, without a result: the size does not run here
 skipped         not run, because earlier trials already decide
 """
 
@@ -28,6 +31,9 @@ TRAINED: tuple[Status, ...] = (*SUCCEEDED, "timeout")
 
 DID_NOT_FIT: tuple[Status, ...] = ("oom", "refused")
 """The point does not fit its device: measured, or predicted."""
+
+DOES_NOT_RUN: tuple[Status, ...] = (*DID_NOT_FIT, "crashed")
+"""The point cannot be measured on its device, for lack of memory or because its program breaks there."""
 
 BROKE: tuple[Status, ...] = ("nan", "diverged", "invalid")
 """The simulation or the learner went wrong."""

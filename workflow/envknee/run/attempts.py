@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 from envknee.record.schema import Cost, Frozen, Lost, Outcome
 from envknee.study.errors import UserError
@@ -29,6 +30,8 @@ class Attempts(Frozen):
 
     began_unix_s: float
     lost: Lost
+    crashes: int = 0
+    """How many attempts, the running one included, ended without a result by a crash of the program."""
     lived_s: float = 0.0
     """Seconds until the running attempt's latest sign of life, by the monotonic clock."""
 
@@ -58,11 +61,12 @@ def counted(trial: TrialFolder) -> Iterator[tuple[Lost, Callable[[], None]]]:
 
     Yields the lost attempts before it, and a function to call often: it writes a sign of life, and raises as `check_newest` does.
     """
-    before = Lost()
+    before, crashes = Lost(), 0
     if trial.attempts.exists():
         ended = _read(trial)
+        crashes = ended.crashes
         before = Lost(attempts=ended.number, held_s=ended.lost.held_s + ended.lived_s)
-    this, began_s = Attempts(began_unix_s=time.time(), lost=before), time.monotonic()
+    this, began_s = Attempts(began_unix_s=time.time(), lost=before, crashes=crashes), time.monotonic()
     write_atomically(trial.attempts, canonical_json(this))
     os.environ[TOLD] = str(this.number)
     marked_s = began_s
@@ -70,7 +74,8 @@ def counted(trial: TrialFolder) -> Iterator[tuple[Lost, Callable[[], None]]]:
     def mark() -> None:
         nonlocal marked_s
         marked_s = time.monotonic()
-        lived = this.model_copy(update={"lived_s": marked_s - began_s})
+        noted = _read(trial).crashes if trial.attempts.exists() else this.crashes
+        lived = this.model_copy(update={"lived_s": marked_s - began_s, "crashes": noted})
         write_atomically(trial.attempts, canonical_json(lived))
 
     def alive() -> None:
@@ -87,6 +92,16 @@ def counted(trial: TrialFolder) -> Iterator[tuple[Lost, Callable[[], None]]]:
         if trial.attempts.exists() and _read(trial).number == this.number:
             mark()
         del os.environ[TOLD]
+
+
+def note_crash(trial: TrialFolder) -> int:
+    """Note that the program of the running attempt crashed; return how many attempts at this trial did."""
+    if not trial.attempts.exists():
+        return 1
+    this = _read(trial)
+    crashed = this.model_copy(update={"crashes": this.crashes + 1})
+    write_atomically(trial.attempts, canonical_json(crashed))
+    return crashed.crashes
 
 
 def settle(trial: TrialFolder, gpus: int) -> None:
@@ -129,3 +144,11 @@ def why_torn(trial: TrialFolder) -> str | None:
 
 def _read(trial: TrialFolder) -> Attempts:
     return read_model(trial.attempts, Attempts, f"Delete {trial.attempts}: lost attempts are then not counted.")
+
+
+def set_aside(trial: TrialFolder) -> None:
+    """Rename files of an interrupted attempt, so that nothing measured is lost or mixed."""
+    attempt = next(number for number in count(1) if not any(trial.root.glob(f"*.interrupted-{number}*")))
+    for left in (trial.metrics, trial.log, trial.outcome, trial.cost, trial.run):
+        if left.exists():
+            left.rename(left.with_name(f"{left.stem}.interrupted-{attempt}{left.suffix}"))

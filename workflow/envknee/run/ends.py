@@ -1,6 +1,7 @@
 """Outcomes of trials: when it ends in its own process, in several ranks, or in neither."""
 
 import shutil
+import signal
 import time
 from typing import Any
 
@@ -9,8 +10,10 @@ from envknee.record.read import read_rows
 from envknee.record.schema import Environment, Failure, Outcome, Request
 from envknee.record.status import Status
 from envknee.run import attempts
+from envknee.study.errors import EXIT_CRASHED, EXIT_USER_ERROR
 from envknee.study.files import canonical_json, read_model, sha256_of, sync, write_atomically
 from envknee.study.paths import TrialFolder
+from envknee.trainers.command import bounded, telling
 
 POLL_S = 0.2
 """Between two looks at whether the ranks of other machines have written how they ended."""
@@ -60,6 +63,34 @@ def outcome_of(trial: TrialFolder, started: float | None, **fields: Any) -> Outc
         attempt=attempts.own_number(),
         **fields,
     )
+
+
+def is_crash(trial: TrialFolder, returncode: int) -> bool:
+    """Tell whether a trial that ended without a result broke by itself: by no error to mend, full disk, or signal to stop."""
+    if returncode == EXIT_CRASHED:
+        return True
+    stopped = {-signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SIGTERM}
+    if returncode == EXIT_USER_ERROR or returncode in stopped or shutil.disk_usage(trial.root).free < FULL_DISK_BYTES:
+        return False
+    return not any(line.startswith("envknee: ") for line in _lines(trial))
+
+
+def crash_line(trial: TrialFolder, returncode: int) -> str:
+    """Return the line of a trial's log that says why it crashed."""
+    lines = _lines(trial)
+    said = [line.removeprefix("envknee: ") for line in lines if line.startswith("envknee: ")]
+    if returncode == EXIT_CRASHED and said:
+        return bounded.shown(said[-1])
+    line = telling.line_of(lines[-telling.NEWEST_LINES :])
+    if line is not None:
+        return bounded.shown(line)
+    if returncode < 0:
+        return f"killed by {signal.Signals(-returncode).name}, and its log says nothing"
+    return f"exit status {returncode}, and its log says nothing"
+
+
+def _lines(trial: TrialFolder) -> list[str]:
+    return trial.log.read_text(encoding="utf-8", errors="replace").splitlines() if trial.log.exists() else []
 
 
 def last_words(trial: TrialFolder, request: Request, returncode: int | None) -> str:

@@ -17,19 +17,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NoReturn
 
-from envknee.machine import control_group, environment, pauses
+from envknee.machine import control_group, environment
 from envknee.machine.nvml import Gpu
 from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, dying_with_parent, end_all, exit_status
 from envknee.measure import validity
 from envknee.measure.out_of_memory import requested_gb
-from envknee.measure.rows import PAUSED, TrialDone, end_if_done
+from envknee.measure.rows import TrialDone, end_if_done
 from envknee.record.schema import Failure, Request, Row
 from envknee.record.status import TRAINED
 from envknee.run import attempts
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.run.printed import BoundedLog, Reader
-from envknee.study.errors import UserError
+from envknee.study.errors import Crash, UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.trainers.command import bounded, ends, program, sources
@@ -46,6 +46,9 @@ MEDIANS = 10
 """A program hangs if it logs no row for this many median intervals, and for `hang_s`."""
 OOM_GRACE_S = 15.0
 """A program that logged an out-of-memory error, and then nothing for this time, will not go on."""
+
+COMPILING_TIMES = 4
+"""How many times `first_row_s` the first row may take while the newest lines say that kernels are compiled."""
 
 MOST_JUMPS = 3
 """Jumps of a log's clock that the outcome names."""
@@ -112,12 +115,10 @@ class Follower:
             UserError: when it ended, or logged nothing, without a result.
         """
         while exit_status(self.process) is None:
-            self._check_pauses()
             self._look(is_last=False)
             self._check_silence()
             time.sleep(POLL_S)
         self.printed.wait(GRACE_S)  # the last lines tell why
-        self._check_pauses()
         self._look(is_last=True)
         raise self._of_ended()
 
@@ -215,18 +216,13 @@ class Follower:
         if self.command.rows.step != "iterations":
             self.origin_frames = max(self.rollout, round(self._transitions(entry.step)))
 
-    def _check_pauses(self) -> None:
-        """Raise a UserError if this process, and so the command beside it, was paused: its log has times of nothing."""
-        if pauses.since(self.started_s):
-            raise UserError(f"{self.trial.root}: {PAUSED}")
-
     def _check_silence(self) -> None:
         """End the trial of a running program that hangs."""
         now_s = time.monotonic()
         since_s = now_s - max([self.newest_s, *self.arrivals_s[-1:]])
         if self.output.oom_line is not None and since_s > OOM_GRACE_S:
             raise self._out_of_memory(self.output.oom_line)
-        if not self.rows and now_s - self.started_s > self.command.first_row_s:
+        if not self.rows and now_s - self.started_s > self._first_row_s():
             why = self.builder.missing()
             raise UserError(
                 f"no row came within {self.command.first_row_s:g} s (command.first_row_s), while the command still ran: {why}."
@@ -244,6 +240,10 @@ class Follower:
             )
             raise TrialDone("timeout", reason)
 
+    def _first_row_s(self) -> float:
+        """Return how long the first row may take: longer while the program says that it compiles."""
+        return self.command.first_row_s * (COMPILING_TIMES if self.output.is_compiling() else 1)
+
     def _of_ended(self) -> TrialDone:
         """Return the end of a program that ended by itself before it logged enough."""
         if self.output.oom_line is not None:
@@ -256,6 +256,10 @@ class Follower:
         wanted = self.request.untimed_iterations + (self.request.iterations or 0)
         status = exit_status(self.process) or 0
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
+        of = f" of {wanted}" if self.request.kind == "throughput" else ""
+        ended = f"The command ended {how} after {len(self.rows)}{of} rows."
+        if status or self.output.error_line is not None:
+            raise Crash(f"{self.output.last_error()}\n{ended}")
         if status == 0 and not self.rows:
             unreadable = self.source.problems.unreadable
             line = f" The first line that cannot be read: {unreadable}" if unreadable else ""
@@ -268,10 +272,8 @@ class Follower:
                 f"the command ended by itself after {len(self.rows)} rows, before its target and its budget. Raise"
                 " command.learning_iterations"
             )
-        of = f" of {wanted}" if self.request.kind == "throughput" else ""
         raise UserError(
-            f"the command ended {how} after {len(self.rows)}{of} rows. Its log says: {self.output.last_error()}."
-            + ("" if status else " Let it run for {iterations} or more: one row each is expected")
+            f"{ended} Its log says: {self.output.last_error()}. Let it run for {{iterations}} or more: one row each is expected"
         )
 
     def _out_of_memory(self, line: str) -> TrialDone:
@@ -299,6 +301,13 @@ class Follower:
             notes.append(
                 "seconds to the target count from the end of the first iteration: the command does not say when it began"
             )
+        if self.rows and (late_s := self.arrivals_s[0] - self.started_s) > self.command.first_row_s:
+            notes.append(
+                f"the first row came after {late_s:,.0f} s, because the command compiled: later trials may be quicker"
+            )
+        if any(row.memory.device_used_gb is not None for row in self.rows):
+            grew = validity.growing([row.memory.rss_gb for row in self.rows if not row.warmup])
+            notes.append(None if grew is None else f"host {grew}")
         if self.usage.before_gb is not None and self.usage.before_gb > 0.5:
             notes.append(f"another process used {self.usage.before_gb:.1f} GB of the GPU before; it is taken off")
         return [note for note in [*notes, *self._log_notes()] if note is not None]

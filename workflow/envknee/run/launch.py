@@ -19,11 +19,10 @@ import os
 import signal
 import sys
 from contextlib import closing, suppress
-from itertools import count
 from pathlib import Path
 
 from envknee.machine import scratch
-from envknee.machine.processes import raise_at_signals
+from envknee.machine.processes import note_pauses, raise_at_signals
 from envknee.machine.schema import Image
 from envknee.record.read import rebuild_record
 from envknee.record.schema import Outcome, Record, Request
@@ -36,6 +35,7 @@ from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.words.progress import finished_line, result_words, trial_words
 from envknee.words.requests import why
 
 
@@ -61,7 +61,7 @@ def launch(trial: TrialFolder, given: Path | None = None, worker: Worker | None 
         torn = attempts.forget_torn(trial)
         if torn:
             tell(f"{trial.root}: measured again: {torn}. What was there is kept beside it")
-            _set_aside(trial)
+            attempts.set_aside(trial)
         if trial.outcome.exists():
             outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
             if outcome.request_sha256 != sha256_of(trial.request):
@@ -76,7 +76,7 @@ def launch(trial: TrialFolder, given: Path | None = None, worker: Worker | None 
         elif request.skip is not None:
             ends.finish(trial, "skipped", why(request.skip))
         else:
-            _set_aside(trial)
+            attempts.set_aside(trial)
             with closing(Worker([trial])) as alone:
                 (worker or alone).measure(trial, request, entrance)
             _tell_of_missing_policy(trial, request)
@@ -104,14 +104,6 @@ def _check_measured_in(trial: TrialFolder, outcome: Outcome, this_image: Image |
         )
 
 
-def _set_aside(trial: TrialFolder) -> None:
-    """Rename files of an interrupted attempt, so that nothing measured is lost or mixed."""
-    attempt = next(number for number in count(1) if not any(trial.root.glob(f"*.interrupted-{number}*")))
-    for left in (trial.metrics, trial.log, trial.outcome, trial.cost, trial.run):
-        if left.exists():
-            left.rename(left.with_name(f"{left.stem}.interrupted-{attempt}{left.suffix}"))
-
-
 def _say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
     """Print the line for a finished trial, or for `alike` trials that were skipped for one reason.
 
@@ -127,9 +119,9 @@ def _say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
         seconds = {number: outcome.total_s for number, outcome in outcomes.items()}
         skipped = {number for number, outcome in outcomes.items() if outcome.status == "skipped"}
         left_s = progress.time_left_s(study, slots, seconds, skipped)
-        print(progress.line(record, len(outcomes), len(slots), left_s, alike), flush=True)
+        print(finished_line(record, len(outcomes), len(slots), left_s, alike), flush=True)
     else:
-        print(f"{progress.parameters(record.request)} → {progress.result(record)}", flush=True)
+        print(f"{trial_words(record.request)} → {result_words(record)}", flush=True)
 
 
 def main() -> int:
@@ -146,6 +138,7 @@ def main() -> int:
     folder = StudyFolder(trials[0].root.parent.parent)
     scratch.use_told()
     raise_at_signals(Interrupted)
+    note_pauses()
     status, skipped = 0, list[Record]()
     with closing(Worker(trials)) as worker:
         for trial in trials:

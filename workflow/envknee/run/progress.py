@@ -1,7 +1,6 @@
-"""Progress in one line: of a study (trials done of planned, the latest result, time left), or of the running trial.
+"""Progress of a sweep: a line of the running trial, which is updated in place, a line of each trial that ends, and the time left.
 
-Input: the study's folder. Output: text. Pure, except for `show` and `clear`, which write to a terminal, and the `Follower`, which reads
-records as they appear.
+Input: the study's folder. Output: lines on a terminal, whose words are those of `words.progress`; `time_left_s` is pure.
 """
 
 import itertools
@@ -20,38 +19,14 @@ from envknee.study.files import read_model
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.space import Slot
-from envknee.verdict.series import Ranks
-from envknee.words.ranks import ranks_words
-
-
-def parameters(request: Request) -> str:
-    """Return a trial's parameters in a few words: `throughput stock · 64 envs x 2 GPUs · T16 · B256 · repeat 1`."""
-    if request.skip is not None:
-        return f"{request.kind} {request.arm} · repeat {request.repeat + 1}"
-    batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
-    envs = f"{request.num_envs} envs" + (f" x {ranks_words(Ranks.of(request))}" if request.world_size > 1 else "")
-    drill = " · DRILL" if request.inject else ""
-    return f"{request.kind} {request.arm} · {envs} · T{request.horizon} · {batch} · repeat {request.repeat + 1}{drill}"
-
-
-def live(request: Request, row: Row | None, elapsed_s: float) -> str:
-    """Return what a running trial does: starting, or the iteration of its newest `row`."""
-    if row is None:
-        return f"starting, {elapsed_s:.0f} s"
-    reward = "" if row.reward_mean is None else f", reward {row.reward_mean:.2f}"
-    if request.iterations is not None:
-        position = f"iteration {row.iteration + 1} of {request.untimed_iterations + request.iterations}"
-    else:
-        position = f"{row.wall_s:.0f} of {request.budget_s:.0f} s"
-    fps = "" if row.fps_total is None else f", {row.fps_total:,.0f} FPS"
-    return f"{position}{fps}{reward}"
+from envknee.words.progress import finished_line, running_words, trial_words
 
 
 def show(trial: TrialFolder, request: Request, elapsed_s: float) -> None:
     """Show what a running trial does in a line on standard error, which is updated in place. Only on a terminal."""
     if not sys.stderr.isatty():
         return
-    text = f"  ▸ {parameters(request)}: {live(request, _newest_row(trial), elapsed_s)}"
+    text = f"  ▸ {trial_words(request)}: {running_words(request, _newest_row(trial), elapsed_s)}"
     width = os.get_terminal_size(sys.stderr.fileno()).columns
     print(f"\r\033[K{text[: width - 1]}", end="", file=sys.stderr, flush=True)
 
@@ -68,34 +43,6 @@ def _newest_row(trial: TrialFolder) -> Row | None:
         return None
     *_, newest, _unfinished = ["", *trial.metrics.read_text(encoding="utf-8").split("\n")]
     return Row.model_validate_json(newest) if newest else None
-
-
-def result(record: Record) -> str:
-    """Return the result of a trial: `ok: 1,432 FPS, 0.90 GB, 9 s`."""
-    if record.outcome.status == "skipped":
-        return f"skipped: {record.outcome.reason}"
-    parts = []
-    if record.fps_total is not None:
-        parts.append(f"{record.fps_total.median:,.0f} FPS")
-    if record.seconds_to_target is not None:
-        parts.append(f"target in {record.seconds_to_target:.1f} s")
-    elif record.best_reward is not None:
-        parts.append(f"best reward {record.best_reward:.2f}")
-    if record.memory_peak_gb is not None:
-        parts.append(f"{record.memory_peak_gb:.2f} GB")
-    parts.append(f"{record.outcome.total_s:.0f} s")
-    return f"{record.outcome.status}: {', '.join(parts)}"
-
-
-def line(record: Record, done: int, planned: int, left_s: float | None, alike: int = 1) -> str:
-    """Return the line for a finished trial: `[ 7/27] throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s; about 4 min left`.
-
-    At most `planned` trials are measured, in `left_s` more seconds. `alike` successive trials, this one the last, were skipped for one
-    reason.
-    """
-    left = "" if left_s is None or done >= planned else f"; {rough_time(left_s)}"
-    trials = f" · {alike} trials" if alike > 1 else ""
-    return f"[{done:>{len(str(planned))}}/{planned}] {parameters(record.request)}{trials} → {result(record)}{left}"
 
 
 class Follower:
@@ -129,7 +76,7 @@ class Follower:
                 self._seen.add(path)
                 done = len(self._seen)
                 pace_s = (time.monotonic() - self._began_s) / (done - self._before)
-                self.say(line(record, done, self.planned, pace_s * (self.planned - done)))
+                self.say(finished_line(record, done, self.planned, pace_s * (self.planned - done)))
 
     def _keep_looking(self) -> None:
         while True:
@@ -185,12 +132,3 @@ def time_left_s(
             repeats_s = min(repeats_s, max(0.0, sweep.time_limit_s - spent_s - first_s))
         total_s += first_s + repeats_s + more_s
     return total_s / study.slots
-
-
-def rough_time(seconds: float) -> str:
-    """Return a duration with little precision: `about 4 min left`."""
-    if seconds < 90:
-        return f"about {round(seconds / 10) * 10:.0f} s left"
-    if seconds < 5400:
-        return f"about {seconds / 60:.0f} min left"
-    return f"about {seconds / 3600:.1f} h left"

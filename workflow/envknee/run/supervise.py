@@ -8,19 +8,22 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 
-from envknee.machine.processes import exit_status
+from envknee.machine.processes import exit_status, pauses
 from envknee.measure.out_of_memory import KernelKills
-from envknee.record.schema import Beat, Request
+from envknee.record.schema import Beat, Outcome, Request
+from envknee.record.status import TRAINED
 from envknee.run import attempts, ends, progress
 from envknee.run.hang_watch import HangWatch
 from envknee.study.errors import UserError
+from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
+from envknee.words.progress import trial_words
 
 POLL_S = 0.1
 """Between two looks at a trial."""
 
-STOPPED_S = 5.0
-"""Longer between two looks, this process itself did not run: it was stopped, and its trial mostly, too."""
+CRASHES = 2
+"""Attempts that crash before a size counts as one that does not run: a single crash may be the machine's."""
 
 LATE_S = 60.0
 """How late a file of another node may show here: network file systems cache folders."""
@@ -32,28 +35,21 @@ class Supervised:
     def __init__(self, trial: TrialFolder, request: Request, beats: Callable[[], Mapping[int, Beat]]) -> None:
         """Start the time limit, and remove what an interrupted attempt left. `beats` returns each rank's newest beat."""
         self._trial, self._request = trial, request
-        self._started = time.monotonic()
-        self._stopped_s = 0.0
-        self._beats = beats
-        self._watch = self._new_watch()
+        self._started, self._pauses_before = time.monotonic(), pauses()
+        self._watch = HangWatch(beats, request.processes) if request.processes > 1 else None
         # A container of Docker or Podman has its own control group, and so does each step of srun.
         self._kernel_kills = KernelKills(anywhere=request.runtime == "docker" or request.nodes > 1)
         self.hang: str | None = None
         """Which of several ranks hung, as a sentence."""
-        for left in (trial.environment, *(trial.rank_outcome(rank) for rank in range(request.processes))):
-            left.unlink(missing_ok=True)
+        trial.environment.unlink(missing_ok=True)
+        self._forget_ranks()
 
     def wait(self, process: subprocess.Popen[bytes], alive: Callable[[], None], is_over: Callable[[], bool]) -> None:
-        """Return when the process has ended, `is_over`, the time limit is over, or a rank hangs; call `alive` meanwhile."""
-        looked_s = time.monotonic()
+        """Return when the process has ended, `is_over`, the time limit is over, a rank hangs, or after a pause; call `alive` meanwhile."""
         try:
             while exit_status(process) is None and not is_over():
-                before_s, looked_s = looked_s, time.monotonic()
-                if looked_s - before_s > STOPPED_S:
-                    self._stopped_s += looked_s - before_s  # else a trial that was suspended would be a timeout
-                    self._watch = self._new_watch()
                 self.hang = self._watch.look() if self._watch else None
-                if self.hang or self._is_late():
+                if self.hang or self._is_late() or self._was_paused():
                     return
                 alive()
                 progress.show(self._trial, self._request, time.monotonic() - self._started)
@@ -65,7 +61,7 @@ class Supervised:
         """Write the trial's outcome, unless its own process wrote one. `returncode` is None if that still runs.
 
         Raises:
-            UserError: when the trial ended without a result, or a later attempt at it has begun.
+            UserError: when the trial ended without a result, its result is of a time with a pause in it, or a later attempt has begun.
         """
         trial, request = self._trial, self._request
         attempts.check_newest(trial)
@@ -73,21 +69,42 @@ class Supervised:
         if are_ranks:
             may_show_late = request.nodes > 1 and trial.environment.exists() and not (self.hang or is_late)
             ends.merge_ranks(trial, request, wait_s=LATE_S if may_show_late else 0.0)
+        name = trial_words(request)
+        if self._was_paused() and not self._has_timeless_outcome():
+            self._forget_ranks()  # or the next launcher would make an outcome of theirs
+            attempts.set_aside(trial)
+            raise UserError(
+                f"{name}: paused and continued while it was measured (SIGCONT, as of `scontrol suspend` and `resume`, or of Ctrl-Z and"
+                f" `fg`), so its times count for nothing. What was there is kept in {trial.root}. Run the sweep again to measure it."
+            )
         if trial.outcome.exists():
             return
-        name = progress.parameters(request)
         if self.hang:
             raise UserError(f"{name}: {self.hang}. All ranks were ended. See {trial.log}")
         if is_late:
             status, reason = "timeout", f"still running after {request.limit_s:g} s (limit_s) and stopped"
         elif returncode is not None and self._kernel_kills.explain(returncode, trial.log if are_ranks else None):
             status, reason = "oom", "the kernel killed the process: host memory ran out"
+        elif returncode is not None and ends.is_crash(trial, returncode):
+            line = ends.crash_line(trial, returncode)
+            if attempts.note_crash(trial) < CRASHES:
+                raise UserError(f"{name}: ended without a result. {ends.last_words(trial, request, returncode)}")
+            status, reason = "crashed", line
         else:
             raise UserError(f"{name}: ended without a result. {ends.last_words(trial, request, returncode)}")
         ends.finish(trial, status, reason, self._started)
 
-    def _is_late(self) -> bool:
-        return time.monotonic() - self._started - self._stopped_s > self._request.limit_s
+    def _forget_ranks(self) -> None:
+        for rank in range(self._request.processes):
+            self._trial.rank_outcome(rank).unlink(missing_ok=True)
 
-    def _new_watch(self) -> HangWatch | None:
-        return HangWatch(self._beats, self._request.processes) if self._request.processes > 1 else None
+    def _is_late(self) -> bool:
+        return time.monotonic() - self._started > self._request.limit_s
+
+    def _was_paused(self) -> bool:
+        return pauses() > self._pauses_before
+
+    def _has_timeless_outcome(self) -> bool:
+        """Tell whether the trial ended in a way that a pause does not change, such as for want of memory."""
+        trial = self._trial
+        return trial.outcome.exists() and read_model(trial.outcome, Outcome, "").status not in TRAINED

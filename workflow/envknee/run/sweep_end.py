@@ -6,6 +6,9 @@ Input: the study's folder and the files that a whole study has. Output: commands
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from envknee.record.schema import Outcome
+from envknee.record.status import DOES_NOT_RUN
+from envknee.study.files import read_model
 from envknee.study.paths import StudyFolder
 
 
@@ -20,6 +23,28 @@ def commands(folder: StudyFolder, products: Iterable[Path]) -> list[str]:
         folder.published.exists() and folder.report.stat().st_mtime_ns < folder.published.stat().st_mtime_ns
     )
     return ["report", "summary"] if published_later else ["summary"]
+
+
+def why_none_ran(folder: StudyFolder) -> str | None:
+    """Return an error where no trial of a study ran at any size: the log's words, what crashed, and what to do; None otherwise."""
+    outcomes = [
+        (path.parent, read_model(path, Outcome, f"Delete {path.parent} to measure this trial again."))
+        for path in folder.trial_files("outcome.json")
+    ]
+    ran = [outcome for _, outcome in outcomes if outcome.status not in (*DOES_NOT_RUN, "skipped")]
+    crashed = [(trial, outcome) for trial, outcome in outcomes if outcome.status == "crashed"]
+    if ran or not crashed:
+        return None
+    trial, first = crashed[0]
+    return "\n".join(
+        (
+            f"{first.reason}",
+            f"{len(crashed)} of {len(outcomes)} trials crashed, and none ran at any size.",
+            f"The whole log of the first: {trial / 'trial.log'}",
+            "Run the command by itself at the smallest size, and mend what it says.",
+            f"Then delete {folder.root}, or give the study another name, and run the sweep again.",
+        )
+    )
 
 
 def why_incomplete(records: Sequence[Path]) -> str | None:

@@ -17,13 +17,13 @@ from typing import Any, NoReturn
 import torch
 
 from envknee import trainers
-from envknee.machine import environment, pauses
+from envknee.machine import environment
 from envknee.machine.processes import age_s
 from envknee.measure import keepsakes, ranks, validity
 from envknee.measure.meter import Meter
 from envknee.measure.out_of_memory import is_out_of_memory, requested_gb
 from envknee.measure.ranks import Ranks
-from envknee.measure.rows import PAUSED_BEFORE, TrialDone
+from envknee.measure.rows import TrialDone
 from envknee.measure.shared import SharedProcess
 from envknee.record.schema import Environment, Failure, Outcome, Request
 from envknee.record.status import CRASHED, TRAINED
@@ -35,11 +35,8 @@ from envknee.run.resources import gpus_here
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
 from envknee.study.paths import TrialFolder
-from envknee.tasks.kernels import compile_side_by_side, imported
+from envknee.tasks.kernels import compile_side_by_side, file_of_lean_kernels, imported
 from envknee.trainers.common import determinism, metered
-
-LEAN_KERNELS = Path(__file__).parents[1] / "lean" / "kernels.py"
-"""Kernels of `observations: lean`, compiled besides Isaac Lab's."""
 
 TOO_SMALL = "Kernel size can't be greater than actual input size"
 """PyTorch's error for images that are too small for a network, whichever library makes it. It comes before the first step, so
@@ -124,7 +121,7 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
         micro_batches=meter.micro_batches,
         learner_device=environment.observe(str(meter.learner_memory.device)).device if meter.learner_memory else None,
         learner_memory_map=meter.learner_memory.map() if meter.learner_memory else None,
-        warnings=[*meter.warnings, *([PAUSED_BEFORE] if pauses.since(started) else [])],
+        warnings=meter.warnings,
         ranks=[rank.model_copy(update={"status": end.status}) for rank in collectors] or None,
         parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
         shared=shared.state() if shared else None,
@@ -199,7 +196,7 @@ def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
         "device": machine.device.compute_capability or machine.cpu_model,
         "packages": {name: machine.packages.get(name) for name in compilers},
         "task": [request.task_id, request.asset, request.asset_root, request.overrides],
-        "lean": sha256_of(LEAN_KERNELS) if request.observations == "lean" else None,
+        "lean": sha256_of(file_of_lean_kernels()) if request.observations == "lean" else None,
         "frontend": request.frontend,
         "deterministic": request.deterministic and machine.device.type == "cuda",
     }

@@ -29,7 +29,7 @@ from envknee.words.cards import cards_table
 from envknee.words.sentences import sentences
 from envknee.words.series import series_words
 from envknee.words.statements import statement
-from envknee.words.study import hardware_of, progress, task_and_hardware
+from envknee.words.study import crashed_lines, hardware_of, progress, task_and_hardware
 
 MOST_LINES, MOST_WIDTH = 12, 100
 """Size of the answer."""
@@ -44,7 +44,7 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     sections = [section for section in (verdict.remedies, verdict.rules) if section is not None]
     advice = [line for section in sections for line in _wrapped(f"advice   {statement(section)}", width, 2)]
     # Other lines: title, column heads, a rule, report, more.
-    room = MOST_LINES - 5 - len(advice)
+    room = MOST_LINES - 5 - len(advice) - len(verdict.crashed)
     fastest = [f"scaling  {own.arm}: {statement(own.fastest)}" for own in verdict.scaling if own.fastest is not None]
     # An arm and the number of the others come first.
     gains = [line for said in fastest for line in _wrapped(said, width, 2)][: room - 2]
@@ -57,10 +57,16 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     if len(shown) < len(verdict.arms):
         lines.append(f"and {len(verdict.arms) - len(shown)} more arms")
     lines += [*gains, *advice]
-    lines += _why({arm.arm: answer(arm) for arm in shown}, MOST_LINES - 2 - len(lines), width)
+    lines += _why({arm.arm: answer(arm) for arm in shown}, MOST_LINES - 2 - len(lines) - len(verdict.crashed), width)
     lines = [line if len(line) <= width else f"{line[: width - 2].rstrip()} …" for line in map(printable, lines)]
     written = "" if folder.report.exists() else "  (not written yet)"
-    for line in (*lines, f"report   {folder.report}{written}", f"more     envknee summary --all {folder.root}"):
+    crashed = [printable(f"crashed  {said}")[:width] for said in crashed_lines(verdict)]
+    for line in (
+        *lines,
+        f"report   {folder.report}{written}",
+        f"more     envknee summary --all {folder.root}",
+        *crashed,
+    ):
         console.print(line, soft_wrap=True)
 
 

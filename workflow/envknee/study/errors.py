@@ -17,8 +17,20 @@ CONTROL = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 """Unicode's categories of control, format, private and surrogate characters, and of line separators."""
 
 
+EXIT_CRASHED = 3
+"""Exit status of a trial's process after a `Crash`."""
+
+
 class UserError(Exception):
     """An error that the user can fix. The text states the value, what was expected, and what to do next."""
+
+    exit_status = EXIT_USER_ERROR
+
+
+class Crash(UserError):
+    """A program broke without a result. The first line of the text is the line of its log that says why."""
+
+    exit_status = EXIT_CRASHED
 
 
 def nearest(word: str, legal: Iterable[str]) -> str:
@@ -67,7 +79,7 @@ def run_command(main: Callable[[], int | None], program: str | None = None) -> N
         sys.stdout.flush()
     except UserError as error:
         tell(error)
-        status = EXIT_USER_ERROR
+        status = error.exit_status
     except OSError as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             sys.exit(128 + signal.SIGPIPE)

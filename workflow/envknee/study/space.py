@@ -47,28 +47,12 @@ def legal_points(sweep: Sweep, world_sizes: Collection[int] = (1,)) -> list[Poin
 
     All arms run the same points, so that they can be compared point by point. `plan` checks the values of arms with a scaling rule.
     """
-    return [point for point in _every_point(sweep) if is_legal(point, world_sizes)]
+    return [point for point in listed_points(sweep) if is_legal(point, world_sizes)]
 
 
-def _every_point(sweep: Sweep) -> list[Point]:
+def listed_points(sweep: Sweep) -> list[Point]:
+    """Return every point of a sweep, legal or not, in ascending order."""
     return list(itertools.starmap(Point, itertools.product(*axes(sweep))))
-
-
-def left_out(study: Study) -> list[str]:
-    """Return a sentence for each section of a study that lists illegal points, which are not measured."""
-    sentences = []
-    for kind, sweep in study.sections.items():
-        every = _every_point(sweep)
-        illegal = [point for point in every if not is_legal(point, study.world_sizes)]
-        if illegal:
-            named = [f"{point.batch_size} of {point.num_envs} x {point.horizon}" for point in illegal[:3]]
-            more = f" and {len(illegal) - 3} more" if len(illegal) > 3 else ""
-            ranks = "" if study.world_sizes == {1} else ", in equal parts of each rank,"
-            sentences.append(
-                f"{kind}: {len(illegal)} of {len(every)} points are not measured, because batch_size must divide num_envs x"
-                f" horizon{ranks} and does not: {', '.join(named)}{more}"
-            )
-    return sentences
 
 
 class Slot(NamedTuple):

@@ -88,7 +88,7 @@ class Sweep(Strict):
     """Points that one process measures, one after the other; 'all': every point of a repeat. 1 (the reference): a fresh process for each
     trial, which spends most of its time on starting."""
     until_decided: UntilDecided | None = newer(None)
-    """Stop before `repeats` if every series is decided. Checked after 3, 5, 8 and 13 repeats."""
+    """Stop before `repeats` if every series is decided. Checked after every repeat from the third on; each check costs some power."""
     time_limit_s: Seconds | None = newer(None)
     """Begin no further repeat once an arm's trials have taken this many seconds in total. Undecided limits are reported as such.
     more_repeats ignore this limit."""

@@ -206,14 +206,17 @@ def make(
     Raises:
         UserError: when `observations` needs camera frames that the task lacks, or a download of a scene file failed.
     """
-    from envknee.tasks import frames  # late: it imports Isaac Lab
+    # Late: they import Isaac Lab.
+    from leanframes.isaaclab import frontend as warp_frontend
+
+    from envknee.tasks import frames
 
     physics.use_without_gpu()
     # On a CPU the host's memory is what is measured, so there it stays as Isaac Lab has it.
     if str(env_cfg.sim.device).startswith("cuda"):
         spaces.repeat_without_copies()
     try:
-        env = frontends.make_warp(task_id, env_cfg) if frontend == "warp" else gymnasium.make(task_id, cfg=env_cfg)
+        env = warp_frontend.make(task_id, env_cfg) if frontend == "warp" else gymnasium.make(task_id, cfg=env_cfg)
     except FileNotFoundError as error:
         raise UserError(
             f"task.asset: this task could not be built: {error}. It downloads:\n{assets.listed(assets.fetched(env_cfg))}, or try again"

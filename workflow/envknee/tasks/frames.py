@@ -5,11 +5,11 @@ from typing import Any
 
 import gymnasium
 import torch
-from isaaclab.utils.images import CameraFrameStack
+from leanframes.isaaclab import use_lean_frames
+from leanframes.isaaclab.camera_stacks import camera_stacks, frames_of
 
-from envknee.lean import LeanFrameStack
-from envknee.study.errors import UserError
 from envknee.study.rules import Observations
+from envknee.tasks.lean_errors import asked_by
 
 
 class PerFrameStack:
@@ -57,72 +57,14 @@ def use(observations: Observations, env: gymnasium.Env) -> None:
     """Replace an environment's stacks of camera frames by those of an arm; 'stock' changes nothing.
 
     Raises:
-        UserError: when the environment stacks no camera frames, or `lean` is asked for frames with channels last or for a term that
-            changes them.
+        UserError: when the environment stacks no camera frames, or `lean` is asked for frames that `use_lean_frames` refuses.
     """
     if observations == "stock":
         return
-    simulated: Any = env.unwrapped
-    stacks = _stacks(simulated, CameraFrameStack)
-    if not stacks:
-        raise UserError(
-            f"observations: {observations} is for tasks that stack camera frames as Isaac Lab does (CameraFrameStack), and"
-            f" {type(simulated).__name__} has no such stack. Use observations: stock"
-        )
-    for holder, name, stock in stacks:
-        frames = 1 if stock._buffer is None else stock._buffer.max_length
-        if observations == "per_frame":
-            setattr(holder, name, PerFrameStack(simulated.num_envs, frames, stock._channel_dim))
-        elif stock._channel_dim == 1:
-            setattr(holder, name, LeanFrameStack(simulated.num_envs, frames, simulated.device))
-            _take_as_it_is(simulated, holder)
-        else:
-            raise UserError(
-                f"observations: lean gives frames with their channels first, and {type(holder).__name__} wants them last."
-                " Use observations: stock"
-            )
-
-
-def lean_stacks(env: Any) -> list[LeanFrameStack]:
-    """Return the uint8 stacks that `use` put into an environment."""
-    return [stack for _, _, stack in _stacks(env.unwrapped, LeanFrameStack)]
-
-
-def _stacks(simulated: Any, kind: type) -> list[tuple[Any, str, Any]]:
-    """Return the stacks of a class, one per camera, as (holder, attribute name, stack).
-
-    A direct environment holds them itself; in others, observation terms that are objects do. Upstream:
-    ObservationManager._group_obs_term_cfgs of Isaac Lab 3.0.0.
-    """
-    manager = getattr(simulated, "observation_manager", None)
-    groups = {} if manager is None else manager._group_obs_term_cfgs
-    terms = [term.func for group in groups.values() for term in group if hasattr(term.func, "__dict__")]
-    return [
-        (holder, name, value)
-        for holder in (simulated, *terms)
-        for name, value in vars(holder).items()
-        if isinstance(value, kind)
-    ]
-
-
-def _take_as_it_is(simulated: Any, holder: Any) -> None:
-    """Make an observation manager pass a term's uint8 frames on; it would copy them into a float32 buffer.
-
-    A term that also scales, clips or otherwise changes its output is refused: uint8 would overflow.
-    Upstream: ObservationManager._term_output_specs and compute_group of Isaac Lab 3.0.0.
-    """
-    manager: Any = getattr(simulated, "observation_manager", None)
-    if manager is None:
-        return
-    for group, terms in manager._group_obs_term_cfgs.items():
-        for name, term in zip(manager._group_obs_term_names[group], terms, strict=True):
-            if term.func is not holder:
-                continue
-            changed = [key for key in ("modifiers", "noise", "clip", "scale") if getattr(term, key) is not None]
-            changed += ["mean"] if term.params.get("mean") is not None else []
-            if changed or not term.params.get("normalize", True):
-                raise UserError(
-                    f"observations: lean normalizes frames where the network reads them, and the observation {group}/{name}"
-                    f" sets {', '.join(changed) or 'normalize: False'}. Take that out of it, or use observations: stock"
-                )
-            manager._term_output_specs.pop((group, name), None)
+    with asked_by(f"observations: {observations}", "observations: stock"):
+        if observations == "lean":
+            use_lean_frames(env)
+            return
+        simulated: Any = env.unwrapped
+        for holder, name, stock in camera_stacks(env):
+            setattr(holder, name, PerFrameStack(simulated.num_envs, frames_of(stock), stock._channel_dim))

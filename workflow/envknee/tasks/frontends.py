@@ -1,26 +1,16 @@
-"""Isaac Lab's two frontends, PyTorch and Warp: environments on Warp's, and hooks into the steps of both.
+"""Isaac Lab's two frontends, PyTorch and Warp: hooks into the steps of both.
 
 Warp's frontend captures each part of a step as a CUDA graph, in which no other code can run. So hooks go around whole parts.
-Upstream: `WarpFrontend`, `WarpGraphCache` and `ManagerCallSwitch` of isaaclab_experimental, and DirectRLEnv, TerminationManager and
-ObservationManager of Isaac Lab 3.0.0.
+Upstream: `WarpGraphCache` and `ManagerCallSwitch` of isaaclab_experimental, and DirectRLEnv, TerminationManager and ObservationManager
+of Isaac Lab 3.0.0.
 """
 
-import copy
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import wraps
 from typing import Any
 
-import gymnasium
-import torch
-
 from envknee.measure.phases import Timeline
-from envknee.study.errors import UserError
-
-TWINS = {"Isaac-Cartpole-Camera-Direct": "envknee.tasks.warp_cartpole:CartpoleCameraWarpEnv"}
-"""Warp environments that Isaac Lab lacks, by task. Your own task names its twin as `warp_entry_point` in gymnasium.register's kwargs."""
-
-TWIN = "warp_entry_point"
 
 DONES = ("end_pre", "TerminationManager_compute")
 """The part of a step that decides which episodes end, in direct and in manager-based environments. In direct ones it also resets."""
@@ -35,48 +25,13 @@ def check_warp(task_id: str, env_cfg: Any) -> None:
     Raises:
         UserError: when the frontend is not installed, the task or one of its terms has no Warp twin, or its physics is not Newton's.
     """
-    for task, twin in TWINS.items():  # declared where `WarpFrontend` looks for them
-        gymnasium.registry[task].kwargs.setdefault(TWIN, twin)
-    try:
-        from isaaclab_experimental.envs.frontend import FrontendIncompatibleError, WarpFrontend, Workflow
-    except ImportError as error:
-        raise UserError(
-            f"frontend: warp needs isaaclab_experimental, which does not import here: {error}. Use frontend: torch"
-        ) from error
+    # Late: leanframes imports kernels, and `envknee.tasks` sets first how those are compiled.
+    from leanframes.isaaclab import frontend
 
-    try:
-        if WarpFrontend._detect_workflow(env_cfg) is Workflow.MANAGER_BASED:
-            WarpFrontend.adapt_cfg(copy.deepcopy(env_cfg))  # changes what it is given
-        elif WarpFrontend._resolve_direct_warp_class(_name(task_id), env_cfg) is None:
-            WarpFrontend._assert_direct_warp_registration(_name(task_id))
-        else:
-            WarpFrontend._require_newton_physics(env_cfg, type(env_cfg).__name__)
-    except FrontendIncompatibleError as error:
-        raise UserError(
-            f"frontend: warp is for tasks with a Warp twin, and {task_id!r} has none: {error}. Use frontend: torch, or name a twin as"
-            f" {TWIN} in the kwargs of gymnasium.register (docs/lean.md)"
-        ) from error
+    from envknee.tasks.lean_errors import asked_by
 
-
-def make_warp(task_id: str, env_cfg: Any) -> gymnasium.Env:
-    """Create the environment of a task that `check_warp` took. On a CPU its parts are called without CUDA graphs."""
-    from isaaclab_experimental.envs.frontend import WarpFrontend
-
-    env: Any = WarpFrontend.build_env(env_cfg, _name(task_id))
-    simulated = env.unwrapped
-    if "cuda" not in str(simulated.device):
-        graphs = _holder_of_graphs(simulated)._graph_cache
-        graphs.capture_or_replay = lambda stage, fn, args=(), kwargs=None: fn(*args, **(kwargs or {}))
-    step = simulated.step
-
-    @wraps(step)
-    def step_and_keep(actions: Any) -> Any:
-        # Warp overwrites its results at each step, but trainers keep them.
-        observations, rewards, terminated, truncated, extras = step(actions)
-        return observations, rewards.clone(), *torch.stack([terminated, truncated]), extras
-
-    simulated.step = step_and_keep
-    return env
+    with asked_by("frontend: warp", "frontend: torch"):
+        frontend.check(task_id, env_cfg)
 
 
 def is_warp(simulated: Any) -> bool:
@@ -151,8 +106,3 @@ def _holder_of_graphs(simulated: Any) -> Any:
 
 def _is_managed(simulated: Any) -> bool:
     return hasattr(simulated, "observation_manager")
-
-
-def _name(task_id: str) -> str:
-    """Return a task's name without the module that registers it."""
-    return task_id.rpartition(":")[2]

@@ -7,6 +7,7 @@ modules in as many threads.
 import importlib
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import warp
@@ -60,3 +61,10 @@ def compile_side_by_side(modules: list[Any], device: str) -> None:
     """Compile the kernels of Warp's modules for a device, on all cores."""
     threads = min(MOST_THREADS, len(os.sched_getaffinity(0)))
     warp.force_load(device, modules, BLOCK_DIM[device.partition(":")[0]], threads)
+
+
+def file_of_lean_kernels() -> Path:
+    """Return the file with the kernels of lean frames, which a trial with `observations: lean` compiles, too."""
+    from leanframes import kernels
+
+    return Path(str(kernels.__file__))

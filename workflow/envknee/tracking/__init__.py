@@ -6,6 +6,6 @@ May use: study, record, verdict, machine. Only the workflow's rules use it.
 Content of runs:      describe (a trial), arms (an arm), system (load and memory of its GPUs), view (columns and charts of the page)
 Writing:              run (one run within MLflow's limits), writing (into the store), publish (a whole study)
 While trials run:     live (rows and runs), follow (the process beside a sweep)
-Store:                store (its address), client (MLflow's client), database
+Store:                store (its address), client (MLflow's client), database, patience (how long a silent one is waited for)
 Page and server:      ui, server, mlflow_server (started by both), sign_in (passwords), guard (checks of every request)
 """

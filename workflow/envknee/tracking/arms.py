@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,12 @@ from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
-from envknee.tracking.describe import describe_trial, devices_of, ended_ms, milliseconds, present, run_name, where_tags
+from envknee.tracking.describe import describe_trial, ended_ms, milliseconds, present, where_tags
 from envknee.tracking.run import Run, metrics_of, texts_of
 from envknee.verdict.measurements import by_point
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.series import by_series
-from envknee.words.headline import headline_statement, what_would_move_it, why_there
+from envknee.words.runs import arm_description, arm_name, devices_of, trials_done
 
 
 def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Run]]]:
@@ -60,9 +60,9 @@ def _describe_arm(
         params |= study.arms[arm].model_dump(mode="json") | {"world_size": study.arms[arm].world_size}
     tags = {
         "arm": arm,
-        "trials": f"{len(records)} of {planned}",
+        "trials": trials_done(len(records), planned),
         "best_trial": f"{best.request.number:04d}" if best else None,
-        "mlflow.note.content": _description(decided, len(records), planned, statuses, best),
+        "mlflow.note.content": arm_description(decided, trials_done(len(records), planned), statuses, best),
         **where_tags(environments[0] if environments else None),
         "device": ", ".join(devices) or None,
         "verdict.state": headline and headline.state,
@@ -72,7 +72,7 @@ def _describe_arm(
     numbers |= {f"verdict/{name}": value for name, value in headline or () if type(value) in (int, float)}
     return Run(
         key=f"arms/{arm}",
-        name=" · ".join([arm, ", ".join(devices)]) if devices else arm,
+        name=arm_name(arm, devices),
         started_ms=min(milliseconds(record.outcome.started_unix_s) for record in records),
         ended_ms=last_ms,
         status="FINISHED",
@@ -109,22 +109,6 @@ def _best_files(best: Record | None, records: Iterable[Record], folder: StudyFol
     pictures = (folder.trial(record.request.number).frames for record in (best, *repeats))
     files = [folder.trial(best.request.number).policy, next((path for path in pictures if path.exists()), None)]
     return {f"best/{name}": file for name, file in present(file for file in files if file).items()}
-
-
-def _description(
-    arm: ArmVerdict | None, finished: int, planned: int, statuses: Mapping[str, int], best: Record | None
-) -> str:
-    """Return the description of a parent run in Markdown: verdict (if any) and trials."""
-    how = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    parts = [f"{finished} of {planned} trials have finished: {how}."]
-    if arm is not None and arm.headline is not None:
-        headline = arm.headline
-        recommended = f"**{headline_statement(arm, headline)}**"
-        parts = [recommended, f"Why there: {why_there(arm, headline)}", what_would_move_it(arm, headline), *parts]
-    if best:
-        name = run_name(best.request, best.outcome.environment, best.devices)
-        parts.append(f"Best single trial: {best.request.number:04d}, {name} (artifacts: best).")
-    return "\n\n".join(parts)
 
 
 def _verdicts(folder: StudyFolder, every: Sequence[Record]) -> dict[str, ArmVerdict]:

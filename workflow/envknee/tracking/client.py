@@ -10,8 +10,8 @@ from typing import IO, TYPE_CHECKING
 from envknee.study.errors import UserError
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.tracking import patience, view
-from envknee.tracking.database import next_step, prepare_database
+from envknee.tracking import view
+from envknee.tracking.database import UnusableError, next_step, prepare_database
 from envknee.tracking.store import Store, without_credentials
 from envknee.tracking.writing import Writer, results_id
 
@@ -48,21 +48,24 @@ def explaining(store: Store, folder: StudyFolder) -> Iterator[None]:
     for name, value in MLFLOW_DEFAULTS.items():
         os.environ.setdefault(name, value)
     logging.getLogger("urllib3").setLevel(logging.ERROR)
-    patience.limit_waiting()
     from mlflow.exceptions import MlflowException
     from requests import RequestException
     from sqlalchemy.exc import SQLAlchemyError
 
+    safe = (
+        f"The measurements are safe in {folder.root}: run `make publish` when the store is back, or name another one (tracking.uri in"
+        " the study file)."
+    )
     try:
         yield
+    except UnusableError as error:
+        raise UserError(f"{error} {safe}") from error
     except (MlflowException, RequestException, SQLAlchemyError, ModuleNotFoundError, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None and not isinstance(error, RequestException):
             raise  # an error of our own files: a full disk, a missing permission
         said = " ".join(without_credentials(word) if "://" in word else word for word in str(error).split())
         raise UserError(
-            f"The tracking store {store.shown} ({store.source}) cannot be used: {said[:600]}\n"
-            f"{next_step(said)} The measurements are safe in {folder.root}: run `make publish` when the store is back, or name"
-            " another one (tracking.uri in the study file)."
+            f"The tracking store {store.shown} ({store.source}) cannot be used: {said[:600]}\n{next_step(said)} {safe}"
         ) from error
 
 

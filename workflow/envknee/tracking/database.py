@@ -6,9 +6,13 @@ from pathlib import Path
 
 from envknee.machine.lock import locked
 from envknee.study.errors import UserError
+from envknee.tracking import patience
 from envknee.tracking.store import Store
 
-CONNECT_TIMEOUT_S = 5
+
+class UnusableError(UserError):
+    """A database that cannot be reached, or refuses the user."""
+
 
 NEXT_STEPS = {
     "password authentication|no password": "Write the user's password into the file that PGPASSFILE names"
@@ -16,9 +20,9 @@ NEXT_STEPS = {
     r"(database|role) \S+ does not exist": "Create it: `createuser USER`, then `createdb --owner USER DATABASE`.",
     "No module": "This kind of database needs its driver: install it beside MLflow.",
     "not a database": "Move that file away: envknee's runs are made again from the results.",
+    "did not answer within": "It was reached and is silent: see whether it is frozen or overloaded, or the network drops packets.",
     "Invalid Host header": "The server refuses this name: start it with --name, or use one of its names.",
     r"\b40[13]\b": "If it needs a login, set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN.",
-    "it said nothing for": "The database server is overloaded, stopped or out of reach: look at its machine.",
     r"\b50[03]\b|Connection reset|RemoteDisconnected": "The server failed: its own log says why (for example, no database, a full disk, or"
     " a bucket that is away or refuses the key).",
     "": "A running MLflow store that takes runs was expected: start it, or correct its URI.",
@@ -48,7 +52,8 @@ def prepare_database(store: Store, default_files: str) -> None:
 def check_database(store: Store) -> None:
     """Make sure that the database answers, and is empty or has the tables of the installed MLflow.
 
-    MLflow itself would try for minutes to reach a database that does not answer, and would migrate an old one unasked.
+    MLflow itself would try for minutes to reach a database that does not answer, and would migrate an old one unasked. From this check
+    on, no call to PostgreSQL waits without end (`patience`).
 
     Raises:
         UserError: when it cannot be reached, refuses the user, or has another schema.
@@ -59,15 +64,15 @@ def check_database(store: Store) -> None:
     from sqlalchemy.exc import SQLAlchemyError
 
     named = f"{store.shown} ({store.source})"
-    timeout = {"connect_timeout": CONNECT_TIMEOUT_S} if store.uri.startswith("postgresql") else {}
+    patience.limit_postgres()
     try:
-        engine = sqlalchemy.create_engine(store.uri, connect_args=timeout, poolclass=sqlalchemy.NullPool)
+        engine = sqlalchemy.create_engine(store.uri, poolclass=sqlalchemy.NullPool)
         with engine.connect() as connection:
             tables = sqlalchemy.inspect(connection).get_table_names()
             revisions = MigrationContext.configure(connection).get_current_heads()
     except (SQLAlchemyError, ModuleNotFoundError) as error:
         said = " ".join(str(getattr(error, "orig", None) or error).split())  # without the URI
-        raise UserError(f"{named} cannot be used as MLflow's database: {said[:300]}. {next_step(said)}") from error
+        raise UnusableError(f"{named} cannot be used as MLflow's database: {said[:300]}. {next_step(said)}") from error
     if all(table.startswith("alembic_") for table in tables):
         return
     if not revisions or "experiments" not in tables:

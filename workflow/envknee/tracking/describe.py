@@ -5,7 +5,6 @@ where the limits are. It is FAILED if training broke (`nan`, `diverged`, `invali
 """
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +13,14 @@ from typing import Any
 from envknee.base.point import rollout_size
 from envknee.record.build import reward_average
 from envknee.record.read import read_rows
-from envknee.record.schema import Device, Environment, Record, Request, Row, Spread
+from envknee.record.schema import Environment, Record, Request, Row, Spread
 from envknee.record.status import BROKE
 from envknee.study.paths import StudyFolder
 from envknee.tracking.run import Metric, Run, metrics_of, texts_of
 from envknee.tracking.system import system_metrics
-from envknee.verdict.series import Ranks, batch_size_of
-from envknee.words.ranks import each
+from envknee.verdict.series import batch_size_of
 from envknee.words.requests import why
+from envknee.words.runs import run_name
 
 COUNTS = ("num_mini_batches", "world_size", "num_envs_total")
 """Whole numbers of a record that follow from its request: parameters, not results."""
@@ -31,9 +30,6 @@ HEADLINES = {"fps": "fps_total_median", "memory_gb": "memory_peak_gb", "seconds_
 
 STRAGGLERS = ("slowest_rank_fps_env_step_inference", "fastest_rank_fps_env_step_inference")
 """The ranks' own FPS, by their names in records.csv."""
-
-GPU_NAME = re.compile(r"(?:NVIDIA |Tesla |GeForce |Quadro )*(.+?)(?=[ -](?:\d+GB|SXM|PCIE|NVL|HBM)|$)", re.IGNORECASE)
-"""A GPU's short name, between the maker's name and the form factor."""
 
 
 def describe_trial(record: Record, folder: StudyFolder) -> Run:
@@ -89,32 +85,6 @@ def describe_running(
     )
 
 
-def run_name(request: Request, environment: Environment | None, devices: int) -> str:
-    """Return a run's name, such as `H100 · 2048 envs · T32 · B4096 · repeat 1`."""
-    batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
-    kind = (["learning"] if request.kind == "learning" else []) + (["DRILL"] if request.inject else [])
-    point = [f"{request.num_envs} envs{each(Ranks.of(request))}", f"T{request.horizon}", batch]
-    return " · ".join([devices_of(environment, devices), *point, *kind, f"repeat {request.repeat + 1}"])
-
-
-def short_name(device: Device) -> str:
-    """Return a device's short name: `CPU`, `H100`, `RTX 4090`."""
-    if device.type == "cpu":
-        return "CPU"
-    match = GPU_NAME.match(device.name)
-    return match[1] if match else device.name
-
-
-def devices_of(environment: Environment | None, ranks: int) -> str:
-    """Return the devices of a trial: `H100`, `2 x H100`, or `CPU, 2 ranks`."""
-    if environment is None:
-        return "not run"
-    device = short_name(environment.device)
-    if ranks == 1:
-        return device
-    return f"CPU, {ranks} ranks" if device == "CPU" else f"{ranks} x {device}"
-
-
 def attempt_of(metrics: bytes) -> str | None:
     """Return an ID of an attempt at a trial: the sha256 of the first line of metrics.jsonl; None without a line."""
     first, end, _ = metrics.partition(b"\n")
@@ -152,10 +122,13 @@ def _summary(record: Record) -> list[Metric]:
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten one level: {"losses": {"value": 1}} becomes {"losses/value": 1}."""
+    """Flatten all levels: {"losses": {"value": 1}} becomes {"losses/value": 1}."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
-        flat |= {f"{name}/{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
+        if isinstance(value, dict):
+            flat |= {f"{name}/{key}": inner for key, inner in _flat(value).items()}
+        else:
+            flat[name] = value
     return flat
 
 

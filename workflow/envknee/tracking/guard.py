@@ -25,6 +25,12 @@ from mlflow.utils.file_utils import local_file_uri_to_path
 from mlflow.utils.uri import get_uri_scheme
 from werkzeug.datastructures import Authorization
 
+from envknee.tracking import patience
+
+# Each worker imports this module before it makes a connection or a client.
+patience.limit_postgres()
+patience.limit_s3()
+
 
 def authenticate() -> Authorization | Response:
     """Return the user of the current request, or the response that refuses it."""

@@ -81,8 +81,6 @@ class Server:
             "DO_NOT_TRACK": "true",
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
             "PYTHONPATH": os.pathsep.join([package, *filter(None, [inherited.get("PYTHONPATH")])]),
-            # A database that is out of reach must not hold up each worker for minutes.
-            "PGCONNECT_TIMEOUT": inherited.get("PGCONNECT_TIMEOUT", "10"),
             "AWS_MAX_ATTEMPTS": inherited.get("AWS_MAX_ATTEMPTS", "3"),  # boto3's five take longer than a publisher waits
         }  # fmt: skip
 

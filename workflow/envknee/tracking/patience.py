@@ -1,38 +1,53 @@
-"""How long a PostgreSQL server may say nothing: MLflow would wait for it without end.
+"""How long this process waits for a PostgreSQL or an S3 store that was reached, and then says nothing: a frozen server, a lost network.
 
-libpq's own `connect_timeout` ends with the connection, and its keep-alives are answered by the kernel of a server whose processes are
-stopped. So psycopg2 is given the function that waits for the server, as its documentation says ("Support for coroutine libraries").
+Without these limits psycopg2 waits for ever. boto3 waits for three minutes, in which a tracking server runs out of threads.
 """
 
 import select
-from importlib.util import find_spec
-from typing import Any
+import time
+from typing import Any, cast
 
-MOST_S = 30.0
-"""Longer without a byte, the server counts as away."""
+POSTGRES_S = 20.0
+"""For a connection, or for an answer. MLflow's statements take milliseconds."""
 
-
-def limit_waiting() -> None:
-    """Let every connection of this process to PostgreSQL fail that hears nothing for `MOST_S`; without psycopg2, do nothing."""
-    if find_spec("psycopg2") is None:
-        return
-    from psycopg2.extensions import set_wait_callback
-
-    set_wait_callback(lambda connection: _wait(connection, MOST_S))
+S3_CONNECT_S, S3_ANSWER_S = 5.0, 20.0
+"""For a connection, and for an answer, at each of boto3's attempts."""
 
 
-def _wait(connection: Any, most_s: float) -> None:
-    """Wait until psycopg2 has its answer.
+def limit_postgres() -> None:
+    """Let no call of psycopg2 in this process wait longer than `POSTGRES_S`. Without psycopg2 there is nothing to limit.
 
-    Raises:
-        OperationalError: when nothing came for `most_s`. The connection is closed then, and its pool takes another one.
+    Options of a connection would not do: libpq's own timeouts end with the connection's start, and `statement_timeout` needs a server
+    that still runs.
     """
-    from psycopg2 import OperationalError
-    from psycopg2.extensions import POLL_OK, POLL_READ
+    try:
+        from psycopg2 import extensions
+    except ModuleNotFoundError:
+        return
+    extensions.set_wait_callback(_wait)
 
-    while (state := connection.poll()) != POLL_OK:
-        ready = select.poll()  # select() takes no descriptor from 1,024 on
-        ready.register(connection.fileno(), select.POLLIN if state == POLL_READ else select.POLLOUT)
-        if not ready.poll(most_s * 1000.0):
-            connection.close()
-            raise OperationalError(f"could not receive data from server: it said nothing for {most_s:g} s")
+
+def _wait(connection: Any) -> None:
+    """Wait until PostgreSQL has answered. Upstream: psycopg2 2.9, `extensions.set_wait_callback`; an error here closes the connection."""
+    from psycopg2 import OperationalError, extensions
+
+    events = {extensions.POLL_READ: select.POLLIN, extensions.POLL_WRITE: select.POLLOUT}
+    until = time.monotonic() + POSTGRES_S
+    while (state := connection.poll()) != extensions.POLL_OK:
+        poll = select.poll()
+        poll.register(connection.fileno(), events[state])
+        if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+            raise OperationalError(f"PostgreSQL did not answer within {POSTGRES_S:g} s")
+
+
+def limit_s3() -> None:
+    """Let no attempt of boto3's clients that are made from now on wait longer than `S3_CONNECT_S` and `S3_ANSWER_S`.
+
+    MLflow makes its clients itself, and passes no timeout on. Upstream: botocore 1.44, `Config.OPTION_DEFAULTS`.
+    """
+    try:
+        from botocore.config import Config
+    except ModuleNotFoundError:
+        return
+    defaults = cast("dict[str, float]", Config.OPTION_DEFAULTS)
+    defaults.update(connect_timeout=S3_CONNECT_S, read_timeout=S3_ANSWER_S)

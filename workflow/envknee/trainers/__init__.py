@@ -60,7 +60,7 @@ def load(name: str) -> Trainer:
         importlib.import_module("envknee.tasks")  # first: it sets how Warp compiles the kernels that trainers import
         return importlib.import_module(f"envknee.trainers.{name}")  # type: ignore[return-value]  # a module is the protocol
     except ModuleNotFoundError as error:
-        if (error.name or "envknee").partition(".")[0] == "envknee":
+        if (error.name or "envknee").partition(".")[0] in ("envknee", "leanframes"):
             raise
         raise UserError(
             f"trainer: {name} needs the package {error.name}, which is not installed here. Run `make setup TRAINERS=all`,"

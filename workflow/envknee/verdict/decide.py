@@ -26,7 +26,7 @@ from envknee.verdict.hardware import hardware
 from envknee.verdict.headline import headline
 from envknee.verdict.measurements import Measurements, measurements_of
 from envknee.verdict.schema.scaling import Scaling
-from envknee.verdict.schema.study import ArmVerdict, Broken, Verdict
+from envknee.verdict.schema.study import ArmVerdict, Broken, Crashed, Verdict
 from envknee.verdict.series import Ranks
 from envknee.verdict.settings import StudySettings
 
@@ -56,20 +56,21 @@ def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
         rules=rules.analyse(measured, [limit for arm in arms for limit in arm.learning]),
         drill=study.drill,
         broken=_broken(records),
+        crashed=_crashed(records),
     )
 
 
 def _arm(arm: str, measured: Measurements, scalings: Sequence[Scaling], study: StudySettings) -> ArmVerdict:
     settings, records = study.decide, measured.records
     ranks = Ranks.of(study.arms[arm])
-    learned = learning.analyse(measured, settings)
+    learned = learning.analyse(measured, settings, study.looks["learning"])
     decided = ArmVerdict(
         arm=arm,
         world_size=ranks.world_size,
         rank_word=ranks.word,
         hardware=hardware(records),
         trials=len(records),
-        throughput=throughput.analyse(measured, settings),
+        throughput=throughput.analyse(measured, settings, study.looks["throughput"]),
         learning=learned,
         memory=memory_limit.analyse(records, settings),
         phases=phase_law.analyse(measured, settings),
@@ -79,6 +80,15 @@ def _arm(arm: str, measured: Measurements, scalings: Sequence[Scaling], study: S
         warnings=sorted({warning for record in records for warning in record.outcome.warnings}),
     )
     return decided.model_copy(update={"headline": headline(decided, measured, scalings, study)})
+
+
+def _crashed(records: Sequence[Record]) -> list[Crashed]:
+    """Return the sizes that crashed in each arm, by the line that says why."""
+    by_line: dict[tuple[str, str], set[int]] = {}
+    for record in sorted(records, key=lambda record: record.request.number):
+        if record.outcome.status == "crashed":
+            by_line.setdefault((record.request.arm, record.outcome.reason or ""), set()).add(record.request.num_envs)
+    return [Crashed(arm=arm, num_envs=sorted(sizes), line=line) for (arm, line), sizes in by_line.items()]
 
 
 def _broken(records: Sequence[Record]) -> list[Broken]:

@@ -124,7 +124,9 @@ def _binds(
     # Twice as many failed, or are predicted to exceed the usable memory.
     wall = memory_limit.wall(limit.series)
     most = wall.largest_num_envs if wall else None
-    if any(point.num_envs <= 2 * wanted for point in limit.infeasible) or (most is not None and most < 2 * wanted):
+    if any(point.lacks_memory and point.num_envs <= 2 * wanted for point in limit.infeasible) or (
+        most is not None and most < 2 * wanted
+    ):
         return "memory"
     if limit.state == "undecided" and limit.unsure is not None:
         return "more_repeats"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envknee.record.schema import Record
-from envknee.record.status import DID_NOT_FIT
+from envknee.record.status import DOES_NOT_RUN
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.doublings import Seeds
 from envknee.verdict.schema.learning import Cost
@@ -60,7 +60,7 @@ def that_ran(records: Sequence[Record]) -> list[Record]:
 
 def ran(record: Record) -> bool:
     """Tell whether a trial fitted the memory and had a valid simulation: only such a trial tells something about learning."""
-    return record.outcome.status not in (*DID_NOT_FIT, "invalid")
+    return record.outcome.status not in (*DOES_NOT_RUN, "invalid")
 
 
 def seconds_of(records: Sequence[Record]) -> Seeds:

@@ -19,7 +19,10 @@ def measure_next(
     if not limit.points:
         return NextMeasurement(kind="smaller_size")
     largest = limit.points[-1].num_envs
-    failed = min((point.num_envs for point in limit.infeasible), default=None)
+    unable = min(limit.infeasible, key=lambda point: point.num_envs, default=None)
+    failed = None if unable is None else unable.num_envs
+    if unable is not None and not unable.lacks_memory:
+        doubled_ended = "crashed"
     if best is not None and (best.num_envs is not None or failed is None):
         return NextMeasurement(kind="doubling", num_envs=_of_a_doubling(best.num_envs or largest, failed))
     last = limit.gains[-1] if limit.gains else None
@@ -34,7 +37,7 @@ def measure_next(
     smaller = _of_a_doubling(largest, failed)
     if smaller == largest:
         return _larger(2 * largest, after, failed, doubled_ended)
-    return _larger(smaller, after, failed, None)
+    return _larger(smaller, after, failed, _of_crash(doubled_ended))
 
 
 def _larger(
@@ -44,8 +47,15 @@ def _larger(
     doubled_ended: Status | None,
 ) -> NextMeasurement:
     if failed is not None and failed <= wanted:
-        return NextMeasurement(kind="memory_ends", num_envs=wanted, after=after, failed=failed)
+        return NextMeasurement(
+            kind="memory_ends", num_envs=wanted, after=after, failed=failed, ended=_of_crash(doubled_ended)
+        )
     return NextMeasurement(kind="size", num_envs=wanted, after=after, ended=doubled_ended)
+
+
+def _of_crash(ended: Status | None) -> Status | None:
+    """Return `crashed` if the measurements end with a crash, not with the memory."""
+    return ended if ended == "crashed" else None
 
 
 def _of_a_doubling(size: int, failed: int | None) -> int:

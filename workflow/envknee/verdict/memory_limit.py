@@ -11,6 +11,9 @@ from envknee.verdict.schema.memory import TERMS, Largest, MemoryLimit, MemoryWal
 from envknee.verdict.series import ONE_GPU, Ranks, Series
 from envknee.verdict.settings import Settings
 
+UNSTEADY = 0.10
+"""Difference between peaks of one point, as a share, from which only the larger one counts."""
+
 
 def analyse(records: Sequence[Record], settings: Settings) -> MemoryLimit | None:
     """Return the memory limit of one arm, from its records; None without records."""
@@ -41,7 +44,7 @@ def limit_of(
 
     `memory_gb` is what one rank may use; None if unknown.
     """
-    measured = [sample for sample in samples if sample.whole]
+    measured, unsteady = _larger_peaks([sample for sample in samples if sample.whole])
     design, fit = design_of(measured, ranks.world_size), fit_peaks(measured, ranks.world_size)
     every = sorted({sample.series for sample in samples}, key=lambda series: (series.horizon, series.batch_size or 0))
     return MemoryLimit(
@@ -62,10 +65,29 @@ def limit_of(
         horizons=sorted({sample.horizon for sample in measured}),
         keeps_replay=any(sample.off_policy for sample in measured),
         trials_in_parts=sum(sample.fitted and sample.in_parts for sample in samples),
+        unsteady=unsteady,
         largest_error_gb=fit.largest_error_gb if fit else None,
         walls=[_wall(series, samples, fit, memory_gb, settings) for series in every],
         cards=on_cards(fit, every, settings) if fit and on_gpu else [],
     )
+
+
+def _larger_peaks(samples: Sequence[Sample]) -> tuple[list[Sample], list[int]]:
+    """Return samples without peaks that a repeat of their point exceeds by more than `UNSTEADY`, and the sizes of such points.
+
+    Sampling from outside can miss a peak: the larger one must fit. Peaks that a trainer of ours counts itself are all kept.
+    """
+    largest: dict[tuple[Series, int], float] = {}
+    for sample in samples:
+        point = (sample.series, sample.num_envs)
+        largest[point] = max(largest.get(point, 0.0), sample.peak_gb or 0.0)
+    kept = [
+        sample
+        for sample in samples
+        if not sample.from_outside
+        or (sample.peak_gb or 0.0) * (1.0 + UNSTEADY) >= largest[sample.series, sample.num_envs]
+    ]
+    return kept, sorted({sample.num_envs for sample in samples if sample not in kept})
 
 
 def _wall(

@@ -20,6 +20,8 @@ class Sample(OfPlace):
     """Largest peak of any rank; None if not measured, or of a point that its process had measured before."""
     in_parts: bool = False
     """True where it learned each mini-batch in parts, for whole ones did not fit."""
+    from_outside: bool = False
+    """True where the peak was sampled from outside the program, which may miss it."""
     off_policy: bool = False
     """True where it kept a replay buffer, whose size is its own, in place of rollouts."""
 
@@ -44,6 +46,7 @@ def sample_of(record: Record) -> Sample:
         mini_batches=record.num_mini_batches,
         status=record.outcome.status,
         peak_gb=counted_peak_gb(record),
+        from_outside=request.command is not None,
         in_parts=bool(record.outcome.micro_batches),
         off_policy=request.is_off_policy,
     )

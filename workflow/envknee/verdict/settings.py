@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from envknee.base.fields import Kind
+from envknee.verdict.rule.schedule import Schedule
+
 
 class Settings(Protocol):
     """How records become a verdict."""
@@ -67,5 +70,7 @@ class StudySettings:
     """Trials of the whole plan, with those that are skipped."""
     decide: Settings
     arms: Mapping[str, ArmSettings]
+    looks: Mapping[Kind, Schedule]
+    """After which repeats of each section the study may be looked at."""
     drill: str | None
     """The fault that a drill injects; None outside a drill."""

@@ -13,29 +13,34 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, compress
+from typing import TypeVar
 
 import numpy as np
 
 from envknee.base.point import rollout_size
 from envknee.record.schema import Record
-from envknee.record.status import DID_NOT_FIT, Status
+from envknee.record.status import DOES_NOT_RUN, Status
 from envknee.verdict.blocks import blocks_of
 from envknee.verdict.composed import Composition, compose
 from envknee.verdict.disturbed import disturbed
 from envknee.verdict.measurements import Measurements, joined
 from envknee.verdict.rule import affine, doublings, union
 from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
+from envknee.verdict.rule.looks import Looked, looked_at
+from envknee.verdict.rule.schedule import ONCE, Schedule
 from envknee.verdict.schema.throughput import InfeasiblePoint, Law, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, series_of
 from envknee.verdict.settings import Settings
 
+Value = TypeVar("Value")
 
-def analyse(measured: Measurements, settings: Settings) -> list[ThroughputLimit]:
-    """Return the throughput limit of every measured series."""
+
+def analyse(measured: Measurements, settings: Settings, schedule: Schedule = ONCE) -> list[ThroughputLimit]:
+    """Return the throughput limit of every measured series, of a study that is looked at by `schedule`."""
     composed = {arm: compose(measured.of_arm(arm).records) for arm in measured.arms}
     repeats = chain.from_iterable(of_arm.used for of_arm in composed.values())
     grouped = joined(measured.throughput, repeats, "throughput")
-    return [_limit(series, by_size, settings, composed[series.arm]) for series, by_size in grouped.items()]
+    return [_limit(series, by_size, settings, composed[series.arm], schedule) for series, by_size in grouped.items()]
 
 
 def measured_fps(records: Sequence[Record]) -> list[float]:
@@ -51,23 +56,52 @@ def decision_of(
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
     confirms: Mapping[int, Sequence[bool]] | None = None,
     margins: Mapping[int, float] | None = None,
+    *,
+    repeats: Mapping[int, Sequence[int]] | None = None,
+    schedule: Schedule = ONCE,
 ) -> union.Decision:
     """Decide from repeats of FPS by num_envs, each above 0. Works without records.
 
-    Doublings with two or more confirmatory repeats at both ends have their gain from these. Other arguments are as in `limit_of`.
+    Doublings with two or more confirmatory repeats at both ends have their gain from these. `repeats` has the number of each repeat, from
+    0 on (None: its place in the list). Other arguments are as in `limit_of`.
     """
-    contrasts = _contrasts(fps, step, blocks)
-    if margins:
-        contrasts = [
-            replace(own, margin=max(margins.get(own.num_envs, 0.0), margins.get(2 * own.num_envs, 0.0)))
-            for own in contrasts
-        ]
-    decision = union.decide(contrasts, fps, math.log1p(delta), confidence)
+    seen = looks_at(fps, step, blocks, margins, repeats=repeats, schedule=schedule)
+    decision = union.decide(seen, fps, math.log1p(delta), confidence, schedule)
     if confirms is None:
         return decision
-    fresh = {size: list(compress(values, confirms[size])) for size, values in fps.items() if any(confirms[size])}
-    of_fresh = None if blocks is None else {size: list(compress(blocks[size], confirms[size])) for size in fresh}
+    fresh = _only(fps, confirms)
+    of_fresh = None if blocks is None else _only(blocks, confirms)
     return union.retold(decision, _contrasts(fresh, 0.0, of_fresh), confidence)
+
+
+def looks_at(
+    fps: Mapping[int, Sequence[float]],
+    step: float = 0.0,
+    blocks: Mapping[int, Sequence[Hashable]] | None = None,
+    margins: Mapping[int, float] | None = None,
+    *,
+    repeats: Mapping[int, Sequence[int]] | None = None,
+    schedule: Schedule = ONCE,
+) -> list[Looked]:
+    """Return each doubling with all looks at it; arguments are as in `decision_of`."""
+    numbers = repeats or {size: range(len(values)) for size, values in fps.items()}
+
+    def contrasts_before(repeat: float) -> list[Contrast]:
+        known = {size: [number < repeat for number in own] for size, own in numbers.items()}
+        values, of_values = _only(fps, known), None if blocks is None else _only(blocks, known)
+        return [_with_margin(contrast, margins or {}) for contrast in _contrasts(values, step, of_values)]
+
+    return looked_at(schedule, {size: {*own} for size, own in numbers.items()}, contrasts_before)
+
+
+def _only(by_size: Mapping[int, Sequence[Value]], counts: Mapping[int, Sequence[bool]]) -> dict[int, list[Value]]:
+    """Return what counts of each num_envs, without those of which nothing does."""
+    return {size: own for size, values in by_size.items() if (own := list(compress(values, counts[size])))}
+
+
+def _with_margin(contrast: Contrast, margins: Mapping[int, float]) -> Contrast:
+    ends = (contrast.num_envs, 2 * contrast.num_envs)
+    return replace(contrast, margin=max(margins.get(size, 0.0) for size in ends))
 
 
 def _contrasts(
@@ -88,26 +122,31 @@ def limit_of(
     blocks: Mapping[int, Sequence[Hashable]] | None = None,
     confirms: Mapping[int, Sequence[bool]] | None = None,
     margins: Mapping[int, float] | None = None,
+    repeats: Mapping[int, Sequence[int]] | None = None,
+    schedule: Schedule = ONCE,
 ) -> ThroughputLimit:
     """Return the limit of one series from plain numbers. Works without records.
 
     `fps` has one FPS per repeat that was timed to its end, by ascending num_envs (per rank), and `step` is the step to which each is
     rounded. `blocks` has the block of each repeat, a `Process` or a machine (None: one machine), and `confirms` whether it is
     confirmatory (None: none is). `statuses` counts how trials ended, by num_envs; "ok" need not be counted. `margins` has what ln(FPS)
-    may be off by in all repeats alike, by num_envs (None: nothing); of a doubling's ends the larger counts.
+    may be off by in all repeats alike, by num_envs (None: nothing); of a doubling's ends the larger counts. `repeats` has the number of
+    each repeat, from 0 on (None: its place in the list), and `schedule` says after which of them the study may be looked at.
     """
-    decision = decision_of(fps, settings.delta, settings.confidence, step, blocks, confirms, margins)
+    decision = decision_of(
+        fps, settings.delta, settings.confidence, step, blocks, confirms, margins, repeats=repeats, schedule=schedule
+    )
     own = {n: independent(values, blocks[n]) if blocks else list(values) for n, values in fps.items()}
-    failed = Counter({n: sum(ended[status] for status in DID_NOT_FIT) for n, ended in statuses.items()})
+    failed = Counter({n: sum(ended[status] for status in DOES_NOT_RUN) for n, ended in statuses.items()})
     infeasible = [
-        InfeasiblePoint(num_envs=n, oom=ended["oom"], refused=ended["refused"])
+        InfeasiblePoint(num_envs=n, oom=ended["oom"], refused=ended["refused"], crashed=ended["crashed"])
         for n, ended in statuses.items()
         if failed[n] and n not in fps
     ]
     every = sum(statuses.values(), Counter[Status]())
-    not_counted = {status: every[status] for status in sorted(every) if status not in ("ok", *DID_NOT_FIT)}
+    not_counted = {status: every[status] for status in sorted(every) if status not in ("ok", *DOES_NOT_RUN)}
     return ThroughputLimit.of(
-        series, decision, fps, settings.delta, settings.confidence, doublings.expm1, ranks,
+        series, decision, fps, settings.delta, settings.confidence, doublings.expm1, ranks, schedule.when,
         points=[_point(n, values, own[n], failed[n], settings.confidence, step) for n, values in fps.items()],
         infeasible=infeasible,
         law=fit_law(own, series.horizon, settings.confidence, ranks.world_size),
@@ -146,6 +185,7 @@ def _limit(
     by_size: Mapping[int, Sequence[Record]],
     settings: Settings,
     composition: Composition,
+    schedule: Schedule,
 ) -> ThroughputLimit:
     every = list(chain.from_iterable(by_size.values()))
     out, load = disturbed(every)
@@ -161,6 +201,7 @@ def _limit(
         ranks=Ranks.of(every[0].request), blocks=blocks_of(timed),
         confirms={size: [record.request.confirms for record in group] for size, group in timed.items()},
         margins=dict.fromkeys(counted, composition.margin),
+        repeats={size: [record.request.repeat for record in group] for size, group in timed.items()}, schedule=schedule,
     )  # fmt: skip
     points = [point.model_copy(update={"composed": counted[point.num_envs]}) for point in limit.points]
     return limit.model_copy(update={"points": points, "composed": composition.at(composed.keys()), "other_load": load})

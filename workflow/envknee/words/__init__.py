@@ -8,6 +8,8 @@ series, ranks          horizon and batch size, and ranks that train together
 throughput, learning, memory, phases, batch, scaling, remedies, levers, rules, machines, spending    each part of a verdict
 headline, answer, next_measurement      the recommendation, and the next step
 requests               why a trial was not run
+plan                   what a study would measure and could show
+progress, runs         lines of a sweep; names and descriptions of MLflow's runs
 statements, sentences  which function says which part, and all sentences of a verdict
 study, statuses, tables, cards          what terminal, report and figures share
 table, compare         answers about tables, and comparisons

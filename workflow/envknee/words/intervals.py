@@ -10,6 +10,22 @@ def threshold_interval(limit: SeriesLimit) -> str:
     return sizes_between(limit.threshold_lowest, limit.threshold_highest)
 
 
+def interval_name(limit: SeriesLimit) -> str:
+    """Return what the intervals of a limit's gains are called."""
+    always = "" if limit.looks == "once" else " that holds at every look"
+    return f"{limit.confidence:.0%} interval{always}"
+
+
+def contradiction_notes(limit: SeriesLimit) -> list[str]:
+    """Return a note for each doubling about which a study contradicts itself."""
+    return [
+        f"doubling {gain.num_envs:,}: its newest repeats lie outside of the interval that earlier ones gave. The study contradicts"
+        " itself there, and that doubling decides nothing"
+        for gain in limit.gains
+        if gain.contradicts
+    ]
+
+
 def sizes_between(lowest: int, highest: int | None) -> str:
     """Return `512 to 2,048`, `512 alone` or `512 or more`."""
     if highest is None:

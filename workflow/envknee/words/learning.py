@@ -1,6 +1,7 @@
 """The learning limit in sentences. Pure."""
 
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint
+from envknee.words.intervals import contradiction_notes, interval_name
 from envknee.words.numbers import counted, listed, percent, span
 from envknee.words.ranks import each
 from envknee.words.series import series_words
@@ -10,7 +11,7 @@ METHOD = (
     "costs: interquartile mean over seeds, stratified bootstrap (1,000 resamples); doublings: log-normal model, spread pooled over"
     " num_envs unless Bartlett's test tells them apart, seeds that did not arrive censored; threshold: smallest tested num_envs"
     " whose doubling is shown to save less than delta, by a fixed sequence from the largest down or by Holm, each at half of 1 -"
-    " confidence"
+    " confidence; p-values and bounds hold at every look at the study, as for throughput"
 )
 
 
@@ -35,6 +36,7 @@ def learning_notes(limit: LearningLimit) -> list[str]:
         )
     if ran and not limit.gains:
         notes.append(why_no_doubling([point.num_envs for point in ran]))
+    notes += contradiction_notes(limit)
     if limit.resumes_at:
         notes.append(
             f"not the end: doubling from {listed(limit.resumes_at)} saves more than delta ({limit.delta:.0%}) again"
@@ -83,7 +85,7 @@ def _statement(limit: LearningLimit) -> str:
         )
     why = what_would_decide(limit) if shown.decides else "too few seeds reached the target to decide"
     ends = span(shown.gain_lower, shown.gain_upper)
-    interval = f"{limit.confidence:.0%} interval {ends}, " if ends else ""
+    interval = f"{interval_name(limit)} {ends}, " if ends else ""
     return f"undecided up to {largest}: {last} ({interval}{evidence}); {why}; {share}"
 
 

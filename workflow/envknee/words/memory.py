@@ -55,6 +55,10 @@ def memory_notes(limit: MemoryLimit, settings: Collection[str] = SETTINGS) -> li
     if limit.trials_in_parts:
         trials = counted(limit.trials_in_parts, "trial")
         notes.append(f"{trials} learned in parts, to fit what there was: not in the model")
+    if limit.unsteady:
+        notes.append(
+            f"peaks of repeats differ by more than 10% at {listed(limit.unsteady)} environments: the larger ones count"
+        )
     if limit.identifiable:
         notes += _notes_on_terms(limit, settings)
     if any(wall.contradicted for wall in limit.walls):

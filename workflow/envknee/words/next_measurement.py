@@ -9,6 +9,7 @@ from envknee.words.ranks import each
 
 AGAIN: dict[Status | None, str] = {
     "nan": " again, once they no longer become NaN or infinite (record.json names the tensor)",
+    "crashed": " again, once the program no longer crashes there (record.json says where)",
     "diverged": " again, once learning no longer diverges there (record.json names what grew)",
     "invalid": " again, once its simulation is valid there (record.json says what was not)",
     "timeout": " again, with a larger throughput.limit_s (their time ran out)",
@@ -36,6 +37,11 @@ def next_measurement(found: NextMeasurement, limit: ThroughputLimit) -> str:
             return f"Measure more repeats (about {limit.more_repeats} more): {_open(gain)}"
         return f"Either size will do: {_open(gain)} Over 200 repeats would be needed to tell it from the cut-off."
     why, few = _why(found, limit), _too_few(limit)
+    if found.failed is not None and found.ended == "crashed":
+        return (
+            f"Crashes end the curve: {found.failed:,} crashed, and {why}. Mend what crashed there, and run the sweep again with another"
+            f" study name{few}."
+        )
     if found.failed is not None:
         return (
             f"Memory ends the curve: {found.failed:,} did not fit, and {why}. More memory, or less per environment, would show where it"

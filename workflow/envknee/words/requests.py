@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from envknee.record.reasons import (
     ClearlyPays,
     Composed,
+    CrashedBefore,
     Decided,
     DriftKnown,
     FailedBefore,
@@ -57,6 +58,8 @@ def of_skip(skip: SkipReason) -> str:
             )
         case Searched():
             return "; ".join(map(_of_series, skip.series))
+        case CrashedBefore():
+            return f"the program crashed at {skip.num_envs:,} environments in trial {skip.trial}, twice"
         case SamplerDone():
             return "the sampler needs no further trial"
 

@@ -9,6 +9,7 @@ from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict, Broken, Verdict
 from envknee.words.headline import headline_statement, hours_saved, what_would_move_it
+from envknee.words.numbers import listed
 from envknee.words.series import series_words
 from envknee.words.statements import notes, statement
 
@@ -28,6 +29,9 @@ def sentences(verdict: Verdict) -> list[tuple[str, Lines]]:
         for broken in verdict.broken:
             if broken.arm == arm.arm:
                 lines += _broken(broken)
+        for crashed in verdict.crashed:
+            if crashed.arm == arm.arm:
+                lines.append(("crashed", f"{listed(crashed.num_envs)} environments: `{crashed.line}`"))
         found.append((f"{arm.arm} on {', '.join(arm.hardware) or 'no hardware yet'}", lines))
     together = [*_remedies(verdict.remedies), *_rules(verdict.rules)]
     together += [("cost", statement(spending)) for spending in verdict.spending if spending.arm is None]

@@ -9,5 +9,6 @@ STATUS_WORDS: dict[str, str] = {
     "nan": "NaN",
     "diverged": "diverged",
     "invalid": "invalid: fast but wrong",
+    "crashed": "crashed",
     "skipped": "not needed",
 }

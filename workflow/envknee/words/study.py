@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.study import Verdict
+from envknee.words.numbers import listed
 from envknee.words.series import series_words
 from envknee.words.statuses import STATUS_WORDS
 
@@ -12,6 +13,15 @@ def progress(verdict: Verdict) -> str:
     """Return the number of trials, and their statuses."""
     statuses = ", ".join(f"{count} {STATUS_WORDS[status]}" for status, count in verdict.statuses.items()) or "none yet"
     return f"{verdict.trials_measured} of {verdict.trials_planned} trials: {statuses}"
+
+
+def crashed_lines(verdict: Verdict) -> list[str]:
+    """Return the sizes that crashed, with the line of the log that says why: `32 crashed: ...`."""
+    several = len({crashed.arm for crashed in verdict.crashed}) > 1
+    return [
+        f"{f'{crashed.arm}: ' * several}{listed(crashed.num_envs)} crashed: `{crashed.line}`"
+        for crashed in verdict.crashed
+    ]
 
 
 def hardware_of(verdict: Verdict) -> list[str]:

@@ -5,13 +5,24 @@ from typing import NamedTuple
 
 from envknee.verdict.schema.limit import Gain
 from envknee.verdict.schema.memory import MemoryLimit, TermName
-from envknee.verdict.schema.table import ColumnNotRead, ColumnRead, Estimate, SeriesVerdict, Step, TableVerdict
+from envknee.verdict.schema.table import (
+    ColumnNotRead,
+    ColumnRead,
+    Estimate,
+    GpuScaling,
+    MissedPeak,
+    Remark,
+    SeriesVerdict,
+    Step,
+    TableVerdict,
+)
 from envknee.verdict.schema.throughput import Law
 from envknee.words import memory, statements
 from envknee.words.intervals import sizes_between, threshold_interval, with_interval
 from envknee.words.next_measurement import next_measurement
 from envknee.words.numbers import counted, listed, percent, shown_batch, span
 from envknee.words.states import gain_evidence
+from envknee.words.tables_beside import scaling_statement
 
 TERMS: dict[TermName, str] = {
     "base": "",
@@ -41,17 +52,22 @@ class PointRow(NamedTuple):
 
 
 def series_label(series: SeriesVerdict, verdict: TableVerdict) -> str:
-    """Return `horizon 32, batch 1,024`, as far as the table has columns for them."""
-    return _label(series.throughput.horizon, series.throughput.batch_size, verdict)
-
-
-def _label(horizon: int, batch_size: int | None, verdict: TableVerdict) -> str:
-    parts = []
+    """Return `GPU Card A, horizon 32, batch 1,024`, as far as the table has columns for them."""
+    parts = [_named(heading, value) for heading, value in series.labels]
+    if "gpus" in verdict.columns:
+        parts.append(counted(series.gpus, "GPU"))
     if verdict.has_horizon:
-        parts.append(f"horizon {horizon}")
+        parts.append(f"horizon {series.throughput.horizon}")
     if "batch_size" in verdict.columns:
-        parts.append(shown_batch(batch_size))
+        parts.append(shown_batch(series.throughput.batch_size))
     return ", ".join(parts)
+
+
+def _named(heading: str, value: str) -> str:
+    """Return a setting with its value; what the layout of the file names needs no heading."""
+    if heading in ("table", "section", "FPS column", "series"):
+        return value
+    return f"{heading} {value or 'not given'}"
 
 
 def answer_lines(series: SeriesVerdict, verdict: TableVerdict) -> list[Line]:
@@ -59,10 +75,51 @@ def answer_lines(series: SeriesVerdict, verdict: TableVerdict) -> list[Line]:
     lines = [("throughput", found(series))]
     if series.learning is not None:
         lines.append(("learning", statements.statement(series.learning)))
-    lines.append(("memory", memory_words(verdict.memory, verdict.columns)))
+    lines += _memory_lines(series, verdict)
     if series.measure_next is not None:
         lines.append(("next", next_measurement(series.measure_next, series.throughput)))
     return lines
+
+
+def _memory_lines(series: SeriesVerdict, verdict: TableVerdict) -> list[Line]:
+    lines = [("memory", memory_words(series.memory, verdict.columns))]
+    if series.host_memory is not None:
+        lines.append(("host memory", _host_words(series.host_memory)))
+    return lines
+
+
+def _host_words(limit: MemoryLimit) -> str:
+    if not limit.terms_gb:
+        return "read; two sizes and one repeat more would give what each environment takes"
+    terms = [_scaled(gb, "GB", "MB", "kB") + TERMS[name] for name, gb in limit.terms_gb.items() if gb > 0.0]
+    return f"{' + '.join(terms)} (largest error {limit.largest_error_gb:.2g} GB)"
+
+
+def no_curve_lines(verdict: TableVerdict) -> list[Line]:
+    """Return the answer where no two sizes can be compared, because another column differs with them."""
+    columns = " and ".join(NAMES_OF_COLUMNS.get(name, name) for name in verdict.no_curve)
+    sizes = sorted({point.num_envs for series in verdict.series for point in series.throughput.points})
+    said = f"no curve: {columns} differs at every size ({listed(sizes)}), and points of different {columns} are not one curve"
+    if verdict.scaling and verdict.no_curve == ("gpus",):
+        said = f"nothing about environments on each GPU: every number of GPUs has one size, {listed(sizes)} on each"
+    lines = [("throughput", said), *scaling_lines(verdict)]
+    if not verdict.scaling:
+        lines.append(
+            ("next", f"Measure two sizes or more at the same {columns}, or choose rows with --where COLUMN=VALUE.")
+        )
+    return lines
+
+
+NAMES_OF_COLUMNS = {"batch_size": "batch size", "gpus": "the number of GPUs"}
+
+
+def scaling_lines(verdict: TableVerdict) -> list[Line]:
+    """Return what more GPUs bring, a line for each setting."""
+    return [("scaling", f"{_of_labels(one)}{scaling_statement(one)}") for one in verdict.scaling]
+
+
+def _of_labels(scaling: GpuScaling) -> str:
+    return "".join(f"{_named(heading, value)}, " for heading, value in scaling.labels)
 
 
 def found(series: SeriesVerdict) -> str:
@@ -91,15 +148,29 @@ def found_briefly(series: SeriesVerdict) -> str:
 
 def estimate_statement(estimate: Estimate) -> str:
     """Return the best estimate of a limit in a sentence."""
-    best = estimate.step
+    best, rounded = estimate.step, estimate.rounded
+    if rounded is not None:
+        return (
+            f"undecided: rounding alone allows ± {percent(rounded.largest_share, 0)}, and ± {percent(rounded.share, 0)} of the FPS at"
+            f" {rounded.num_envs:,} environments, within which the cut-off lies. Give more digits"
+        )
+    if estimate.superlinear and (best is None or best.num_envs in estimate.superlinear):
+        steps = [step for step in estimate.steps if step.num_envs in estimate.superlinear]
+        gains = dict.fromkeys(percent(step.gain, 0) for step in steps)
+        return (
+            f"no throughput: a doubling from {listed(estimate.superlinear)} gains {' and '.join(gains)}, and twice the environments"
+            " make at most twice the FPS. Something else differs, such as compilation, a fixed start-up time or the unit"
+        )
     if best is None:
         last = estimate.steps[-1]
-        return f"still gaining {percent(last.gain, 0)} a doubling at {last.to_num_envs:,}, the largest size"
+        near = ": about the limit" if estimate.is_near else ""
+        return f"still gaining {percent(last.gain, 0)} a doubling at {last.to_num_envs:,}, the largest size{near}"
     reasons = [f"a doubling gains {percent(best.gain)}"]
     if best.gain < 0.0:
         reasons = [f"a doubling loses {percent(-best.gain)}"]
     if estimate.falls_beyond is not None:
-        reasons.append(f"FPS fall beyond {estimate.falls_beyond:,}")
+        flat = "" if estimate.flat_from is None else f", then stay flat from {estimate.flat_from:,}"
+        reasons.append(f"FPS fall beyond {estimate.falls_beyond:,}{flat}")
     if estimate.jumps:
         gains = [percent(step.gain, 0) for step in estimate.steps if step.num_envs in estimate.jumps]
         reasons.append(f"doubling {listed(estimate.jumps)} gains {' and '.join(gains)} again")
@@ -212,7 +283,13 @@ def _estimate_lines(estimate: Estimate) -> list[Line]:
     lines = [("interval", f"the limit is {where}, with {noise_words(estimate)}{by_law}")]
     lines += [("note", f"FPS dip at {size:,} and recover: measure it again") for size in estimate.dips]
     jump = "after a step that gained little: saturating FPS cannot. Measure it and the next size again"
-    return lines + [("note", f"FPS jump from {size:,} on, {jump}") for size in estimate.jumps]
+    lines += [("note", f"FPS jump from {size:,} on, {jump}") for size in estimate.jumps]
+    if estimate.superlinear and estimate.num_envs is not None:
+        sizes = listed(estimate.superlinear)
+        lines.append(
+            ("note", f"a doubling from {sizes} gains above 100%: something else differs there, such as compilation")
+        )
+    return lines
 
 
 def noise_words(estimate: Estimate) -> str:
@@ -261,22 +338,44 @@ def closing_lines(verdict: TableVerdict) -> list[Line]:
 
 
 def memory_notes(verdict: TableVerdict) -> list[str]:
-    """Return notes on the memory model of a table."""
-    if verdict.memory is None:
-        return []
-    notes = memory.memory_notes(verdict.memory, verdict.columns)
-    missed = verdict.missed_peak
-    if missed is not None:
-        notes.append(
-            f"not linear in num_envs: the best line misses {missed.num_envs:,} environments by {missed.share:.0%}, so what fits"
-            " beyond is a guess"
-        )
-    return notes
+    """Return notes on the memory models of a table."""
+    notes = dict[str, None]()
+    for series in verdict.series:
+        if series.memory is not None:
+            notes |= dict.fromkeys(memory.memory_notes(series.memory, verdict.columns))
+        if series.missed_peak is not None:
+            notes[_missed(series.missed_peak)] = None
+    return list(notes)
+
+
+def _missed(missed: MissedPeak) -> str:
+    return (
+        f"not linear in num_envs: the best line misses {missed.num_envs:,} environments by {missed.share:.0%}, so what fits"
+        " beyond is a guess"
+    )
+
+
+def _remark(remark: Remark) -> str:
+    """Return what was read in another way than it stands in the file."""
+    lines = listed(remark.lines)
+    sentences = {
+        "values_are_fps": "the sizes stand in the headings, and nothing names the values: they are read as FPS",
+        "per_env": f"column {remark.heading!r} is FPS of one environment, because {remark.other!r} is num_envs times it: the total"
+        " counts",
+        "fps_left_out": f"column {remark.heading!r} counts as FPS; --fps chooses {' or '.join(map(repr, remark.others))}",
+        "no_measurement": f"{remark.other} {lines} says that the run failed, and counts as no measurement",
+        "total_envs": "num_envs grows with the number of GPUs: it is read as that of all of them, and divided by it",
+        "batch_follows": "batch_size is the same share of num_envs in every row: the batch grows with the environments",
+        "relative": "no horizon: FPS are those of one environment step per iteration. Gains hold, and FPS are short by the horizon",
+        "differs_everywhere": f"column {remark.heading!r} has another value in every row: it parts no series",
+    }
+    return sentences[remark.kind]
 
 
 def table_notes(verdict: TableVerdict) -> list[str]:
     """Return notes on what was read: columns, rounding, and rows without an answer."""
-    notes = [_column_read(column) for column in verdict.columns_read]
+    notes = [_remark(remark) for remark in verdict.remarks]
+    notes += [_column_read(column) for column in verdict.columns_read]
     notes += [_column_not_read(column) for column in verdict.columns_not_read]
     has_law = any(series.throughput.law and series.throughput.law.used for series in verdict.series)
     if has_law and not verdict.has_horizon:

@@ -1,6 +1,7 @@
 """The throughput limit in sentences. Pure."""
 
 from envknee.verdict.schema.throughput import ComposedFps, OtherLoad, ThroughputLimit
+from envknee.words.intervals import contradiction_notes, interval_name
 from envknee.words.numbers import listed, percent, span
 from envknee.words.ranks import each
 from envknee.words.states import repeats, what_would_decide, why_no_doubling
@@ -9,7 +10,8 @@ METHOD = (
     "t on ln FPS within machines: paired where processes measured both ends, else Welch over repeats in separate processes;"
     " threshold: smallest tested num_envs whose doubling is shown to gain less than delta, by a fixed sequence from the largest"
     " doubling down or by Holm, each at half of 1 - confidence; still pays: one-sided lower bound of the largest doubling; the"
-    " threshold's interval: inverted Bonferroni band"
+    " threshold's interval: inverted Bonferroni band; p-values and bounds hold at every look at the study (q = min k p / 0.8 after k"
+    " repeats, or p / 0.8 where the number of repeats was fixed beforehand)"
 )
 
 
@@ -39,6 +41,7 @@ def throughput_notes(limit: ThroughputLimit) -> list[str]:
         for gain in limit.gains
         if gain.disagreement is not None
     ]
+    notes += contradiction_notes(limit)
     if limit.gains and limit.unpaired:
         notes.append(
             f"{listed(limit.unpaired)} environments: measured, but neither half nor double was; in no doubling"
@@ -58,11 +61,15 @@ def throughput_notes(limit: ThroughputLimit) -> list[str]:
 
 
 def infeasible_notes(limit: ThroughputLimit) -> list[str]:
-    """Return the note on num_envs that did not fit the memory, if there are any."""
-    if not limit.infeasible:
-        return []
-    sizes = listed(point.num_envs for point in limit.infeasible)
-    return [f"infeasible (out of memory or refused): {sizes} environments{each(limit.ranks)}"]
+    """Return notes on num_envs that did not run, for lack of memory or because the program crashed."""
+    notes = []
+    memory = [point.num_envs for point in limit.infeasible if point.lacks_memory]
+    crashed = [point.num_envs for point in limit.infeasible if not point.lacks_memory]
+    if memory:
+        notes.append(f"infeasible (out of memory or refused): {listed(memory)} environments{each(limit.ranks)}")
+    if crashed:
+        notes.append(f"crashed: {listed(crashed)} environments{each(limit.ranks)}")
+    return notes
 
 
 def _composed(composed: ComposedFps) -> str:
@@ -114,7 +121,7 @@ def throughput_finding(limit: ThroughputLimit) -> str:
     gain = percent(shown.gain)
     evidence = f"{repeats(shown.repeats)}, cut-off {limit.delta:.0%}"
     ends = span(shown.gain_lower, shown.gain_upper)
-    bound = f"{limit.confidence:.0%} interval {ends}, " if ends else ""
+    bound = f"{interval_name(limit)} {ends}, " if ends else ""
     if limit.state == "reached":
         if shown.fresh:
             evidence = f"{shown.repeats} fresh repeats; shown by all repeats, cut-off {limit.delta:.0%}"

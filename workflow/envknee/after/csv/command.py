@@ -7,9 +7,10 @@ from pathlib import Path
 from pydantic import ValidationError
 from rich.console import Console
 
-from envknee.after.csv.table import COLUMNS, OUT_OF_MEMORY, Table, parse
-from envknee.after.csv.terminal import print_table_verdict
-from envknee.after.csv.verdict import Options, decide
+from envknee.after.csv.rows import COLUMNS, OUT_OF_MEMORY
+from envknee.after.csv.table import Choice, Table, parse
+from envknee.after.csv.terminal import print_pair, print_table_verdict
+from envknee.after.csv.verdict import Options, compare, decide
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 
@@ -23,8 +24,10 @@ COLUMN_HELP = "\n".join(
 EPILOG = f"""columns:
 {COLUMN_HELP}
 
-A header and a row per measurement, in any order; lines that start with # are comments. CSV, TSV, Markdown tables and Isaac Lab's
-training bundles are read, and common names such as total_fps, "FPS (k)" or "VRAM (MiB)".
+A header and a row per measurement, in any order; lines that start with # are comments. CSV, TSV, columns of spaces, Markdown and
+reStructuredText with prose around, sizes in the headings, JSON records, JSON lines and Isaac Lab's training bundles are read, and
+common names such as total_fps, "FPS (k)", s/iter or "VRAM (MiB)". Rows that differ in another column, such as gpu or task, are
+series of their own.
 Without repeats you get an estimate, from any ratio of sizes. A limit is "reached" by three repeats of N and 2N: number them in repeat.
 
 Out of memory: write {OUT_OF_MEMORY} for fps. Censoring: where a training ended before it reached the target, leave
@@ -43,7 +46,7 @@ MOST_BYTES = 10_000_000
 """Largest file: as many rows as a table may have, with 500 bytes each."""
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path, choice: Choice | None = None) -> Table:
     """Read a CSV file; `-` is standard input.
 
     Raises:
@@ -65,7 +68,7 @@ def read_table(path: Path) -> Table:
             f"{source} cannot be read: {getattr(error, 'strerror', None) or error}. Expected a table with the columns num_envs and"
             " fps, as UTF-8 text; `envknee limits --help` shows one."
         ) from error
-    return parse(text, source)
+    return parse(text, source, choice)
 
 
 def _beginning_of(path: Path) -> bytes:
@@ -86,6 +89,19 @@ def main() -> None:
     parser.add_argument(
         "table", type=Path, help="a table with the columns num_envs and fps, and others below; - for standard input"
     )
+    parser.add_argument(
+        "second", type=Path, nargs="?", metavar="TABLE", help="another one: its FPS over those of the first"
+    )
+    parser.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="COLUMN=VALUE",
+        help="only rows with this value; may be given again",
+    )
+    parser.add_argument(
+        "--fps", action="append", default=[], metavar="COLUMN", help="the column of FPS that counts; may be given again"
+    )
     for name, option in OPTIONS.items():
         usual = "" if option.default is None else f" Default: {option.default:g}."
         words = f"--{name.replace('_', '-')}"
@@ -95,8 +111,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.plot is not None and arguments.plot.suffix not in (".svg", ".png", ".pdf"):
         raise UserError(f"--plot is {arguments.plot}: expected a name that ends in .svg, .png or .pdf.")
+    choice = Choice(tuple(_condition(text) for text in arguments.where), tuple(arguments.fps))
     source = "standard input" if str(arguments.table) == "-" else arguments.table.name
-    table = read_table(arguments.table)
+    table = read_table(arguments.table, choice)
     try:
         options = Options(**{name: getattr(arguments, name) for name in OPTIONS})
     except ValidationError as error:
@@ -106,6 +123,17 @@ def main() -> None:
         raise UserError(
             f"--{name.replace('_', '-')} is {first['input']:g}: {first['msg']}. Give a number such as {such:g}."
         ) from error
+    console = Console(markup=False, highlight=False, emoji=False)
+    if arguments.second is not None:
+        names = (source, arguments.second.name)
+        if names[0] == names[1]:
+            names = (str(arguments.table), str(arguments.second))
+        pair = compare(table, read_table(arguments.second, choice), names, options)
+        if arguments.json:
+            print(canonical_json(pair), end="")
+        else:
+            print_pair(pair, console)
+        return
     verdict = decide(table, source, options)
     if arguments.plot is not None:
         from envknee.after.csv.plot import plot  # matplotlib takes a second to import
@@ -114,4 +142,12 @@ def main() -> None:
     if arguments.json:
         print(canonical_json(verdict), end="")
     else:
-        print_table_verdict(verdict, Console(markup=False, highlight=False, emoji=False))
+        print_table_verdict(verdict, console)
+
+
+def _condition(text: str) -> tuple[str, str]:
+    """Return the column and the value of `--where`."""
+    column, sign, value = text.partition("=")
+    if not sign or not column.strip():
+        raise UserError(f"--where is {text!r}: expected COLUMN=VALUE, such as --where GPU=A100.")
+    return column.strip(), value

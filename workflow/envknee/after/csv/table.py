@@ -1,71 +1,37 @@
-"""A user's own measurements, from any simulator: the text of a file to checked rows. Pure."""
+"""A user's own measurements, from any simulator: the text of a file to checked rows. Pure.
 
-import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+text -> grids (`layouts`) -> columns (`columns`) -> rows (`rows`) -> series (`series`) -> `Table`
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
 
-from pydantic import Field
+from envknee.after.csv import series
+from envknee.after.csv.aliases import ALIASES
+from envknee.after.csv.columns import Columns, columns_of
+from envknee.after.csv.grid import Grid
+from envknee.after.csv.headings import is_setting, names_environments
+from envknee.after.csv.layouts import READERS, objects
+from envknee.after.csv.layouts.delimited import NotDelimited
+from envknee.after.csv.rows import COLUMNS, Reading, TableRow, read_rows
+from envknee.after.csv.turned import upright, values_have_no_name
+from envknee.study.errors import UserError, closest
+from envknee.verdict.schema.table import ColumnNotRead, ColumnRead, Remark
 
-from envknee.after.csv.formats import rows_of, scaled, understand
-from envknee.record.schema import Frozen
-from envknee.study.errors import UserError, closest, nearest
-from envknee.verdict.schema.table import ColumnNotRead, ColumnRead
-
-OUT_OF_MEMORY = "oom"
-"""Value of an fps cell if the point did not fit the memory: a result, not a gap."""
-
-NOTHING = ("", "-", "–", "—", "n/a")
-"""Cells without a value."""
-
-LARGEST = 1e15
-COUNT: dict[str, Any] = {"ge": 1, "le": 10**12}
-AMOUNT: dict[str, Any] = {"ge": 1e-9, "le": LARGEST}
-"""Bounds of whole and of other numbers. Beyond them is a typing error, which would overflow later."""
-
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-"""A number. Python's own float() also accepts 1_000."""
+MOST_CELLS_OF_HEADER = 60
+"""A second header below the first line is looked for among rows with no more cells."""
 
 
-class TableRow(Frozen):
-    """One measurement. Its fields but `line` are the columns; one without a default is required, cells of one with None may be empty."""
+@dataclass(frozen=True)
+class Choice:
+    """What a user chose of a table."""
 
-    line: int
-    """Its line in the file, for messages."""
-    num_envs: int = Field(**COUNT, description="environments that run in parallel (on each GPU)")
-    fps: float | None = Field(
-        **AMOUNT, description=f"frames per second; `{OUT_OF_MEMORY}` where the memory did not suffice"
-    )
-    """None: out of memory."""
-    repeat: int = Field(0, ge=0, le=COUNT["le"], description="which repeat, or seed, of that point: 0, 1, 2, ...")
-    vram_gb: float | None = Field(None, **AMOUNT, description="peak of the GPU's used memory, GB (1e9 bytes)")
-    horizon: int = Field(1, **COUNT, description="environment steps per iteration")
-    """Without the column, an iteration is one step of all environments: t = N / FPS. FPS, asymptote and half-saturation do not depend
-    on the horizon; the law's seconds are then per step."""
-    batch_size: int | None = Field(
-        None, **COUNT, description="transitions per optimizer step; empty: it follows num_envs"
-    )
-    seconds_to_target: float | None = Field(
-        None, **AMOUNT, description="of training until the target reward was reached"
-    )
-    """None: not reached within `budget_s`; without a budget, not measured."""
-    budget_s: float | None = Field(None, **AMOUNT, description="seconds after which such a training was ended")
-
-
-COLUMNS = {name: field for name, field in TableRow.model_fields.items() if name != "line"}
-
-
-def step_of(values: Iterable[float]) -> float:
-    """Return the largest of ..., 1, 5, 10, 50, 100, ... that divides every value: the coarsest rounding that fits them.
-
-    0 without values, or if no step of at least 1e-6 divides them all.
-    """
-    numbers = [Decimal(repr(value)) for value in values]
-    steps = [Decimal(digit).scaleb(place) for place in range(15, -7, -1) for digit in (5, 1)]
-    return next((float(step) for step in steps if numbers and all(number % step == 0 for number in numbers)), 0.0)
+    where: tuple[tuple[str, str], ...] = ()
+    """Headings and values: other rows are left out."""
+    fps: tuple[str, ...] = ()
+    """Headings of the columns of FPS that count; () for the table's own."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +45,8 @@ class Table:
     columns_read: tuple[ColumnRead, ...]
     """Columns that go by another name or unit."""
     columns_not_read: tuple[ColumnNotRead, ...]
+    remarks: tuple[Remark, ...] = ()
+    """What of it was read in another way than it stands there."""
 
     @cached_property
     def fps_step(self) -> float:
@@ -86,117 +54,157 @@ class Table:
         return step_of(row.fps for row in self.rows if row.fps is not None)
 
 
-def parse(text: str, source: str) -> Table:
-    """Return the table in `text`: CSV, or a form that `formats` reads.
+def step_of(values: Iterable[float]) -> float:
+    """Return the largest of ..., 1, 5, 10, 50, 100, ... that divides every value: the coarsest rounding that fits them.
+
+    0 without values, or if no step of at least 1e-6 divides them all.
+    """
+    numbers = [Decimal(repr(value)) for value in values]
+    steps = [Decimal(digit).scaleb(place) for place in range(15, -7, -1) for digit in (5, 1)]
+    return next((float(step) for step in steps if numbers and all(number % step == 0 for number in numbers)), 0.0)
+
+
+@dataclass
+class _Found:
+    """What the tables of a file gave so far."""
+
+    readings: list[Reading] = field(default_factory=list)
+    read: dict[str, ColumnRead] = field(default_factory=dict)
+    not_read: dict[str, ColumnNotRead] = field(default_factory=dict)
+    columns: set[str] = field(default_factory=set)
+    remarks: list[Remark] = field(default_factory=list)
+
+
+def parse(text: str, source: str, choice: Choice | None = None) -> Table:
+    """Return the tables in `text` as one, in any layout that `layouts` reads.
 
     Raises:
-        UserError: when the text is no such table; names `source`, line, column, value, what was expected and what to do.
+        UserError: when the text has no such table; names `source`, line, column, value, what was expected and what to do.
     """
-    lines = rows_of(text, source)
-    if len(lines) < 2:
-        raise UserError(
-            f"{source} holds no measurement. Expected a header such as num_envs,fps and below it a row for each, such as 1024,39000."
-        )
-    (header_line, header), *below = lines
-    names, factors, read = understand(header, below[0][1])
-    not_read = _not_read(header, names, f"{source}, line {header_line}")
-    rows = [_row(cells, names, factors, line, source) for line, cells in below]
-    _refuse_duplicates(rows, source)
-    ordered = sorted(rows, key=lambda row: (row.num_envs, row.horizon, row.batch_size or 0, row.repeat))
-    return Table(frozenset(COLUMNS) & frozenset(names), tuple(ordered), tuple(read), tuple(not_read))
+    choice = choice or Choice()
+    grids = _grids(text, source)
+    found, errors = _Found(), list[UserError]()
+    for grid in grids:
+        before = len(found.readings)
+        try:
+            _read(grid, source, choice, found)
+        except UserError as error:
+            errors.append(error)
+            if len(grids) == 1 or names_environments(grid.header.cells):
+                raise
+        if len(grids) > 1:
+            title = grid.title or f"table {grids.index(grid) + 1}"
+            found.readings[before:] = [reading.of_table(title) for reading in found.readings[before:]]
+    if not found.readings and errors:
+        raise errors[0]
+    return _table(found, source, choice)
 
 
-def _not_read(header: Sequence[str], names: Sequence[str], where: str) -> list[ColumnNotRead]:
-    """Check the columns of a header, and return each column that is not read.
-
-    Case does not matter; columns without a name are left out.
-    """
-    for name, column in COLUMNS.items():
-        if names.count(name) > 1:
-            raise UserError(f"{where}: column {name!r} stands there {names.count(name)} times. Keep one of them.")
-        if column.is_required() and name not in names:
-            raise UserError(
-                f"{where}: no column {name!r} ({column.description}) among {', '.join(map(repr, header))}"
-                f"{nearest(name, [given for given in header if given.lower() not in COLUMNS])}. Rename the column, or add it."
-            )
-    if "budget_s" in names and "seconds_to_target" not in names:
-        raise UserError(
-            f"{where}: column 'budget_s' needs a column 'seconds_to_target' ({COLUMNS['seconds_to_target'].description};"
-            " empty where the budget was spent first). Add it, or leave budget_s out."
-        )
-    return [
-        ColumnNotRead(heading=given, nearest=closest(name, set(COLUMNS) - set(names)))
-        for given, name in zip(header, names, strict=True)
-        if name and name not in COLUMNS
-    ]
-
-
-def _row(
-    cells: Sequence[str], names: Sequence[str], factors: Mapping[str, Decimal], line: int, source: str
-) -> TableRow:
-    where = f"{source}, line {line}"
-    if len(cells) != len(names):
-        raise UserError(
-            f"{where}: {len(cells)} cells, and the header has {len(names)}."
-            " Write one cell per column, empty where nothing was measured, and no comma within a number."
-        )
-    cells = ["" if cell.lower() in NOTHING else cell for cell in cells]
-    given = [(name, cell) for name, cell in zip(names, cells, strict=True) if name in COLUMNS]
-    named = {name: scaled(cell, name, factors.get(name, Decimal(1))) for name, cell in given}
-    # Some tables say it in another column, with a dash for the FPS.
-    candidates = cells if not named["fps"] else [named["fps"]]
-    no_memory = any(cell.lower() == OUT_OF_MEMORY for cell in candidates)
-    if no_memory:
-        del named["fps"]
-        if named.get("vram_gb", "").lower() == OUT_OF_MEMORY:
-            named["vram_gb"] = ""
-    values = {name: _number(text, name, where) for name, text in named.items()}
-    row = TableRow.model_validate({"line": line, "fps": None, **values})
-    _refuse_contradictions(row, where)
-    return row
+def _grids(text: str, source: str) -> list[Grid]:
+    """Return the tables of a text by the first layout that has one with environments, each with a row for each size."""
+    lines = text.splitlines()
+    if objects.is_json(text):
+        try:
+            return [grid for grid in objects.read(text, source) if grid.rows] or [_nothing(source)]
+        except UserError:
+            if not any(line.lstrip().startswith("|") for line in lines):
+                raise
+    first: list[Grid] = []
+    mistake: NotDelimited | None = None
+    for _, reader in READERS:
+        try:
+            grids = [part for grid in reader(lines, source) for part in _parts(grid)]
+        except NotDelimited as error:
+            mistake = mistake or error
+            continue
+        except UserError as error:
+            raise mistake or error from error
+        grids = [grid for grid in grids if grid.rows]
+        if any(names_environments(upright(grid).header.cells) for grid in grids):
+            return grids
+        first = first or grids
+    if mistake is not None:
+        raise mistake
+    if "<table" in text.lower():
+        raise UserError(f"{source} has a table in HTML, which is not read. Give it as Markdown or CSV.")
+    return first or [_nothing(source)]
 
 
-def _number(text: str, name: str, where: str) -> float | None:
-    """Return the number in a cell, or None for an empty one that may be empty."""
-    column = COLUMNS[name]
-    least, largest = column.metadata[0].ge, column.metadata[1].le
-    whole, may_be_empty = isinstance(least, int), column.default is None
-    value = float(text) if NUMBER.fullmatch(text) else math.nan
-    if not text and may_be_empty:
-        return None
-    if least <= value <= largest and not (whole and value % 1):
-        return value
+def _nothing(source: str) -> Grid:
     raise UserError(
-        f"{where}: column {name!r} is {repr(text) if text else 'empty'}; expected a {'whole ' * whole}number from {least:g} to"
-        f" {largest:g}, {column.description}. Write it in digits, with a point before decimals and without units or separators of"
-        f" thousands{', or leave the cell empty if it was not measured' if may_be_empty and name != 'fps' else ''}."
+        f"{source} holds no measurement. Expected a header such as num_envs,fps and below it a row for each, such as 1024,39000."
     )
 
 
-def _refuse_contradictions(row: TableRow, where: str) -> None:
-    if row.fps is None and row.seconds_to_target is not None:
-        raise UserError(
-            f"{where}: fps is {OUT_OF_MEMORY} and seconds_to_target {row.seconds_to_target:g}: a training that ran out of"
-            " memory reaches nothing. Empty one of the two cells, or give the FPS."
-        )
-    if row.seconds_to_target is not None and row.budget_s is not None and row.seconds_to_target > row.budget_s:
-        raise UserError(
-            f"{where}: seconds_to_target {row.seconds_to_target:g} is above budget_s {row.budget_s:g}."
-            " Leave seconds_to_target empty where the budget was spent first, or mend the budget."
-        )
+def _parts(grid: Grid) -> list[Grid]:
+    """Return the tables of a grid in which further headers stand; what stands above the first header is none."""
+    lines = [grid.header, *grid.rows]
+    heads = [
+        place
+        for place, line in enumerate(lines)
+        if len(line.cells) <= MOST_CELLS_OF_HEADER
+        and not any(cell.lstrip("*~ ")[:1].isdigit() for cell in line.cells)
+        and names_environments(line.cells)
+    ]
+    if not heads or heads == [0]:
+        return [grid]
+    ends = [*heads[1:], len(lines)]
+    return [
+        Grid(lines[head], tuple(lines[head + 1 : end]), grid.title if head == 0 else "", (), grid.counts)
+        for head, end in zip(heads, ends, strict=True)
+    ]
 
 
-def _refuse_duplicates(rows: Sequence[TableRow], source: str) -> None:
-    seen: dict[tuple[object, ...], int] = {}
-    for row in rows:
-        first = seen.setdefault((row.num_envs, row.horizon, row.batch_size, row.repeat), row.line)
-        if first != row.line:
-            point = row.model_dump(include={"num_envs", "horizon", "batch_size"}, exclude_unset=True, exclude_none=True)
-            what = ", ".join(f"{name} {value}" for name, value in point.items())
-            advice = (
-                f"repeat {row.repeat}. Number repeats of a point 0, 1, 2, ..., or remove one of the rows."
-                if "repeat" in row.model_fields_set
-                else "no column 'repeat'. If these are repeats, add that column and number them 0, 1, 2, ...;"
-                " else remove one of the rows."
-            )
-            raise UserError(f"{source}, line {row.line}: the same point as line {first}: {what}, {advice}")
+def _read(grid: Grid, source: str, choice: Choice, found: _Found) -> None:
+    """Add the rows of a grid to what was found."""
+    table = upright(grid)
+    where = table.at(source, table.header.number)
+    columns = columns_of(table, where, choice.fps)
+    readings, remarks = read_rows(table, columns, source)
+    if values_have_no_name(grid, table):
+        found.remarks.append(Remark(kind="values_are_fps"))
+    if columns.per_env is not None:
+        found.remarks.append(Remark(kind="per_env", heading=columns.per_env, other=columns.fps[0].heading))
+    if columns.fps_left_out:
+        found.remarks.append(Remark(kind="fps_left_out", heading=columns.fps[0].heading, others=columns.fps_left_out))
+    found.remarks += remarks
+    found.readings += readings
+    found.columns |= {*columns.places, "fps"}
+    for one in _columns_read(table, columns):
+        found.read.setdefault(one.heading, one)
+    for heading in columns.others:
+        lacks = set() if is_setting(heading) else set(COLUMNS) - set(columns.places) - {"fps"}
+        near = closest(heading.lower(), lacks)
+        found.not_read.setdefault(heading, ColumnNotRead(heading=heading, nearest=near))
+
+
+def _columns_read(grid: Grid, columns: Columns) -> list[ColumnRead]:
+    """Return the columns that go by another name or unit."""
+    header = grid.header.cells
+    named = [
+        ColumnRead(heading=header[place], column=column, factor=float(columns.factors[column]))
+        for column, place in sorted(columns.places.items(), key=lambda item: list(ALIASES).index(item[0]))
+        if header[place].lower() != column and column != "status"
+    ]
+    of_fps = [
+        ColumnRead(heading=one.heading, column=one.kind, factor=float(one.factor))
+        for one in columns.fps
+        if one.heading.lower() != "fps"
+    ]
+    return named[:1] + of_fps + named[1:] if named and named[0].column == "num_envs" else of_fps + named
+
+
+def _table(found: _Found, source: str, choice: Choice) -> Table:
+    readings = series.chosen(found.readings, choice.where, source)
+    if not readings:
+        _nothing(source)
+    labelled = series.labelled(readings, source)
+    ordered = sorted(labelled.rows, key=lambda row: (row.num_envs, row.horizon, row.batch_size or 0, row.repeat))
+    not_read = [one for heading, one in found.not_read.items() if heading not in labelled.settings]
+    return Table(
+        columns=(frozenset(COLUMNS) & frozenset(found.columns)) - labelled.dropped,
+        rows=tuple(ordered),
+        columns_read=tuple(found.read.values()),
+        columns_not_read=tuple(not_read),
+        remarks=(*dict.fromkeys(found.remarks), *labelled.remarks),
+    )

@@ -1,21 +1,23 @@
 """The verdict over a user's own table, which has no records. Pure.
 
-The statistics are those of `envknee.verdict`. Rows with another horizon or batch size are another series. A table has no phases, devices
-or ranks, and the verdict says nothing about them.
+The statistics are those of `envknee.verdict`. Rows that differ in another column than num_envs and repeat are another series. A table has
+no phases and no devices, and the verdict says nothing about them.
 """
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from pydantic import Field
 
-from envknee.after.csv.table import LARGEST, Table, TableRow
+from envknee.after.csv.rows import LARGEST, TableRow
+from envknee.after.csv.table import Table
 from envknee.base.point import batch_transitions
 from envknee.record.status import Status
+from envknee.study.errors import UserError
 from envknee.study.model import Decide
-from envknee.verdict import learning, memory_limit, throughput
+from envknee.verdict import beside, learning, memory_limit, throughput
 from envknee.verdict.estimate import estimate
 from envknee.verdict.learning_cost import seeds_of
 from envknee.verdict.measure_next import measure_next
@@ -24,9 +26,24 @@ from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule.union import LEAST_REPEATS
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
-from envknee.verdict.schema.table import Estimate, MissedPeak, NotMeasured, SeriesVerdict, TableVerdict
+from envknee.verdict.schema.table import (
+    Beside,
+    Estimate,
+    GpuScaling,
+    MissedPeak,
+    NotMeasured,
+    Pair,
+    SeriesVerdict,
+    TableVerdict,
+)
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.verdict.series import Series
+from envknee.verdict.series import Ranks, Series
+from envknee.verdict.throughput import fit_law
+
+Labels = tuple[tuple[str, str], ...]
+
+SIDE_BY_SIDE = ("table", "FPS column")
+"""Labels of series that a file puts side by side."""
 
 WORTH_A_NOTE = 0.005
 """Smallest rounding that is noted, as a share of the smallest FPS. Finer rounding does not widen any interval visibly."""
@@ -46,12 +63,28 @@ class Options(Decide):
 
 def decide(table: Table, source: str, options: Options) -> TableVerdict:
     """Return the verdict over a table, which is called `source`."""
-    grouped: dict[Series, list[TableRow]] = {}
-    for row in table.rows:
-        series = Series(source, row.horizon, row.batch_size)
-        grouped.setdefault(series, []).append(row)
-    ordered = sorted(grouped, key=lambda series: (series.horizon, series.batch_size or 0))
-    memory = _memory(table, options)
+    parts = _parted(table.rows)
+    families = {
+        key: [row for row in table.rows if key == _family(row)] for key in dict.fromkeys(map(_family, table.rows))
+    }
+    memories = {key: _memory(rows, options) for key, rows in families.items()}
+    hosts = {key: _host_memory(rows, options) for key, rows in families.items()}
+    missed = {
+        key: None if memory is None else _missed_peak(_samples(families[key]), memory)
+        for key, memory in memories.items()
+    }
+    ordered = sorted(parts, key=_largest_first)
+    series = [
+        _series_verdict(source, rows, table, options).model_copy(
+            update={
+                "memory": memories[_family(rows[0])],
+                "missed_peak": missed[_family(rows[0])],
+                "host_memory": hosts[_family(rows[0])],
+            }
+        )
+        for rows in ordered
+    ]
+    alone = next(iter(families)) if len(families) == 1 else None
     return TableVerdict(
         source=source,
         rows=len(table.rows),
@@ -59,9 +92,13 @@ def decide(table: Table, source: str, options: Options) -> TableVerdict:
         delta=options.delta,
         confidence=options.confidence,
         memory_margin=options.memory_margin,
-        series=[_series_verdict(series, grouped[series], table, options) for series in ordered],
-        memory=memory,
-        missed_peak=None if memory is None else _missed_peak(_samples(table), memory),
+        series=series,
+        memory=memories[alone] if alone is not None else None,
+        missed_peak=missed[alone] if alone is not None else None,
+        scaling=_scaling(parts, options),
+        beside=_side_by_side(parts, options),
+        no_curve=_no_curve(parts),
+        remarks=list(table.remarks),
         columns_read=list(table.columns_read),
         columns_not_read=list(table.columns_not_read),
         fps_step=_coarse_step(table),
@@ -69,17 +106,135 @@ def decide(table: Table, source: str, options: Options) -> TableVerdict:
     )
 
 
-def _series_verdict(series: Series, rows: Sequence[TableRow], table: Table, options: Options) -> SeriesVerdict:
+def compare(first: Table, second: Table, names: tuple[str, str], options: Options) -> Pair:
+    """Return two tables side by side, series by series."""
+    of_first, of_second = ({_key(rows[0]): rows for rows in _parted(table.rows)} for table in (first, second))
+    pairs = [(rows, of_second[key], _name(key)) for key, rows in of_first.items() if key in of_second]
+    if not pairs and len(of_first) == 1 and len(of_second) == 1:
+        pairs = [(rows, others, "") for rows, others in zip(of_first.values(), of_second.values(), strict=True)]
+    if not pairs:
+        raise UserError(
+            f"{names[0]} and {names[1]} have no series in common. Choose one of each with --where COLUMN=VALUE, or give both the same"
+            " columns."
+        )
+    besides = [
+        _beside(" ".join(filter(None, (names[0], name))), " ".join(filter(None, (names[1], name))), a, b, options)
+        for a, b, name in pairs
+    ]
+    return Pair(first=names[0], second=names[1], confidence=options.confidence, beside=besides)
+
+
+def _largest_first(rows: Sequence[TableRow]) -> tuple[int, int]:
+    """Return the order of a series: most sizes first, then the smallest of single sizes."""
+    sizes = {row.num_envs for row in rows}
+    return -len(sizes), min(sizes) if len(sizes) == 1 else -max(sizes)
+
+
+# --- Series, and what lies beside what
+
+
+def _parted(rows: Sequence[TableRow]) -> list[list[TableRow]]:
+    """Return the rows of each series, in the order of the table."""
+    parts: dict[tuple[object, ...], list[TableRow]] = {}
+    for row in rows:
+        parts.setdefault(_key(row), []).append(row)
+    return sorted(
+        parts.values(), key=lambda part: (min(row.line for row in part), part[0].horizon, part[0].batch_size or 0)
+    )
+
+
+def _key(row: TableRow) -> tuple[Labels, int, int, int | None]:
+    return row.labels, row.gpus, row.horizon, row.batch_size
+
+
+def _family(row: TableRow) -> tuple[Labels, int]:
+    """Return what rows have in common whose memory follows one model."""
+    return row.labels, row.gpus
+
+
+def _name(key: tuple[Labels, int, int, int | None]) -> str:
+    return ", ".join(f"{value}" for _, value in key[0])
+
+
+def _fps(rows: Sequence[TableRow]) -> dict[int, list[float]]:
     fps: dict[int, list[float]] = {}
+    for row in rows:
+        if row.fps is not None:
+            fps.setdefault(row.num_envs, []).append(row.fps)
+    return fps
+
+
+def _noise(options: Options) -> Callable[[int], float]:
+    cv = options.assume_cv
+    return lambda num_envs: assumed_cv(num_envs, None) if cv is None else cv
+
+
+def _beside(first: str, second: str, a: Sequence[TableRow], b: Sequence[TableRow], options: Options) -> Beside:
+    failed = tuple(sorted({row.num_envs for row in rows if row.fps is None}) for rows in (a, b))
+    law = fit_law(_fps(a), 1, options.confidence)
+    half = law.half_saturation_num_envs if law is not None and law.used else None
+
+    def cv(num_envs: int) -> float:
+        return assumed_cv(num_envs, half) if options.assume_cv is None else options.assume_cv
+
+    return beside.beside(first, second, _fps(a), _fps(b), (failed[0], failed[1]), cv, options.confidence)
+
+
+def _side_by_side(parts: Sequence[Sequence[TableRow]], options: Options) -> list[Beside]:
+    """Return every series that differs from the first alone in the table or the column of FPS that it stands in, beside that."""
+    found = []
+    firsts: dict[tuple[object, ...], Sequence[TableRow]] = {}
+    for rows in parts:
+        own = [pair for pair in rows[0].labels if pair[0] in SIDE_BY_SIDE]
+        others = tuple(pair for pair in rows[0].labels if pair[0] not in SIDE_BY_SIDE)
+        first = firsts.setdefault((others, *_key(rows[0])[1:]), rows)
+        if first is not rows and own:
+            before = [pair for pair in first[0].labels if pair[0] in SIDE_BY_SIDE]
+            named = [" ".join(value for _, value in pairs) for pairs in (before, own)]
+            found.append(_beside(named[0], named[1], first, rows, options))
+    return [one for one in found if one.sizes]
+
+
+def _scaling(parts: Sequence[Sequence[TableRow]], options: Options) -> list[GpuScaling]:
+    """Return what more GPUs bring, for each setting that was measured with several numbers of them."""
+    grouped: dict[tuple[Labels, int, int | None], dict[int, dict[int, list[float]]]] = {}
+    for rows in parts:
+        labels, gpus, horizon, batch = _key(rows[0])
+        grouped.setdefault((labels, horizon, batch), {})[gpus] = _fps(rows)
+    found = [
+        beside.scaling(labels, by_gpus, _noise(options), options.confidence)
+        for (labels, _, _), by_gpus in grouped.items()
+        if len(by_gpus) > 1
+    ]
+    return [one for one in found if one is not None]
+
+
+def _no_curve(parts: Sequence[Sequence[TableRow]]) -> tuple[str, ...]:
+    """Return the columns that differ wherever num_envs or GPUs do; () where a series has two sizes, and for one point."""
+    if len(parts) < 2 or any(len({row.num_envs for row in rows}) > 1 for rows in parts):
+        return ()
+    firsts = [rows[0] for rows in parts]
+    headings = dict.fromkeys(heading for row in firsts for heading, _ in row.labels)
+    columns = [heading for heading in headings if len({dict(row.labels).get(heading) for row in firsts}) > 1]
+    own = [name for name in ("gpus", "horizon", "batch_size") if len({getattr(row, name) for row in firsts}) > 1]
+    return (*columns, *own)
+
+
+# --- One series
+
+
+def _series_verdict(source: str, rows: Sequence[TableRow], table: Table, options: Options) -> SeriesVerdict:
+    series = Series(source, rows[0].horizon, rows[0].batch_size)
     failures: dict[int, Counter[Status]] = {}
     for row in rows:
         if row.fps is None:
             failures.setdefault(row.num_envs, Counter())["oom"] += 1
-        else:
-            fps.setdefault(row.num_envs, []).append(row.fps)
-    limit = throughput.limit_of(series, fps, failures, options, step=table.fps_step)
-    best = _estimate(limit, options)
+    ranks = Ranks(rows[0].gpus, "GPU")
+    limit = throughput.limit_of(series, _fps(rows), failures, options, ranks=ranks, step=table.fps_step)
+    best = _estimate(limit, rows, table.fps_step, options)
     return SeriesVerdict(
+        labels=rows[0].labels,
+        gpus=rows[0].gpus,
         throughput=limit,
         estimate=best,
         learning=_learning(series, rows, options),
@@ -87,16 +242,22 @@ def _series_verdict(series: Series, rows: Sequence[TableRow], table: Table, opti
     )
 
 
-def _estimate(limit: ThroughputLimit, options: Options) -> Estimate | None:
+def _estimate(limit: ThroughputLimit, rows: Sequence[TableRow], step: float, options: Options) -> Estimate | None:
     if limit.state != "undecided" or limit.fewest_repeats >= LEAST_REPEATS:
         return None
     repeats = {point.num_envs: len(point.fps_repeats) for point in limit.points}
+    spreads = {row.num_envs: row.fps_spread / row.fps for row in rows if row.fps}
     cv = options.assume_cv
     half = limit.law.half_saturation_num_envs if limit.law else None
+
+    def noise(num_envs: int) -> float:
+        usual = assumed_cv(num_envs, half) if cv is None else cv
+        return max(usual, spreads.get(num_envs, 0.0)) / math.sqrt(repeats[num_envs])
+
     return estimate(
-        {point.num_envs: point.fps for point in limit.points},
-        lambda num_envs: (assumed_cv(num_envs, half) if cv is None else cv) / math.sqrt(repeats[num_envs]),
-        options.delta, options.confidence, limit.law, assumed_cv=cv,
+        {point.num_envs: point.fps for point in limit.points}, noise, options.delta, options.confidence, limit.law,
+        assumed_cv=cv,
+        rounding={row.num_envs: max(step, row.fps_digit) / row.fps / 2.0 for row in rows if row.fps},
     )  # fmt: skip
 
 
@@ -118,22 +279,32 @@ def _learning(series: Series, rows: Sequence[TableRow], settings: Decide) -> Lea
     return learning.limit_of(series, seconds, statuses, settings)
 
 
-def _memory(table: Table, options: Options) -> MemoryLimit | None:
-    if all(row.vram_gb is None for row in table.rows):
+def _memory(rows: Sequence[TableRow], options: Options) -> MemoryLimit | None:
+    if all(row.vram_gb is None for row in rows):
         return None
-    return memory_limit.limit_of(_samples(table), options.device_gb, options)
+    return memory_limit.limit_of(_samples(rows), options.device_gb, options)
 
 
-def _samples(table: Table) -> list[Sample]:
+def _host_memory(rows: Sequence[TableRow], options: Options) -> MemoryLimit | None:
+    if all(row.ram_gb is None for row in rows):
+        return None
+    samples = [
+        sample.model_copy(update={"peak_gb": row.ram_gb, "status": "ok"})
+        for sample, row in zip(_samples(rows), rows, strict=True)
+    ]
+    return memory_limit.limit_of(samples, None, options, on_gpu=False)
+
+
+def _samples(rows: Sequence[TableRow]) -> list[Sample]:
     return [
         Sample(
             num_envs=row.num_envs,
             horizon=row.horizon,
             batch_size=row.batch_size,
             status="oom" if row.fps is None else "ok",
-            peak_gb=row.vram_gb,
+            peak_gb=None if row.vram_is_bound else row.vram_gb,
         )
-        for row in table.rows
+        for row in rows
     ]
 
 

@@ -32,6 +32,9 @@ KEPT = re.compile(
 ADDED = re.compile(r"(APPTAINER|SINGULARITY)(ENV_|_BIND|_MOUNT|_NV|_HOME)")
 """A user's own settings that would bring more into the image."""
 
+NO_NETWORK = {False: ("--net", "--network=none"), True: ()}
+"""Options, by whether a trial needs the network. Every user may ask for this network, with and without a setuid installation."""
+
 BUILD = "Build one with `bash containers/build.sh FILE`, or leave `image:` out: the workflow then builds it."
 
 
@@ -122,20 +125,35 @@ def guarded(scratch: Path, program: str, container: str, command: Sequence[str])
 
 
 def command_in(
-    sif: Path, command: Sequence[str], *, writable: Sequence[Path], readable: Sequence[Path], folder: Path, gpus: bool
+    sif: Path,
+    command: Sequence[str],
+    *,
+    writable: Sequence[Path],
+    readable: Sequence[Path],
+    folder: Path,
+    gpus: bool,
+    network: bool,
 ) -> list[str]:
     """Return the command line that runs `command` in the image.
 
     Only the named files of the host are visible inside: no home, no /tmp, no device except GPUs. For environment variables see
     `variables_for`. Mounted files have the same path inside, so that messages name paths that exist outside, too. `folder` is the
-    working directory; `gpus` says whether the host's NVIDIA driver is needed.
+    working directory; `gpus` says whether the host's NVIDIA driver is needed, `network` whether the host's network is. Without it, not even
+    servers on 127.0.0.1 are reached.
     """
     words = ["apptainer", "--quiet", "exec"]
     # Like --containall, but with the host's process numbers: the launcher reads the ranks' CPU time by them, and NVML the GPU
     # memory of a process.
     words += ["--cleanenv", "--contain", "--ipc"]
     # no-privs: no root privileges, even if root starts it. no-eval: values are used literally.
-    words += ["--no-privs", "--no-eval", *(["--nv"] if gpus else []), "--cwd", str(folder.resolve())]
+    words += [
+        "--no-privs",
+        "--no-eval",
+        *(["--nv"] if gpus else []),
+        *NO_NETWORK[network],
+        "--cwd",
+        str(folder.resolve()),
+    ]
     for mount in mounts(readable, writable):
         words += ["--mount", mount]
     return [*words, str(sif.resolve()), *command]

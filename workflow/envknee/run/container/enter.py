@@ -200,9 +200,16 @@ def command_line(
         command = ["/opt/envknee/with-kernels.sh", str(scratch / "kernels"), *command]
     folder = here if roots[0].is_relative_to(here) else roots[0]  # the host's working directory, if it exists inside
     gpus = [uuid for uuid in variables.get("CUDA_VISIBLE_DEVICES", "").split(",") if uuid]
+    downloads = request.asset == "nucleus" and request.asset_root is None
     if isinstance(entrance.runner, Path):
         words = apptainer.command_in(
-            entrance.runner, command, writable=writable, readable=readable, folder=folder, gpus=bool(gpus)
+            entrance.runner,
+            command,
+            writable=writable,
+            readable=readable,
+            folder=folder,
+            gpus=bool(gpus),
+            network=downloads or request.processes > 1,  # ranks meet at the host's own name
         )
         return apptainer.guarded(scratch, "", "", words), apptainer.variables_for(variables, inside)
     # In Docker, a user that the image does not know has neither a home nor a name, and PyTorch needs both.
@@ -219,7 +226,7 @@ def command_line(
         readable=readable,
         folder=folder,
         gpus=gpus,
-        network=request.asset == "nucleus" and request.asset_root is None,
+        network=downloads,
     )
     return apptainer.guarded(scratch, entrance.runner, scratch.name, words), variables
 

@@ -33,6 +33,7 @@ STATUS_MARKERS = {
     "nan": "*",
     "diverged": "d",
     "invalid": "1",
+    "crashed": "P",
     "skipped": ".",
 }
 

@@ -156,7 +156,7 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
         if unused:
             keys.append(canvas.note(f"(faint: not used,\nmisses by up to {max(unused):.0%})"))
     if any(limit.infeasible for limit in limits):
-        keys.append(canvas.key("did not fit the memory", STATUS_MARKERS["oom"]))
+        keys.append(canvas.key("did not run there", STATUS_MARKERS["oom"]))
     return keys
 
 

@@ -21,7 +21,7 @@ REMEDY = Remedy(
         description="Out of memory while learning: 'record' ends the trial; 'retry_accumulate' halves the micro-batch"
         " and accumulates gradients, for the same optimizer step.",
     ),
-    agent={"rsl_rl": {"algorithm.class_name": "envknee.trainers.rsl_rl.accumulate:AccumulatingPPO"}},
+    agent={"rsl_rl": {"algorithm.class_name": "leanframes.rsl_rl:AccumulatingPPO"}},
     refusals=dict.fromkeys(("rl_games", "sb3", "skrl", "skrl_sac", "torchrl"), WHOLE),
     prepare=_retry,
 )

@@ -10,6 +10,7 @@ sources     the program's log as events with their own times
 rows        events to rows; pure
 clock       the log's own times, compared with arrivals; pure
 ends        out of memory, divergence and invalid simulation, from its output; pure
+telling     which line of a log says why a program broke; pure
 usage       memory, power and load of its processes and GPUs
 presets/    flags and log names of known programs
 known       `envknee presets`

@@ -6,25 +6,49 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from envknee.measure import validity
-from envknee.measure.out_of_memory import TEXTS
 from envknee.measure.rows import TrialDone
 from envknee.record.schema import Failure
-from envknee.trainers.command import bounded
+from envknee.trainers.command import bounded, telling
 from envknee.trainers.command.scan import Scan
 
 OUT_OF_MEMORY = (
-    *map(re.escape, TEXTS),
-    r"OutOfMemoryError",
+    r"OutOfMemory(?:Error|Exception)",
     r"RESOURCE_EXHAUSTED",
-    r"ERROR_OUT_OF_DEVICE_MEMORY",
+    r"ERROR_OUT_OF_(?:DEVICE|HOST|POOL)_MEMORY",
+    r"ErrorOutOf(?:Device|Host)Memory",
+    r"CUDA_ERROR_OUT_OF_MEMORY",
+    r"cudaErrorMemoryAllocation",
+    r"ALLOC_FAILED",
     r"PxgCudaDeviceMemoryAllocator",
-    r"\bMemoryError\b",
+    r"MemoryError\b",
     r"std::bad_alloc",
+    r"\b(?:can't|cannot|could not|unable to|failed to|fail to) allocate\b",
+    r"\ballocation failed\b",
+    r"\bout of (?:\w+ )?memory\b",
 )
-"""Patterns of messages of PyTorch, Warp, CUDA, JAX (XLA), Vulkan, PhysX, Python and C++."""
+"""Patterns of messages of PyTorch, Warp, CUDA, JAX (XLA), Vulkan, PhysX, MuJoCo, NumPy, Python and C++."""
+
+NOT_OUT_OF_MEMORY = re.compile(
+    r"not a failure|not an error|harmless|will (?:be )?retr(?:y|ied)|retrying|falling back|fall back"
+    r"|\b(?:if|when|unless|avoid|avoids|avoiding|prevent|prevents|may|might|can|could run|reduce|risk of|in case of|without|lower|no)\b"
+    r"[^.:]{0,40}\bout of (?:\w+ )?memory"
+    r"|out of (?:\w+ )?memory[^.]{0,40}(?:, (?:try|lower|reduce|consider|use)\b.*\bif\b|\brecovered\b)"
+    r"|^\s*(?:\[(?:info|debug|hint|tip)\]|info\b|hint\b|tip\b|usage:|#)"
+    r"|\b(?:error|result|code)\s*[=:]?\s*(?:700|701|716|717|718|719)\b|illegal (?:memory access|address)"
+    r"|--[\w-]*(?:oom|out-of-memory)|0 out of memory",
+    re.IGNORECASE,
+)
+"""A line that only mentions memory, an allocation that its program survives, or one that fails because of an earlier crash."""
+
+COMPILING = re.compile(
+    r"\bcompil(?:e|es|ed|ing|ation)\b|\bnvcc\b|\bninja\b|\bjit(?:ting)?\b|Building extension|^Module \S+ \w+ load|autotun|XLA|cudagraph",
+    re.IGNORECASE,
+)
+"""Lines of Warp, PyTorch's extensions and compiler, Triton and XLA while they compile."""
 
 NOT_A_NUMBER = re.compile(
-    r"(?:NaN|inf(?:inite)?) (?:values? )?(?:detected|found|encountered)|(?:loss|value|action)s? (?:is|are|contains?|became) (?:nan|inf)"
+    r"(?:NaN|inf(?:inite)?) (?:values? )?(?:detected|found|encountered)|(?:loss|value|action)s? (?:is|are|became) (?:nan|inf)"
+    r"|\b(?:contains?|has|have|produced|returned) (?:nan|inf(?:inite)?)(?: values?)?\b"
     r"|expects all elements of std >= 0\.0|satisfy the constraint .* but found invalid values|invalid values:\s*tensor\(.*nan",
     re.IGNORECASE | re.DOTALL,
 )
@@ -38,10 +62,10 @@ Needles = Mapping[str, Sequence[str]]
 
 NEEDLES_OF_MEMORY: Needles = {
     "memory": (
-        "out of memory", "outofmemory", "out_of_device_memory", "devicememoryallocator", "memoryerror", "memoryallocation",
-        "allocate memory",
+        "out of", "outof", "out_of", "devicememoryallocator", "memoryerror", "memoryallocation",
+        "allocate memory", "device memory", "host memory", "gpu memory", "hostmemory", "devicememory",
     ),
-    "alloc": ("failed to allocate", "alloc_failed", "bad_alloc"),
+    "alloc": ("to allocate", "not allocate", "allocation failed", "alloc_failed", "bad_alloc"),
     "exhausted": ("resource_exhausted",),
 }  # fmt: skip
 NEEDLES_OF_NAN: Needles = {
@@ -52,7 +76,10 @@ NEEDLES_OF_NAN: Needles = {
         for verb in ("detected", "found", "encountered")
     },
     **{
-        figure: tuple(f"{verb} {figure}" for verb in ("is", "are", "contain", "contains", "became"))
+        figure: tuple(
+            f"{verb} {figure}"
+            for verb in ("is", "are", "contain", "contains", "became", "has", "have", "produced", "returned")
+        )
         for figure in ("nan", "inf")
     },
     "elements of std": ("elements of std",),
@@ -67,18 +94,17 @@ NEEDLES_OF_SIMULATION: Needles = {
 """Lower-case texts: a line that a pattern of ours matches has a key and one of its texts. Looking for them in a block of lines is far
 faster than the patterns are. Programs print some of the keys all the time, and hardly ever one of the texts."""
 
-NEWEST_LINES = 200
-
 
 class Output:
     """The lines of a program's output that matter."""
 
     def __init__(self, oom: Sequence[str], invalid: Mapping[str, str]) -> None:
         """Begin with no lines; `oom` and `invalid` are a study's own patterns."""
-        self._oom = re.compile("|".join([*OUT_OF_MEMORY, *oom]), re.IGNORECASE)
+        self._oom = re.compile("|".join(OUT_OF_MEMORY), re.IGNORECASE)
+        self._oom_of_study = re.compile("|".join(oom), re.IGNORECASE) if oom else None
         self._invalid = validity.patterns(invalid)
         self._of_study = Scan([re.compile(text, re.IGNORECASE) for text in (*oom, *invalid)])
-        self._newest = deque[str](maxlen=NEWEST_LINES)
+        self._newest = deque[str](maxlen=telling.NEWEST_LINES)
         self.oom_line: str | None = None
         self.nan_line: str | None = None
         self.invalid_lines: dict[str, str] = {}
@@ -86,7 +112,7 @@ class Output:
 
     def take(self, lines: str) -> None:
         """Add lines, with line feeds between them."""
-        newest = lines.rsplit("\n", NEWEST_LINES)[-NEWEST_LINES:]
+        newest = lines.rsplit("\n", telling.NEWEST_LINES)[-telling.NEWEST_LINES :]
         self._newest.extend(line for line in newest if line.strip())
         for line in self._of_study.matching(lines):
             for judge, _ in self._judges():
@@ -111,7 +137,9 @@ class Output:
         return judges
 
     def _judge_memory(self, line: str) -> None:
-        if self.oom_line is None and self._oom.search(line):
+        of_study = self._oom_of_study is not None and self._oom_of_study.search(line) is not None
+        known = self._oom.search(line) is not None and NOT_OUT_OF_MEMORY.search(line) is None
+        if self.oom_line is None and (of_study or known):
             self.oom_line = bounded.shown(line)
 
     def _judge_nan(self, line: str) -> None:
@@ -123,15 +151,20 @@ class Output:
         for meaning, first in validity.matches([line], unseen).items():
             self.invalid_lines = self.invalid_lines | {meaning: bounded.shown(first)}
 
+    def is_compiling(self) -> bool:
+        """Tell whether one of the newest lines says that kernels are compiled or loaded."""
+        return any(COMPILING.search(line) for line in list(self._newest)[-5:])
+
+    @property
+    def error_line(self) -> str | None:
+        """The newest line that says why the program broke; None without one that names an error."""
+        line = telling.line_of(list(self._newest))
+        return None if line is None else bounded.shown(line)
+
     def last_error(self) -> str:
-        """Return the newest line that names an error, else the newest line."""
+        """Return the line that says why the program broke, else the newest line."""
         newest = list(self._newest)
-        errors = [
-            line
-            for line in newest
-            if re.match(r"\s*[\w.]*(?:Error|Exception|error:|fatal)\b", line[: bounded.MOST_SHOWN])
-        ]
-        return bounded.shown((errors or newest or ["it printed nothing"])[-1])
+        return self.error_line or bounded.shown((newest or ["it printed nothing"])[-1])
 
 
 def _has(lower: str, needles: Needles) -> bool:

@@ -19,6 +19,9 @@ from envknee.record.schema import Load, MemoryUse
 PERIOD_S, LEAST_S = 0.25, 0.1
 """Time between samples; and the age at which a row replaces the last sample by a new one, so that short programs are sampled too."""
 
+FIRST_ROWS, FIRST_PERIOD_S = 3, 0.04
+"""Until so many rows, the GPUs' memory is sampled 25 times a second: a first iteration's peak is short, and often the largest."""
+
 SAMPLED = f"memory was sampled every {PERIOD_S:g} s from outside: a peak between two samples can be missed"
 
 
@@ -46,6 +49,7 @@ class Usage:
         self._looked_s = time.monotonic()
         self._lock = threading.RLock()
         self._ended = threading.Event()
+        self._rows = 0
         self._process: psutil.Process | None = None
 
     @property
@@ -64,6 +68,7 @@ class Usage:
         """Return memory and load since the last call."""
         now_s = time.monotonic()
         with self._lock:
+            self._rows += 1
             if now_s - self._looked_s >= LEAST_S:
                 self._look()
             peaks, self._peaks = self._peaks, Peaks(began_s=now_s)
@@ -84,8 +89,12 @@ class Usage:
         self._ended.set()
 
     def _watch(self) -> None:
-        while not self._ended.wait(PERIOD_S):
-            self._look()
+        while not self._ended.wait(FIRST_PERIOD_S if self._gpus and self._rows < FIRST_ROWS else PERIOD_S):
+            if time.monotonic() - self._looked_s >= PERIOD_S:
+                self._look()
+            else:
+                with self._lock:
+                    self._peaks.used_gb = max(self._peaks.used_gb or 0.0, self._used_gb())
 
     def _look(self) -> None:
         with self._lock:

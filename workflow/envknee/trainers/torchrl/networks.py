@@ -10,6 +10,7 @@ import torch
 from isaaclab.utils import to_dict
 from isaaclab.utils.configclass import configclass
 from isaaclab_rl.torchrl import IsaacLabTorchRLWrapper, TorchRlPpoCfg, make_actor, make_critic
+from leanframes.rsl_rl import LeanCNNModel
 from rsl_rl.models import MLPModel
 from tensordict.nn import AddStateIndependentNormalScale, TensorDictModule, TensorDictModuleBase
 from torch import nn
@@ -17,7 +18,6 @@ from torchrl.envs import ExplorationType
 from torchrl.modules import IndependentNormal, ProbabilisticActor, ValueOperator
 
 from envknee.study.errors import UserError
-from envknee.trainers.rsl_rl.model import LeanCNNModel
 
 SAME_OF_AGENT = ("num_steps_per_env", "max_iterations", "save_interval", "experiment_name", "clip_actions")
 SAME_OF_ALGORITHM = (

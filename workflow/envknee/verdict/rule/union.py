@@ -1,6 +1,6 @@
 """The verdict's decision: from which num_envs on is doubling shown to gain less than a limit? Pure.
 
-Input: a `Contrast` per doubling. Output: a `Decision` with one of three states.
+Input: each doubling with all looks at it (`looks`). Output: a `Decision` with one of three states.
 
 Two tests share the chance of error, alpha / 2 each:
 
@@ -9,7 +9,11 @@ Two tests share the chance of error, alpha / 2 each:
     Holm 1979        over all doublings: it finds a threshold on a curve that rises again
 
 A doubling is shown to be below the limit if either test says so; together they are wrong in at most alpha of all studies. `still pays` is
-another test: the lower bound of the largest doubling, at alpha. If machines disagree, each of them must show it.
+another test: the lower bound of the largest doubling, at alpha. If machines disagree, each of them must show it. What an earlier look
+has shown counts only while the newest estimate is on the same side of the limit.
+
+Bounds hold at every look: each is the narrowest of those of all looks, each of which leaves its share of the chance of error. Where the
+newest estimate lies outside of them, the study contradicts itself, and that doubling decides nothing.
 
 The threshold's own interval inverts a band over all doublings (Bonferroni).
 """
@@ -23,12 +27,10 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 from envknee.verdict.rule.contrasts import Contrast
 from envknee.verdict.rule.doublings import half_width, holm
+from envknee.verdict.rule.looks import Look, Looked
+from envknee.verdict.rule.schedule import LEAST_REPEATS, ONCE, SHARE, Schedule
 
 State = Literal["reached", "still pays", "undecided"]
-
-LEAST_REPEATS = 3
-"""Repeats, or seeds, with fewer of which a gain is shown, but decides nothing: with two, 80% power would need a doubling that loses a
-quarter."""
 
 POWER = 0.8
 """Chance of a decision with the suggested repeats, if the estimates are true."""
@@ -42,13 +44,14 @@ class Tested:
     """One doubling: gains and bounds are natural logarithms of the ratio."""
 
     contrast: Contrast
+    """As the last look saw it."""
     lower: float | None
-    """Two-sided interval of this doubling alone; None if its variance is unknown."""
+    """Two-sided interval of this doubling alone, which holds at every look; None if its variance is unknown."""
     upper: float | None
     lower_one_sided: float | None
     upper_one_sided: float | None
     p_value: float | None
-    """For a gain of at least the limit; None if this doubling cannot decide."""
+    """For a gain of at least the limit, over all looks; None if this doubling cannot decide."""
     p_holm: float | None
     """The same, corrected for the number of doublings. The gain is shown to be below the limit at (1 - confidence) / 2 or less."""
     shown_below: bool
@@ -56,6 +59,8 @@ class Tested:
     band_lower: float
     """Band over all doublings at once; infinite if this doubling cannot decide."""
     band_upper: float
+    contradicts: bool = False
+    """Whether the newest estimate lies outside of the bounds that earlier looks set: then this doubling decides nothing."""
     fresh: bool = False
     """Whether contrast and bounds come from confirmatory repeats only. The tests use all repeats."""
 
@@ -85,53 +90,84 @@ class Decision:
     """Later num_envs whose measured doubling gains more than the limit again."""
 
 
-def decide(contrasts: Sequence[Contrast], sizes: Iterable[int], log_limit: float, confidence: float) -> Decision:
-    """Decide a series, from one contrast per doubling, by ascending num_envs.
+def decide(
+    doublings: Sequence[Looked],
+    sizes: Iterable[int],
+    log_limit: float,
+    confidence: float,
+    schedule: Schedule = ONCE,
+) -> Decision:
+    """Decide a series, from all looks at each doubling, by ascending num_envs.
 
     Doubling has stopped paying where it gains less than `log_limit`, the logarithm of a ratio. A doubling with fewer than
     `LEAST_REPEATS` at either end is shown, but decides nothing. `confidence` is that of each interval, of each one-sided bound, and of
-    the decision as a whole. `sizes` has every num_envs measured.
+    the decision as a whole, however often a study is looked at by `schedule`. `sizes` has every num_envs measured.
     """
     alpha = 1.0 - confidence
-    planned = [contrast.variance is not None and contrast.repeats >= LEAST_REPEATS for contrast in contrasts]
+    planned = [bool(_enough(doubling)) for doubling in doublings]
+    contradict = [_contradicts(doubling, alpha) for doubling in doublings]
     p_values = [
-        _p_below(contrast, log_limit) if own and contrast.decides else None
-        for contrast, own in zip(contrasts, planned, strict=True)
+        None if contradicts else _p_below(doubling, log_limit)
+        for doubling, contradicts in zip(doublings, contradict, strict=True)
     ]
     # A doubling that cannot decide by chance still counts as a test; one that cannot by design does not.
     counted = [1.0 if own and p is None else p for own, p in zip(planned, p_values, strict=True)]
     adjusted = holm(counted)
+    below = [doubling.latest.log_gain < log_limit for doubling in doublings]
+    shown_alone = [p is None or (p <= alpha / 2 and is_below) for p, is_below in zip(counted, below, strict=True)]
     # The fixed sequence goes on from the largest down as long as each one is shown.
-    in_sequence = [
-        p is not None and all(later is None or later <= alpha / 2 for later in counted[place:])
-        for place, p in enumerate(counted)
+    in_sequence = [p is not None and all(shown_alone[place:]) for place, p in enumerate(counted)]
+    by_holm = [
+        p is not None and p_holm is not None and p_holm <= alpha / 2 and is_below
+        for p, p_holm, is_below in zip(p_values, adjusted, below, strict=True)
     ]
     tested_count = sum(planned)
-    doublings = tuple(
-        _tested(contrast, p, None if p is None else p_holm, below, alpha, tested_count)
-        for contrast, p, p_holm, below in zip(contrasts, p_values, adjusted, in_sequence, strict=True)
+    tested = tuple(
+        _tested(
+            doubling,
+            alpha,
+            tested_count,
+            p_value=p,
+            p_holm=None if p is None else p_holm,
+            shown_below=sequence or holms,
+            contradicts=contradicts,
+        )
+        for doubling, p, p_holm, sequence, holms, contradicts in zip(
+            doublings, p_values, adjusted, in_sequence, by_holm, contradict, strict=True
+        )
     )
-    threshold = next((doubling.num_envs for doubling in doublings if doubling.shown_below), None)
-    last = doublings[-1] if doublings else None
-    pays = None
-    if last is not None and last.p_value is not None and last.lower_one_sided is not None:
-        pays = last.lower_one_sided if last.lower_one_sided >= log_limit else None
-    state: State = "reached" if threshold is not None else "still pays" if pays is not None else "undecided"
-    gain_more = {doubling.num_envs for doubling in doublings if doubling.band_lower >= log_limit}
+    threshold = next((doubling.num_envs for doubling in tested if doubling.shown_below), None)
+    pays = _still_pays(tested[-1], log_limit) if tested else None
+    state = _state(threshold, pays)
+    gain_more = {doubling.num_envs for doubling in tested if doubling.band_lower >= log_limit}
     return Decision(
         state=state,
-        doublings=doublings,
+        doublings=tested,
         threshold=threshold,
         still_pays=pays,
-        more_repeats=more_repeats(doublings, log_limit, alpha) if state == "undecided" else None,
-        lowest=next((size for size in sorted(sizes) if size not in gain_more), None) if doublings else None,
-        highest=next((doubling.num_envs for doubling in doublings if doubling.band_upper < log_limit), None),
+        more_repeats=more_repeats(tested, log_limit, alpha, schedule) if state == "undecided" else None,
+        lowest=next((size for size in sorted(sizes) if size not in gain_more), None) if tested else None,
+        highest=next((doubling.num_envs for doubling in tested if doubling.band_upper < log_limit), None),
         resumes_at=tuple(
             doubling.num_envs
-            for doubling in doublings
+            for doubling in tested
             if threshold is not None and doubling.num_envs > threshold and doubling.contrast.log_gain > log_limit
         ),
     )
+
+
+def _state(threshold: int | None, pays: float | None) -> State:
+    if threshold is not None:
+        return "reached"
+    return "undecided" if pays is None else "still pays"
+
+
+def _still_pays(largest: Tested, log_limit: float) -> float | None:
+    """Return the lower bound of the largest doubling's gain, if it and the newest estimate are at least the limit."""
+    bound = largest.lower_one_sided
+    if largest.p_value is None or bound is None or bound < log_limit:
+        return None
+    return bound if largest.contrast.log_gain >= log_limit else None
 
 
 def retold(decision: Decision, fresh: Sequence[Contrast], confidence: float) -> Decision:
@@ -145,15 +181,30 @@ def retold(decision: Decision, fresh: Sequence[Contrast], confidence: float) -> 
         contrast = by_size.get(doubling.num_envs)
         if contrast is None or contrast.variance is None:
             return doubling
-        return replace(
-            doubling, contrast=contrast, **_bounds(replace(contrast, parts=()), 1.0 - confidence), fresh=True
-        )
+        # Their number was fixed beforehand: they are looked at once.
+        alone = (Look(replace(contrast, parts=()), 1.0),)
+        return replace(doubling, contrast=contrast, **_bounds(alone, 1.0 - confidence), contradicts=False, fresh=True)
 
     return replace(decision, doublings=tuple(told(doubling) for doubling in decision.doublings))
 
 
-def _p_below(contrast: Contrast, log_limit: float) -> float:
-    """Return the p-value of a gain of at least the limit; if machines disagree, the largest of theirs."""
+def _enough(doubling: Looked) -> list[Look]:
+    """Return the looks that had enough repeats, and known noise, to decide anything."""
+    return [
+        look for look in doubling.looks if look.contrast.variance is not None and look.contrast.repeats >= LEAST_REPEATS
+    ]
+
+
+def _p_below(doubling: Looked, log_limit: float) -> float | None:
+    """Return the p-value of a gain of at least the limit, over all looks; None if no look may decide."""
+    deciding = [look for look in _enough(doubling) if look.contrast.decides]
+    if not deciding or not doubling.latest.decides:
+        return None
+    return min(1.0, *(look.factor * _p_at(look.contrast, log_limit) for look in deciding))
+
+
+def _p_at(contrast: Contrast, log_limit: float) -> float:
+    """Return the p-value of a gain of at least the limit at one look; if machines disagree, the largest of theirs."""
 
     def p_of(part: Contrast) -> float:
         assert part.variance is not None
@@ -165,41 +216,76 @@ def _p_below(contrast: Contrast, log_limit: float) -> float:
     return max(p_of(part) for part in (contrast, *contrast.parts))
 
 
-def _bound(contrast: Contrast, side: int, share: float) -> float | None:
-    """Return a one-sided bound of a gain, beyond which lies a `share` of the chance; if machines disagree, the widest of theirs."""
+def _bound_at(look: Look, side: int, share: float) -> float | None:
+    """Return a one-sided bound of a gain at one look, beyond which lies its part of a `share` of the chance.
+
+    If machines disagree, the widest of theirs.
+    """
+    contrast = look.contrast
     if contrast.variance is None or not contrast.decides:
         return None
     ends = [
-        part.log_gain + side * (half_width(part.variance, part.degrees, share) + contrast.margin)
+        part.log_gain + side * (half_width(part.variance, part.degrees, share / look.factor) + contrast.margin)
         for part in contrast.parts or (contrast,)
         if part.variance is not None
     ]
     return max(ends) if side > 0 else min(ends)
 
 
-def _bounds(contrast: Contrast, alpha: float) -> dict[str, Any]:
+def _bound(looks: Sequence[Look], side: int, share: float) -> float | None:
+    """Return a one-sided bound of a gain that holds at every look: the narrowest of theirs."""
+    ends = [end for look in looks if (end := _bound_at(look, side, share)) is not None]
+    if not ends:
+        return None
+    return min(ends) if side > 0 else max(ends)
+
+
+def _bounds(looks: Sequence[Look], alpha: float) -> dict[str, Any]:
     """Return the bounds of a doubling alone, by their names in `Tested`."""
     sides, tails = {"lower": -1, "upper": 1}, {"": alpha / 2, "_one_sided": alpha}
-    return {side + tail: _bound(contrast, sides[side], tails[tail]) for side in sides for tail in tails}
+    return {side + tail: _bound(looks, sides[side], tails[tail]) for side in sides for tail in tails}
+
+
+def _shown_looks(doubling: Looked) -> Sequence[Look]:
+    """Return the looks whose bounds are shown: those with enough repeats, or the newest estimate as if it were one."""
+    return _enough(doubling) or doubling.looks[-1:] or (Look(doubling.latest, 1.0 / SHARE),)
+
+
+def _contradicts(doubling: Looked, alpha: float) -> bool:
+    """Tell whether the newest estimate lies outside of the bounds that all looks set."""
+    bounds = _bounds(_shown_looks(doubling), alpha)
+    lower, upper = bounds["lower"], bounds["upper"]
+    return lower is not None and upper is not None and not lower <= doubling.latest.log_gain <= upper
 
 
 def _tested(
-    contrast: Contrast, p_value: float | None, p_holm: float | None, in_sequence: bool, alpha: float, tested: int
+    doubling: Looked,
+    alpha: float,
+    tested: int,
+    *,
+    p_value: float | None,
+    p_holm: float | None,
+    shown_below: bool,
+    contradicts: bool,
 ) -> Tested:
-    decides = p_value is not None
-    band_lower, band_upper = (_bound(contrast, side, alpha / (2 * tested)) if decides else None for side in (-1, 1))
+    looks = _shown_looks(doubling)
+    band_lower = band_upper = None
+    if p_value is not None:
+        band_lower, band_upper = (_bound(_enough(doubling), side, alpha / (2 * tested)) for side in (-1, 1))
     return Tested(
-        contrast=contrast,
-        **_bounds(contrast, alpha),
+        contrast=doubling.latest,
+        # Bounds that contradict each other are no interval: then those of the newest look are shown.
+        **_bounds(looks[-1:] if contradicts else looks, alpha),
         p_value=p_value,
         p_holm=p_holm,
-        shown_below=in_sequence or (p_holm is not None and p_holm <= alpha / 2),
+        shown_below=shown_below,
         band_lower=-math.inf if band_lower is None else band_lower,
         band_upper=math.inf if band_upper is None else band_upper,
+        contradicts=contradicts,
     )
 
 
-def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float) -> int | None:
+def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, schedule: Schedule = ONCE) -> int | None:
     """Return how many more repeats of each point would decide with 80% power, if the estimates and their noise are true.
 
     It takes the cheapest of three ways: a suffix of doublings by the fixed sequence, a doubling by Holm, or the lower bound of the largest
@@ -209,30 +295,37 @@ def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float) ->
         return None
     now = min(doubling.contrast.repeats for doubling in doublings)
     if any(doubling.contrast.variance is None for doubling in doublings):
-        return LEAST_REPEATS - now if now < LEAST_REPEATS else None
+        first = schedule.next_look(LEAST_REPEATS)
+        return first - now if now < LEAST_REPEATS and first is not None else None
     ways: list[float] = []
     suffix = 0.0
     for contrast in (doubling.contrast for doubling in reversed(doublings)):
         # If machines disagree, each must show it.
         gains = [part.log_gain for part in (contrast, *contrast.parts)]
         if not ways:
-            ways.append(_repeats_for(contrast, min(gains) - contrast.margin - log_limit, alpha))
+            ways.append(_repeats_for(contrast, min(gains) - contrast.margin - log_limit, alpha, schedule))
         gap = log_limit - max(gains) - contrast.margin
-        suffix = max(suffix, _repeats_for(contrast, gap, alpha / 2))
-        ways += [suffix, _repeats_for(contrast, gap, alpha / 2 / len(doublings))]
+        suffix = max(suffix, _repeats_for(contrast, gap, alpha / 2, schedule))
+        ways += [suffix, _repeats_for(contrast, gap, alpha / 2 / len(doublings), schedule)]
     needed = min(ways)
-    return None if math.isinf(needed) else max(int(needed), LEAST_REPEATS, now + 1) - now
+    if math.isinf(needed):
+        return None
+    look = schedule.next_look(max(int(needed), LEAST_REPEATS, now + 1))
+    return None if look is None else look - now
 
 
-def _repeats_for(contrast: Contrast, gap: float, alpha: float) -> float:
+def _repeats_for(contrast: Contrast, gap: float, alpha: float, schedule: Schedule) -> float:
     """Return the repeats with which a one-sided test at `alpha` sees a `gap` with 80% power; infinite: over `MOST_REPEATS`."""
     assert contrast.variance is not None
     if gap <= 0.0:
         return math.inf
     of_one = contrast.variance * contrast.repeats
     for repeats in range(2, MOST_REPEATS + 1):
+        factor = schedule.factor(repeats)
+        if math.isinf(factor):
+            continue
         degrees = repeats - 1 if contrast.processes else 2 * repeats - 2
-        reach = -float(stdtrit(degrees, alpha)) + float(ndtri(POWER))
+        reach = -float(stdtrit(degrees, alpha / factor)) + float(ndtri(POWER))
         if reach * math.sqrt(of_one / repeats) <= gap:
             return repeats
     return math.inf

@@ -31,7 +31,7 @@ class NextMeasurement(Frozen):
     failed: int | None = None
     """The smallest num_envs that did not fit the memory, where it ends the measurements."""
     ended: Status | None = None
-    """How the last trial at `num_envs` ended, if one ran and had no FPS."""
+    """How the last trial at `num_envs` ended, if one ran and had no FPS; with memory_ends, `crashed` if the program broke there instead."""
 
 
 class Waits(Frozen):

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 from envknee.base.fields import newer
 from envknee.record.schema import Frozen
 from envknee.verdict.rule.contrasts import Contrast
+from envknee.verdict.rule.schedule import When
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision, Tested
 from envknee.verdict.series import OfSeries, Ranks, RankWord, Series
 
@@ -36,12 +37,12 @@ class Gain(Frozen):
     """Repeats, or seeds, of the end with fewer."""
     gain: float
     gain_lower: float | None
-    """Two-sided interval of this doubling alone; None if unknown, as where either end has one repeat."""
+    """Two-sided interval of this doubling alone, which holds at every look; None if unknown, as where either end has one repeat."""
     gain_upper: float | None
     gain_lower_one_sided: float | None
     gain_upper_one_sided: float | None
     p_value: float | None
-    """For a gain of at least delta, before the correction for the number of doublings."""
+    """For a gain of at least delta, over all looks, before the correction for the number of doublings."""
     p_holm: float | None
     """After the correction. The gain is shown to be below delta at (1 - confidence) / 2 or less; the fixed sequence has the other half."""
     shown_below_delta: bool
@@ -52,6 +53,8 @@ class Gain(Frozen):
     """Machines that measured both ends, within which FPS are compared; 0: none, so that nothing is decided."""
     processes: int = newer(0)
     """Processes that measured both ends one after the other, compared in pairs."""
+    contradicts: bool = newer(False)
+    """Whether the newest estimate lies outside of the bounds of all looks. Then this doubling decides nothing, and has the newest ones."""
     fresh: bool = newer(False)
     """Whether gain, bounds and repeats come from confirmatory repeats only: the repeats that stop a search understate the gain."""
     disagreement: Disagreement | None = newer(None)
@@ -80,6 +83,7 @@ class Gain(Frozen):
             decides=contrast.decides,
             machines=contrast.blocks,
             processes=contrast.processes,
+            contradicts=doubling.contradicts,
             fresh=doubling.fresh,
             disagreement=Disagreement.of(contrast, share),
         )
@@ -111,6 +115,8 @@ class SeriesLimit(OfSeries):
     resumes_at: list[int]
     """Later num_envs whose measured doubling gains more than delta again."""
     gains: list[Gain]
+    looks: When = newer("once")
+    """After which repeats the study may be looked at: p-values, bounds and state hold for all of these looks together."""
     least_repeats: int = LEAST_REPEATS
     """Fewest repeats (or seeds) of a point with which a doubling from or to there decides anything."""
 
@@ -135,6 +141,7 @@ class SeriesLimit(OfSeries):
         confidence: float,
         share: Callable[[float], float],
         ranks: Ranks,
+        looks: When,
         **own: Any,
     ) -> Self:
         """Return the limit that follows from a decision over the measured `sizes`; `share` is as in `Gain.of`."""
@@ -152,6 +159,7 @@ class SeriesLimit(OfSeries):
             still_gains=None if decision.still_pays is None else share(decision.still_pays),
             more_repeats=decision.more_repeats,
             resumes_at=list(decision.resumes_at),
+            looks=looks,
             gains=[Gain.of(doubling, share) for doubling in decision.doublings],
             **own,
         )

@@ -2,6 +2,7 @@
 
 from typing import Literal, get_args
 
+from envknee.base.fields import newer
 from envknee.base.point import rollout_size
 from envknee.verdict.series import OfPlace, OfRanks, Series
 
@@ -95,6 +96,8 @@ class MemoryLimit(OfRanks):
     """Whether they keep a replay buffer, which is part of the base."""
     trials_in_parts: int
     """Trials that learned each mini-batch in parts, because whole ones did not fit. The model leaves them out."""
+    unsteady: list[int] = newer([])
+    """num_envs whose repeats' peaks differ by more than 10%: the larger ones count."""
     largest_error_gb: float | None
     walls: list[MemoryWall]
     cards: list[CardPrediction] = []

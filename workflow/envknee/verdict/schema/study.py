@@ -159,6 +159,15 @@ class Broken(Frozen):
     hints: list[str]
 
 
+class Crashed(Frozen):
+    """Sizes of an arm at which its program crashed in every repeat that was tried."""
+
+    arm: str
+    num_envs: list[int]
+    line: str
+    """The line of the first log that says why."""
+
+
 class Verdict(Frozen):
     """The verdict of a study."""
 
@@ -180,6 +189,7 @@ class Verdict(Frozen):
     drill: str | None = newer(None)
     """In a drill, the fault that was injected: nothing in this verdict is a result."""
     broken: list[Broken] = newer([])
+    crashed: list[Crashed] = newer([])
     """First failures of trials, one for each arm and tensor."""
     remedies: Remedies | None = newer(None)
     """Comparison of each arm with the baseline, if the study names one."""

@@ -20,17 +20,23 @@ class ThroughputPoint(Frozen):
     independent_repeats: int
     """Repeats in separate processes: several of one process count as one."""
     failed: int
-    """Repeats of this point that ran out of memory or were refused."""
+    """Repeats of this point that ran out of memory, were refused, or crashed."""
     composed: int = newer(0)
     """Repeats whose FPS were put together from parts of other points' (`verdict.composed`)."""
 
 
 class InfeasiblePoint(Frozen):
-    """A num_envs at which no repeat fitted the memory: a result, not a gap."""
+    """A num_envs at which no repeat ran, for lack of memory or because its program broke: a result, not a gap."""
 
     num_envs: int
     oom: int
     refused: int
+    crashed: int = newer(0)
+
+    @property
+    def lacks_memory(self) -> bool:
+        """Whether memory did not suffice for a repeat."""
+        return self.oom + self.refused > 0
 
 
 class Law(Frozen):

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from envknee.ask.question import Choice, Question
-from envknee.ask.search import Rule, Tried, looked, next_step
+from envknee.ask.search import Rule, Tried, next_step
 from envknee.base.point import Point
 from envknee.record.reasons import Searched, SearchedSeries
 from envknee.record.schema import Record, Request
@@ -23,7 +23,7 @@ CLOSE = 1.05
 def choose(question: Question) -> Choice:
     """Return the next trial, or why no further one is needed."""
     sweep, records = question.sweep, question.records
-    rule = Rule(question.slot.kind, sweep.adaptive, looked(sweep.repeats))
+    rule = Rule(question.slot.kind, sweep.adaptive, sweep.repeats)
     asked = [request for request in question.requests if request.skip is None]
     ends: list[SearchedSeries] = []
     waiting: Choice | None = None
@@ -94,9 +94,11 @@ def _probe(question: Question, asked: Sequence[Request]) -> Point | None:
 
 
 def _that_fit(series: Sequence[Point], asked: Sequence[Request], question: Question) -> list[Point]:
-    """Return the points that may fit: below the first that ran out of memory, and not refused."""
+    """Return the points that may fit: below the first that ran out of memory, not refused, and not crashed."""
     records, memory = question.records, question.memory
     failed = [r.num_envs for r in asked if r.number in records and records[r.number].outcome.status == "oom"]
+    crashed = {r.num_envs for r in asked if r.number in records and records[r.number].outcome.status == "crashed"}
+    series = [point for point in series if point.num_envs not in crashed]
     return [p for p in series if p.num_envs < min(failed, default=p.num_envs + 1) and memory.refusal(p) is None]
 
 

@@ -1,0 +1,81 @@
+"""A trial that is stopped and continued, as by `scontrol suspend`: what took time is measured again, what did not is kept."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ENVIRONMENT, wait_for
+from envknee.machine.processes import note_pauses
+from envknee.record.read import load_record
+from envknee.record.schema import Status
+from envknee.run.supervise import Supervised
+from envknee.study.files import canonical_json, write_atomically
+from envknee.study.paths import TrialFolder
+from programs import told
+from records import a_trial, write_trial
+from test_command_trainer import a_request, an_arm
+
+
+@pytest.fixture
+def noted() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGCONT)
+    note_pauses()
+    yield
+    signal.signal(signal.SIGCONT, before)
+
+
+def launcher_of(trial: TrialFolder) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "envknee", "launch", str(trial.root)]
+    return subprocess.Popen(
+        command, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+
+
+def test_a_trial_that_was_paused_is_lost_and_measured_again(tmp_path: Path) -> None:
+    trial = TrialFolder(tmp_path / "results/demo/trials/0000")
+    trial.root.mkdir(parents=True)
+    request = a_request(an_arm(), iterations=100)
+    write_atomically(trial.request, canonical_json(request))
+    launcher = launcher_of(trial)
+    wait_for(lambda: trial.metrics.exists() and trial.metrics.stat().st_size > 0, timeout_s=60)
+    os.killpg(launcher.pid, signal.SIGSTOP)
+    os.killpg(launcher.pid, signal.SIGCONT)
+    _, said = launcher.communicate(timeout=60)
+    assert launcher.returncode == 2 and "paused and continued while it was measured" in said, said
+    assert not trial.outcome.exists() and not trial.record.exists()
+    assert list(trial.root.glob("metrics.interrupted-1*"))
+    again = launcher_of(trial)
+    _, said = again.communicate(timeout=60)
+    assert again.returncode == 0, said
+    record = load_record(trial)
+    assert (record.outcome.status, record.lost_attempts) == ("ok", 1)
+
+
+@pytest.mark.parametrize(("status", "counts"), [("ok", False), ("oom", True), ("nan", True)])
+def test_a_result_counts_after_a_pause_if_no_time_is_in_it(
+    tmp_path: Path, noted: None, status: Status, counts: bool
+) -> None:
+    trial, measured = TrialFolder(tmp_path / "0000"), a_trial(32, status=status)
+    supervised = Supervised(trial, measured.request, dict)
+    write_trial(trial, measured)
+    trial.record.unlink()
+    os.kill(os.getpid(), signal.SIGCONT)
+    if counts:
+        supervised.conclude(0)
+        assert trial.outcome.exists()
+    else:
+        told(lambda: supervised.conclude(0), "paused and continued", "Run the sweep again")
+        assert not trial.outcome.exists() and trial.request.exists()
+
+
+def test_a_pause_before_a_trial_is_none_of_its(tmp_path: Path, noted: None) -> None:
+    os.kill(os.getpid(), signal.SIGCONT)
+    trial, measured = TrialFolder(tmp_path / "0000"), a_trial(32)
+    supervised = Supervised(trial, measured.request, dict)
+    write_trial(trial, measured)
+    supervised.conclude(0)
+    assert trial.outcome.exists()

@@ -1,0 +1,98 @@
+"""What a study would measure, and which gains it could show: the answer of `envknee plan`, as numbers and states."""
+
+from typing import Literal
+
+from envknee.base.fields import Kind
+from envknee.base.point import Point
+from envknee.record.schema import Frozen
+
+
+class RulePoint(Frozen):
+    """The values that an arm's scaling rule gives at one num_envs."""
+
+    num_envs: int
+    horizon: int
+    batch_size: int
+    num_mini_batches: int
+    learning_rate: float | None
+    """None: the task's own."""
+    epochs: int | None
+    """None: the task's own."""
+
+
+class RulePlan(Frozen):
+    """The values of an arm with a scaling rule."""
+
+    arm: str
+    rule: str
+    num_envs: int
+    """The size that the rule starts from."""
+    points: list[RulePoint]
+
+
+class IllegalPoints(Frozen):
+    """Listed points whose batch does not divide the rollout. They are not measured."""
+
+    points: list[Point]
+    listed: int
+    """All points of the section."""
+    several_ranks: bool
+    """Whether each of several ranks needs an equal part."""
+
+
+class SectionPlan(Frozen):
+    """The trials of one kind."""
+
+    kind: Kind
+    trials: int
+    points: int
+    repeats: int
+    """Of each point; the most of them if the sampler chooses trials."""
+    chooses_trials: bool
+    sampler: str
+    measured_again: int
+    """First points of a block that are measured once more, which shows drift."""
+    again_in_first_repeat: bool
+    """Whether only the first repeat has those."""
+    num_envs: list[int]
+    horizon: list[int]
+    batch_size: list[int] | None
+    """None: the library's own."""
+    rules: list[RulePlan]
+    illegal: IllegalPoints | None
+
+
+NoiseSource = Literal["this machine", "published GPU studies", "published CPU studies"]
+"""Where the noise between processes was measured."""
+
+
+class Power(Frozen):
+    """The statistical power of throughput trials."""
+
+    repeats: int
+    least_repeats: int
+    """Fewer decide nothing."""
+    plateau_shown: float
+    """Share of such studies that show a plateau."""
+    enough_repeats: int | None
+    """With which `ENOUGH` of studies show it; None: more than `MOST_REPEATS`."""
+    delta: float
+    cv: float
+    """Coefficient of variation of FPS between processes."""
+    noise_source: NoiseSource
+    paired: bool
+    """Whether the last doubling is compared within each process."""
+
+
+class StudyPlan(Frozen):
+    """The plan of a study."""
+
+    study: str
+    trials: int
+    """At most."""
+    arms: list[str]
+    sections: list[SectionPlan]
+    has_doubling: bool
+    """Whether the throughput section, if there is one, lists two num_envs."""
+    power: Power | None
+    """None without throughput trials, or without a doubling."""

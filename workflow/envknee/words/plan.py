@@ -1,0 +1,95 @@
+"""A plan in lines: what a study would measure and could show. Pure."""
+
+from envknee.verdict.schema.plan import IllegalPoints, NoiseSource, Power, RulePlan, RulePoint, SectionPlan, StudyPlan
+from envknee.verdict.schema.power import ENOUGH, MOST_REPEATS
+from envknee.words.numbers import counted, listed
+
+MOST_NAMED = 3
+"""Illegal points that a line names."""
+
+NOISE_SOURCES: dict[NoiseSource, str] = {
+    "this machine": "from earlier studies of this machine",
+    "published GPU studies": "from published GPU studies",
+    "published CPU studies": "from published CPU studies",
+}
+
+
+def plan_lines(plan: StudyPlan) -> list[str]:
+    """Return what a study measures, kind by kind, what it leaves out, and its statistical power."""
+    arms = _arms(plan)
+    lines = [f"Study {plan.study}: {counted(plan.trials, 'trial')} at most, {arms}"]
+    for section in plan.sections:
+        lines.append(section_line(section, arms))
+        for rule in section.rules:
+            lines += rule_lines(rule)
+    lines += [illegal_line(section.kind, section.illegal) for section in plan.sections if section.illegal is not None]
+    if not plan.has_doubling:
+        lines.append("Power: one num_envs is no doubling; list at least two, such as {from: 512, to: 4096}")
+    if plan.power is not None:
+        lines.append(power_line(plan.power))
+    return lines
+
+
+def section_line(section: SectionPlan, arms: str) -> str:
+    """Return the trials of one kind, and the sizes that they choose from."""
+    repeats = counted(section.repeats, "repeat")
+    if section.chooses_trials:
+        repeats = f"up to {section.repeats} repeats"
+    once_more = ""
+    if section.measured_again:
+        alone = " (in the first repeat alone, with time_limit_s)" if section.again_in_first_repeat else ""
+        once_more = f" + {counted(section.measured_again, 'first point')} once more, which show drift{alone}"
+    batch = "library" if section.batch_size is None else listed(section.batch_size)
+    return (
+        f"{section.kind}: {counted(section.trials, 'trial')} = {counted(section.points, 'point')} × {repeats} × {arms}"
+        f" (sampler {section.sampler}){once_more};"
+        f" num_envs {listed(section.num_envs)}; horizon {listed(section.horizon)}; batch_size {batch}"
+    )
+
+
+def rule_lines(rule: RulePlan) -> list[str]:
+    """Return a heading, and a line for each size."""
+    heading = f"  arm {rule.arm}, rule {rule.rule} from {rule.num_envs:,} environments:"
+    return [heading, *map(_rule_point, rule.points)]
+
+
+def _rule_point(point: RulePoint) -> str:
+    count = point.num_mini_batches
+    rate = "the task's own" if point.learning_rate is None else f"{point.learning_rate:.4g}"
+    epochs = "the task's own" if point.epochs is None else f"{point.epochs}"
+    return (
+        f"    {point.num_envs:>6,} environments: horizon {point.horizon}, batch {point.batch_size:,},"
+        f" {count} mini-batch{'' if count == 1 else 'es'}, learning rate {rate}, epochs {epochs}"
+    )
+
+
+def illegal_line(kind: str, illegal: IllegalPoints) -> str:
+    """Return which points of a section are not measured, and why."""
+    points = illegal.points
+    named = [f"{point.batch_size} of {point.num_envs} x {point.horizon}" for point in points[:MOST_NAMED]]
+    more = f" and {len(points) - MOST_NAMED} more" if len(points) > MOST_NAMED else ""
+    ranks = ", in equal parts of each rank," if illegal.several_ranks else ""
+    return (
+        f"{kind}: {len(points)} of {illegal.listed} points are not measured, because batch_size must divide num_envs x"
+        f" horizon{ranks} and does not: {', '.join(named)}{more}"
+    )
+
+
+def power_line(power: Power) -> str:
+    """Return the statistical power, with the noise that it assumes."""
+    if power.repeats < power.least_repeats:
+        few = "1 repeat decides" if power.repeats == 1 else f"{power.repeats} repeats decide"
+        first = f"Power: {few} nothing, {power.least_repeats} are the least."
+    else:
+        first = f"Power: with {power.repeats} repeats a plateau is shown in {power.plateau_shown:.0%} of such studies."
+    more = ""
+    if power.plateau_shown < ENOUGH:
+        enough = power.enough_repeats or f"over {MOST_REPEATS}"
+        more = f" {enough} repeats would show it in {ENOUGH:.0%}."
+    pairs = "; sizes compared within each process" if power.paired else ""
+    source = NOISE_SOURCES[power.noise_source]
+    return f"{first}{more} (cut-off {power.delta:.0%}; noise between processes {power.cv:.1%}, {source}{pairs})"
+
+
+def _arms(plan: StudyPlan) -> str:
+    return f"{counted(len(plan.arms), 'arm')} ({', '.join(plan.arms)})"

@@ -1,0 +1,63 @@
+"""Runs of MLflow in words: their names, and the description of an arm. Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from envknee.record.schema import Device, Environment, Record, Request
+from envknee.verdict.schema.study import ArmVerdict
+from envknee.verdict.series import Ranks
+from envknee.words.headline import headline_statement, what_would_move_it, why_there
+from envknee.words.ranks import each
+
+GPU_NAME = re.compile(r"(?:NVIDIA |Tesla |GeForce |Quadro )*(.+?)(?=[ -](?:\d+GB|SXM|PCIE|NVL|HBM)|$)", re.IGNORECASE)
+"""A GPU's short name, between the maker's name and the form factor."""
+
+
+def run_name(request: Request, environment: Environment | None, devices: int) -> str:
+    """Return a run's name, such as `H100 · 2048 envs · T32 · B4096 · repeat 1`."""
+    batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
+    kind = (["learning"] if request.kind == "learning" else []) + (["DRILL"] if request.inject else [])
+    point = [f"{request.num_envs} envs{each(Ranks.of(request))}", f"T{request.horizon}", batch]
+    return " · ".join([devices_of(environment, devices), *point, *kind, f"repeat {request.repeat + 1}"])
+
+
+def short_name(device: Device) -> str:
+    """Return a device's short name: `CPU`, `H100`, `RTX 4090`."""
+    if device.type == "cpu":
+        return "CPU"
+    match = GPU_NAME.match(device.name)
+    return match[1] if match else device.name
+
+
+def devices_of(environment: Environment | None, ranks: int) -> str:
+    """Return the devices of a trial: `H100`, `2 x H100`, or `CPU, 2 ranks`."""
+    if environment is None:
+        return "not run"
+    device = short_name(environment.device)
+    if ranks == 1:
+        return device
+    return f"CPU, {ranks} ranks" if device == "CPU" else f"{ranks} x {device}"
+
+
+def arm_name(arm: str, devices: Sequence[str]) -> str:
+    """Return the name of an arm's run, such as `stock · H100`."""
+    return " · ".join([arm, ", ".join(devices)]) if devices else arm
+
+
+def trials_done(finished: int, planned: int) -> str:
+    """Return `3 of 5`."""
+    return f"{finished} of {planned}"
+
+
+def arm_description(arm: ArmVerdict | None, trials: str, statuses: Mapping[str, int], best: Record | None) -> str:
+    """Return the description of an arm in Markdown: its verdict (if any), its trials, and the best one."""
+    how = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+    parts = [f"{trials} trials have finished: {how}."]
+    if arm is not None and arm.headline is not None:
+        headline = arm.headline
+        recommended = f"**{headline_statement(arm, headline)}**"
+        parts = [recommended, f"Why there: {why_there(arm, headline)}", what_would_move_it(arm, headline), *parts]
+    if best is not None:
+        name = run_name(best.request, best.outcome.environment, best.devices)
+        parts.append(f"Best single trial: {best.request.number:04d}, {name} (artifacts: best).")
+    return "\n\n".join(parts)
