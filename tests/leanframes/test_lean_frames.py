@@ -76,7 +76,15 @@ def test_other_colours_too(data_type: str, device: str):
     for _ in range(4):
         images = torch.randint(0, 256, (4, 5, 7, 4), dtype=torch.uint8, generator=random).to(device)
         images = images[..., :3] if data_type == "albedo" else images
-        assert torch.equal(normalized(lean(images, normalize)), stock(images, normalize))
+        assert_rounded_alike(normalized(lean(images, normalize)), stock(images, normalize))
+
+
+def assert_rounded_alike(lean: torch.Tensor, stock: torch.Tensor) -> None:
+    """Compare to the bit on a CPU; a GPU may round the last bit of a mean otherwise than Isaac Lab's kernel."""
+    if lean.device.type == "cpu":
+        assert torch.equal(lean, stock)
+    else:
+        torch.testing.assert_close(lean, stock, rtol=0.0, atol=2.0**-23)
 
 
 @pytest.mark.parametrize("data_type", ["depth", "normals"])
@@ -101,7 +109,7 @@ def test_sums_of_large_bright_images_do_not_wrap_around(device: str):
     values = normalized(bright)
     assert values[0, 0, -1, -1].item() == pytest.approx(1 / 4096**2, abs=1e-7)
     assert values[0, 0, 0, 0].item() == pytest.approx(-1.0)
-    assert torch.equal(values, normalize_rgb(bright, channel_dim=1))
+    assert_rounded_alike(values, normalize_rgb(bright, channel_dim=1))
 
 
 @pytest.mark.parametrize("device", DEVICES)

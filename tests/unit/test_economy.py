@@ -125,7 +125,7 @@ def test_probes_close_in_on_the_wall(most_gb, wall):
     failed = min(size for size, how in status.items() if how == "oom")
     assert fitted <= wall < failed
     # Where the card is what it says, two trials 5% to either side; where something else holds memory, halves.
-    assert failed / fitted < (1.12 if most_gb == 85.0 else 1.4)
+    assert failed / fitted < (1.12 if most_gb == 85.0 else 1.7)
 
 
 def test_arms_decide_each_for_itself():

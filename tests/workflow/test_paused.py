@@ -4,11 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
-from conftest import ENVIRONMENT, wait_for
+from conftest import ENVIRONMENT, has_rows, wait_for
+from conftest import a_trial as a_camera_trial
 from envknee.machine.processes import note_pauses
 from envknee.record.read import load_record
 from envknee.record.schema import Status
@@ -51,6 +53,45 @@ def test_a_trial_that_was_paused_is_lost_and_measured_again(tmp_path: Path) -> N
     again = launcher_of(trial)
     _, said = again.communicate(timeout=60)
     assert again.returncode == 0, said
+    record = load_record(trial)
+    assert (record.outcome.status, record.lost_attempts) == ("ok", 1)
+
+
+def of_isaac_lab(folder: Path) -> TrialFolder:
+    return a_camera_trial(folder / "results/demo/trials/0000", num_envs=4, iterations=60)
+
+
+def of_a_command(folder: Path) -> TrialFolder:
+    trial = TrialFolder(folder / "results/demo/trials/0000")
+    trial.root.mkdir(parents=True)
+    write_atomically(trial.request, canonical_json(a_request(an_arm(), iterations=200)))
+    return trial
+
+
+def pause(launcher: "subprocess.Popen[str]") -> psutil.Process:
+    """Stop the process of a launcher's trial and let it go on; return it."""
+    (keeper,) = psutil.Process(launcher.pid).children()
+    (process,) = [child for child in keeper.children() if "envknee.run.process" in child.cmdline()]
+    process.suspend()
+    process.resume()
+    return process
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("make", [of_a_command, of_isaac_lab])
+def test_a_pause_of_the_trials_own_process_counts_too(make: Callable[[Path], TrialFolder], tmp_path: Path) -> None:
+    """As `kill -STOP` of it alone: its launcher goes on, and sees nothing."""
+    trial = make(tmp_path)
+    launcher = launcher_of(trial)
+    if make is of_isaac_lab:
+        wait_for(trial.environment.exists, timeout_s=120)
+        pause(launcher)  # before training: no row is lost by it
+    wait_for(lambda: has_rows(trial), timeout_s=120)
+    process = pause(launcher)
+    _, said = launcher.communicate(timeout=60)
+    assert launcher.returncode == 2 and "its process was stopped and continued while it was measured" in said, said
+    assert not trial.outcome.exists() and not process.is_running()
+    assert launcher_of(trial).wait(120) == 0
     record = load_record(trial)
     assert (record.outcome.status, record.lost_attempts) == ("ok", 1)
 

@@ -10,18 +10,19 @@ from pathlib import Path
 import torch
 
 from envknee.machine.nvml import GB, Gpu
-from envknee.machine.processes import age_s
+from envknee.machine.processes import age_s, pauses
 from envknee.measure import diagnosis
 from envknee.measure.episodes import Episodes
 from envknee.measure.load import LoadWatch
 from envknee.measure.memory import MemoryWatch, model_tensors
 from envknee.measure.phases import Timeline
 from envknee.measure.ranks import ALONE, Heart, Ranks
-from envknee.measure.rows import Collected, Part, TrialDone, end_if_done, parts_of_collectors, whole_row
+from envknee.measure.rows import PAUSED, Collected, Part, TrialDone, end_if_done, parts_of_collectors, whole_row
 from envknee.measure.watch import NEVER, Watch
 from envknee.record.schema import Failure, Load, MemoryUse, Pipeline, RankResult, Request, Row, StartUp
 from envknee.record.status import Status
 from envknee.study import remedies
+from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
 
 
@@ -163,6 +164,7 @@ class Meter:
         self._start_iteration()
         self._load.start()
         self.timeline.start()
+        self._pauses_before = pauses()
         self._training_started = self._iteration_began = time.perf_counter()
 
     def end_step(self, observations: Mapping[str, torch.Tensor], rewards: torch.Tensor, *dones: torch.Tensor) -> None:
@@ -341,8 +343,15 @@ class Meter:
         return request.kind == "throughput" and request.precision is None and timed < (request.iterations or 0)
 
     def _write_row(self) -> None:
-        """Write the newest iteration's row if it is not written yet, and end the trial if it has its result."""
+        """Write the newest iteration's row if it is not written yet, and end the trial if it has its result.
+
+        Raises:
+            TrialDone: if it has its result.
+            UserError: if this process was paused since training began.
+        """
         if self._flush():
+            if pauses() > self._pauses_before:
+                raise UserError(f"{self.trial.root}: {PAUSED}")
             # On a CPU two iterations take longer than that, and all of them cost the time of a study.
             least_timed_s = self.request.least_timed_s if self.device.type == "cuda" else 0.0
             end_if_done(self.rows, self.request, least_timed_s)

@@ -33,6 +33,13 @@ class TrialDone(Exception):
         self.failure = failure
 
 
+PAUSED = (
+    "its process was stopped and continued while it was measured (SIGCONT, as after `kill -STOP`), so its times count for nothing. Run the"
+    " sweep again to measure it"
+)
+"""Why a trial has no result that was paused without its launcher, which notices its own pauses."""
+
+
 class Part(RankRow):
     """One rank's measurements of an iteration."""
 

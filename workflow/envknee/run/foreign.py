@@ -19,10 +19,10 @@ from typing import NoReturn
 
 from envknee.machine import control_group, environment
 from envknee.machine.nvml import Gpu
-from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, dying_with_parent, end_all, exit_status
+from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, dying_with_parent, end_all, exit_status, pauses
 from envknee.measure import validity
 from envknee.measure.out_of_memory import requested_gb
-from envknee.measure.rows import TrialDone, end_if_done
+from envknee.measure.rows import PAUSED, TrialDone, end_if_done
 from envknee.record.schema import Failure, Request, Row
 from envknee.record.status import TRAINED
 from envknee.run import attempts
@@ -93,6 +93,7 @@ class Follower:
         self.logged_fps: list[float] = []
         command = program.command_of(request)
         self.command, self.started_s = command, time.monotonic()
+        self.pauses_before = pauses()
         self.source = sources.of(command.rows, run_dir)
         self.builder = Builder(command.rows)
         self.output = ends.Output(command.oom, command.invalid)
@@ -115,10 +116,12 @@ class Follower:
             UserError: when it ended, or logged nothing, without a result.
         """
         while exit_status(self.process) is None:
+            self._check_pauses()
             self._look(is_last=False)
             self._check_silence()
             time.sleep(POLL_S)
         self.printed.wait(GRACE_S)  # the last lines tell why
+        self._check_pauses()
         self._look(is_last=True)
         raise self._of_ended()
 
@@ -215,6 +218,11 @@ class Follower:
         self.origin_frames = self.rollout
         if self.command.rows.step != "iterations":
             self.origin_frames = max(self.rollout, round(self._transitions(entry.step)))
+
+    def _check_pauses(self) -> None:
+        """Raise a UserError if this process was paused: it then does not know when rows arrived, nor whether the command went on."""
+        if pauses() > self.pauses_before:
+            raise UserError(f"{self.trial.root}: {PAUSED}")
 
     def _check_silence(self) -> None:
         """End the trial of a running program that hangs."""

@@ -8,7 +8,7 @@ import argparse
 import gc
 from pathlib import Path
 
-from envknee.machine.processes import die_with_parent
+from envknee.machine.processes import die_with_parent, note_pauses
 from envknee.record.schema import Request
 from envknee.study.errors import run_command
 from envknee.study.files import read_model
@@ -28,6 +28,7 @@ def main() -> None:
     given = parser.parse_args()
     # When the launcher is killed, no simulation may stay on the GPU.
     die_with_parent()
+    note_pauses()
     if given.trial is None and given.meeting is None:
         parser.error("a trial's folder is missing, or --meeting of a block")
     if given.ranks * given.nodes > 1:
