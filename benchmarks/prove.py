@@ -32,6 +32,7 @@ from envknee.ask import economy, search
 from envknee.base.parts import parts_of
 from envknee.base.point import Point
 from envknee.record.schema import Frozen
+from envknee.run import quiet
 from envknee.study.designs import williams
 from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
@@ -345,6 +346,8 @@ class Measured(NamedTuple):
     """What composed FPS may be off by."""
     repeats: Mapping[int, Sequence[int]] | None = None
     """The number of each repeat; None: its place in the list."""
+    loads: Mapping[int, Sequence[float]] | None = None
+    """The cores that others took during each repeat."""
 
 
 @dataclass(frozen=True)
@@ -404,6 +407,65 @@ class Processes:
                 blocks[SIZES[place]].append(Process(machine, number) if self.paired else machine)
                 numbers[SIZES[place]].append(number)
         return Measured(measured, blocks, repeats=numbers)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Somebody else's program comes and goes while a study runs, and takes a core, more or less, from the trials beside it.
+
+    Each repeat measures all `SIZES` in random order, in one process or in fresh ones.
+    """
+
+    costs: Sequence[float]
+    """What a core costs each of `SIZES` in ln FPS."""
+    share: float = 0.45
+    """Of the time that the other program runs."""
+    trials: float = 6.0
+    """For which it runs at a time, in the mean."""
+    waits: bool = False
+    """Whether trials wait for it, as `run.quiet` does."""
+    in_processes: bool = True
+    spread: float = 0.05
+    rho: float = 0.5
+    """Share of the variance that all sizes of a process have in common."""
+
+    def measure(self, fps: Sequence[float], generator: np.random.Generator, repeats: int) -> Measured:
+        """Return the measurements of one study."""
+        measured: dict[int, list[float]] = {size: [] for size in SIZES}
+        loads: dict[int, list[float]] = {size: [] for size in SIZES}
+        runs, waited = generator.random() < self.share, 0.0
+
+        def go_on(length: float) -> None:
+            """Let a part of a trial's length pass."""
+            nonlocal runs
+            ends, begins = 1.0 / self.trials, self.share / (1.0 - self.share) / self.trials
+            if generator.random() < length * (ends if runs else begins):
+                runs = not runs
+
+        for repeat in range(repeats):
+            of_process = self.spread * math.sqrt(self.rho) * generator.standard_normal() if self.in_processes else 0.0
+            of_trial = self.spread * math.sqrt(1.0 - self.rho if self.in_processes else 1.0)
+            for position, place in enumerate(generator.permutation(len(SIZES)).tolist()):
+                done = repeat * len(SIZES) + position
+                left = min(quiet.LONGEST, quiet.SHARE * done - waited) if self.waits else 0.0
+                while runs and left >= WAIT_STEP:
+                    go_on(WAIT_STEP)
+                    left, waited = left - WAIT_STEP, waited + WAIT_STEP
+                load = abs(0.03 * generator.standard_normal()) + runs * (1.0 + 0.15 * generator.standard_normal())
+                # What a core costs is not quite the same each time.
+                cost = self.costs[place] * load * (1.0 + 0.2 * generator.standard_normal())
+                log = of_process + of_trial * generator.standard_normal() - cost
+                measured[SIZES[place]].append(fps[place] * math.exp(log))
+                loads[SIZES[place]].append(load)
+                go_on(1.0)
+        processes: dict[int, list[Hashable]] = {
+            size: [Process(0, number) for number in range(repeats)] for size in SIZES
+        }
+        return Measured(measured, processes if self.in_processes else None, loads=loads)
+
+
+WAIT_STEP = 0.25
+"""Part of a trial's length between two looks at the load."""
 
 
 @dataclass(frozen=True)
@@ -477,7 +539,7 @@ class ThroughputScenario(Scenario):
 
     fps: Sequence[float]
     """True FPS at `SIZES`."""
-    trials: Fresh | Processes | Composed
+    trials: Fresh | Processes | Composed | Beside
     follows_law: bool = False
     fits: int = len(SIZES)
     """How many of `SIZES` fit the memory; the others end as out of memory."""
@@ -490,7 +552,7 @@ class ThroughputScenario(Scenario):
 
     def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
         """Judge the limit of a whole grid."""
-        fps, blocks, margins, _ = self.trials.measure(self.fps, generator, repeats)
+        fps, blocks, margins, *_ = self.trials.measure(self.fps, generator, repeats)
         fps = {size: fps[size] for size in SIZES[: self.fits]}
         with tally.verdict():
             decision = throughput.decision_of(fps, DELTA, SETTINGS.confidence, blocks=blocks, margins=margins)
@@ -678,10 +740,10 @@ class EndedScenario(ThroughputScenario):
 
     def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
         """Judge the verdict with which a study ends."""
-        fps, blocks, margins, numbers = self.trials.measure(self.fps, generator, repeats)
+        fps, blocks, margins, numbers, loads = self.trials.measure(self.fps, generator, repeats)
         schedule = self.ending.schedule(repeats)
         with tally.verdict():
-            seen = throughput.looks_at(fps, 0.0, blocks, margins, repeats=numbers, schedule=schedule)
+            seen = throughput.looks_at(fps, 0.0, blocks, margins, repeats=numbers, schedule=schedule, loads=loads)
 
             def after(whole: int) -> Decision:
                 looks = sum(not math.isinf(schedule.factor(number)) for number in range(1, whole + 1))
@@ -701,6 +763,37 @@ def gaining(times: float) -> list[float]:
 
 MOST = 13
 """Most repeats of the studies below."""
+
+NOTHING, ALL_ALIKE = [0.0] * len(SIZES), [0.29] * len(SIZES)
+BENDS = [0.43, 0.385, 0.34, 0.295, 0.25, 0.205, 0.16]
+"""A core costs the smallest size 35%, the largest 15%: on two cores, 64 to 512 environments gained 58% on an idle machine, and 86 to 128%
+beside a busy core."""
+
+MOST_BESIDE = 10
+
+OTHERS: tuple[tuple[str, Sequence[float], Beside], ...] = (
+    *(
+        (f"at delta, beside others {what}{said}", ALL_AT_DELTA, Beside(costs, waits=waits))
+        for what, costs in (
+            ("who cost nothing", NOTHING),
+            ("who cost all alike", ALL_ALIKE),
+            ("who bend the curve", BENDS),
+        )
+        for said, waits in (("", False), (", waiting", True))
+    ),
+    *(
+        (
+            f"{truth}, beside others who bend the curve{said}",
+            fps,
+            Beside(BENDS, waits=waits, in_processes=blocks, spread=spread),
+        )
+        for truth, fps, blocks, spread in (
+            ("at delta, fresh processes", ALL_AT_DELTA, False, 0.05),
+            ("clear plateau", FALLING, True, 0.02),
+        )
+        for said, waits in (("", False), (", waiting", True))
+    ),
+)
 
 ALIKE, IN_BLOCKS = Fresh(normal(0.02)), Processes(0.5, 0.05)
 
@@ -726,6 +819,7 @@ ENDED: tuple[EndedScenario, ...] = (
             ("at delta, skewed", Fresh(skewed), False),
         )
     ),
+    *(EndedScenario(f"until decided, {said}", fps, trials, repeats=(MOST_BESIDE,)) for said, fps, trials in OTHERS),
     EndedScenario("until decided, clear plateau", FALLING, Fresh(normal(0.01)), repeats=(MOST,)),
     EndedScenario("until decided, saturating", SATURATING, ALIKE, repeats=(MOST,)),
     EndedScenario("until decided, up to 34 repeats, at delta", ALL_AT_DELTA, ALIKE, repeats=(34,)),

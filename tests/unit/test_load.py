@@ -86,3 +86,16 @@ def test_what_others_use_counts_only_where_no_core_is_free(monkeypatch, own, mac
     monkeypatch.setattr(load.time, "monotonic", iter([0.0, 1.0]).__next__)
     monkeypatch.setattr(load.psutil, "cpu_times", iter([times(), machine]).__next__)
     assert LoadWatch(None).take().others_cpu_percent == pytest.approx(percent)
+
+
+def test_a_kernel_that_hides_its_load_is_told_and_stops_no_trial(monkeypatch):
+    def hidden() -> None:
+        raise PermissionError("/proc/stat")
+
+    monkeypatch.setattr(load.psutil, "cpu_times", hidden)
+    watch = LoadWatch(None)
+    watch.start()
+    assert watch.take().others_cpu_percent is None
+    assert watch.warnings == [load.UNREADABLE]
+    assert LoadWatch(None, is_alone=False).warnings == [], "among ranks nobody reads it"
+    watch.close()

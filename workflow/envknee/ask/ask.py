@@ -130,6 +130,7 @@ def request_for(
         fresh=slot.block is not None and _is_fresh(sweep, point),
         compose_horizons=getattr(sweep, "compose_horizons", False),
         least_timed_s=_least_timed_s(study, sweep, arm),
+        waits=study.ask_version > 1 and isinstance(sweep, Throughput) and sweep.wait_for_others,
         scaled_from=base
         and ScaledFrom(rule=base.rule, num_envs=base.num_envs, horizon=point.horizon, batch_size=point.batch_size or 0),
         **unchanged,

@@ -31,16 +31,20 @@ from envknee.study.sweep import Adaptive, UntilDecided
 from envknee.verdict import learning, learning_cost, noise, throughput
 from envknee.verdict.composed import compose
 from envknee.verdict.learning_cost import Seeds, cost, seconds_of
-from envknee.verdict.measurements import measurements_of
+from envknee.verdict.measurements import Measurements, measurements_of
 from envknee.verdict.noise import measured_cv
 from envknee.verdict.rule import affine
 from envknee.verdict.rule.union import LEAST_REPEATS, Decision, Tested
+from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series, by_series
 
 LOOKS = (3, 5, 8, 13)
 """Numbers of repeats after which a section, or a size in `sampler: adaptive`, may count as decided."""
 
 DECIDED = "decided after"
+
+FAR_MORE_CORES = 0.5
+"""A trial does not count if other processes used this many more cores than during the median trial of its series."""
 
 CONFIDENCE = 0.95
 """Of the intervals by which `skip_decided` compares seeds."""
@@ -176,7 +180,7 @@ def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided
     unfinished = {request.repeat for request in question.requests if request.number not in known}
     whole = min(unfinished | {1 + max((request.repeat for request in question.requests), default=-1)})
     decide = Decide(delta=rule.delta, delta_learning=rule.delta, confidence=rule.confidence)
-    analyse = throughput.analyse if question.slot.kind == "throughput" else learning.analyse
+    analyse = _throughput_limits if question.slot.kind == "throughput" else learning.analyse
     for look in itertools.takewhile(lambda look: look <= whole, LOOKS):
         limits = analyse(measurements_of([record for record in records if record.request.repeat < look]), decide)
         if all(limit.state != "undecided" for limit in limits):
@@ -184,11 +188,24 @@ def decided_at(records: Sequence[Record], question: Question, rule: UntilDecided
     return None
 
 
+def _throughput_limits(measured: Measurements, settings: Decide) -> list[ThroughputLimit]:
+    """Return the limits by the rule of version 1: looked at once, without trials beside far more load than the others."""
+    return throughput.analyse(measured, settings, leave_out=_disturbed)
+
+
+def _disturbed(records: Sequence[Record]) -> set[int]:
+    """Return the numbers of trials during which other processes used far more cores than during the rest."""
+    busy = {record.request.number: record.metrics.get("others_cpu_percent") for record in records}
+    cores = {number: spread.median / 100 for number, spread in busy.items() if spread is not None}
+    usual = statistics.median(cores.values()) if cores else 0.0
+    return {number for number, used in cores.items() if used > usual + FAR_MORE_CORES}
+
+
 def _clear(records: Sequence[Record], rule: UntilDecided) -> set[Point]:
     """Return the points with doublings that all clearly gain more than delta, and of which none is the largest."""
     clear: set[Point] = set()
     on_cpu = any(r.outcome.environment and r.outcome.environment.device.type == "cpu" for r in records)
-    for limit in throughput.analyse(measurements_of(records), Decide(delta=rule.delta, confidence=rule.confidence)):
+    for limit in _throughput_limits(measurements_of(records), Decide(delta=rule.delta, confidence=rule.confidence)):
         half = limit.law.half_saturation_num_envs if limit.law else None
         cvs = {
             measured.num_envs: (noise.CPU_CV if on_cpu else noise.assumed_cv(measured.num_envs, half))

@@ -16,6 +16,12 @@ PERIOD_S = 1.0
 one that trains wait: 1% at 1,024 environments with lean frames on an H100."""
 
 
+UNREADABLE = (
+    "the load of other processes cannot be read here (as in some containers): verdicts take this machine as undisturbed, so run nothing"
+    " beside a study"
+)
+
+
 class LoadWatch:
     """Watches this process and one GPU."""
 
@@ -69,12 +75,22 @@ class LoadWatch:
         stolen by other virtual machines (proc_stat(5)).
         """
         before, self._cpu_times = self._cpu_times, self._now()
+        if before is None or self._cpu_times is None:
+            return None
         wall_s, others_s = (end - begin for end, begin in zip(self._cpu_times, before, strict=True))
         return max(0.0, 100 * others_s / wall_s) if wall_s > 0 else None
 
-    def _now(self) -> tuple[float, float]:
-        """Return the monotonic clock, and the CPU seconds of others less those of free cores since boot."""
-        machine, own = psutil.cpu_times(), self._process.cpu_times()
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader must know about the figures."""
+        return [UNREADABLE] if self._is_alone and self._cpu_times is None else []
+
+    def _now(self) -> tuple[float, float] | None:
+        """Return the monotonic clock, and the CPU seconds of others less those of free cores since boot; None where a kernel hides them."""
+        try:
+            machine, own = psutil.cpu_times(), self._process.cpu_times()
+        except (OSError, psutil.Error, AttributeError, NotImplementedError):
+            return None
         busy = machine.user + machine.nice + machine.system + machine.irq + machine.softirq + machine.steal
         return time.monotonic(), busy - own.user - own.system - machine.idle - machine.iowait
 

@@ -163,6 +163,7 @@ class Meter:
             self._note_parameters()
         self._start_iteration()
         self._load.start()
+        self.warnings += self._load.warnings
         self.timeline.start()
         self._pauses_before = pauses()
         self._training_started = self._iteration_began = time.perf_counter()

@@ -63,6 +63,7 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost
         queue_wait_s=queue_wait_s(cost.slurm) if cost and cost.slurm else None,
         lost_attempts=cost.lost.attempts if cost else 0,
         lost_gpu_hours=cost.gpus * cost.lost.held_s / 3600 if cost else 0.0,
+        waited_s=cost.waited_s if cost else 0.0,
     )
 
 

@@ -114,6 +114,8 @@ class Request(Setup, Frozen):
     """A throughput trial may end early once the standard error of its median FPS is below this share."""
     least_timed_s: float = newer(0.0)
     """On a GPU, timed iterations of a throughput trial go on until they took this many seconds; 0.0 with ask_version 1."""
+    waits: bool = newer(False)
+    """Whether the trial waits before it begins, while other processes keep the machine busy (`run.quiet`)."""
     block: int | None = newer(None)
     """The block that measures the trial, by the number of the block's first trial; None: a process of its own."""
     position: int = newer(0)
@@ -486,6 +488,8 @@ class Cost(Frozen):
     """None without SLURM, or if SLURM did not answer."""
     lost: Lost = Lost()
     """Earlier attempts, which the other fields do not include."""
+    waited_s: float = newer(0.0)
+    """Seconds for which the trial waited before it began, because other processes kept the machine busy. No other field includes them."""
 
 
 class Spread(Frozen):
@@ -556,6 +560,8 @@ class Record(Frozen):
     """From submission to start of its SLURM job; None without one."""
     lost_attempts: int = 0
     lost_gpu_hours: float = 0.0
+    waited_s: float = newer(0.0)
+    """Seconds for which the trial waited for other processes before it began."""
     """GPUs x hours of attempts without a result; not in `gpu_hours`."""
 
     @property

@@ -17,7 +17,7 @@ from pathlib import Path
 from envknee.machine import gpus, lock
 from envknee.machine.processes import GRACE_S, adopt_orphans, end_all, exit_status
 from envknee.record.schema import Request
-from envknee.run import attempts, cost, nodes, turns
+from envknee.run import attempts, cost, nodes, quiet, turns
 from envknee.run.command import command_of
 from envknee.run.container.enter import Entrance, leave
 from envknee.run.hang_watch import beats_here
@@ -69,6 +69,7 @@ class Worker:
             # Each of several nodes reserves its own.
             here = gpus.reserved_for(gpus_here(request), most) if request.nodes == 1 else nullcontext([])
             self._costs = cost.Costs(self._stack.enter_context(here))
+        waited_s = quiet.wait(trial, request, on_gpu=bool(self._costs.gpu_uuids))
         with attempts.counted(trial) as (lost, alive):
             spent = self._costs.start()
             try:
@@ -80,7 +81,7 @@ class Worker:
             if joins_cluster(request.strategy, os.environ) and whole.gpus:
                 # Collectors use GPUs of other machines, whose energy counters are not read.
                 whole = whole.model_copy(update={"gpus": request.world_size, "energy_j": None})
-            write_atomically(trial.cost, canonical_json(whole.model_copy(update={"lost": lost})))
+            write_atomically(trial.cost, canonical_json(whole.model_copy(update={"lost": lost, "waited_s": waited_s})))
 
     def _measure(
         self, trial: TrialFolder, request: Request, entrance: Entrance | None, alive: Callable[[], None]

@@ -140,6 +140,8 @@ class Throughput(Sweep):
     least_timed_s: Annotated[float, Field(ge=0), BeforeValidator(number)] = newer(2.0)
     """On a GPU, go on until the timed iterations together took this many seconds, whatever `iterations` and `precision` say. A foreign
     command runs its `iterations`."""
+    wait_for_others: bool = newer(True)
+    """Wait before a trial while other processes keep the machine busy: 1.5 trial lengths at most, and half the measuring time in all."""
     fresh_below: Positive | None = newer(None)
     """Within a block, a point with fewer environments than this has a process of its own."""
     compose_horizons: bool = newer(False)

@@ -28,6 +28,8 @@ def _spending(arm: str | None, records: Sequence[Record]) -> Spending:
         node_energy=_energy(record.job_energy_j for record in records),
         queue_wait=_queue_wait(records),
         lost=_lost(records),
+        waited_s=sum(record.waited_s for record in records),
+        waiting_trials=sum(record.waited_s > 0.0 for record in records),
     )
 
 

@@ -10,7 +10,7 @@ g(N), and `rule.contrasts` compares within machines. The verdict uses only measu
 import math
 import statistics
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, compress
 from typing import TypeVar
@@ -22,10 +22,10 @@ from envknee.record.schema import Record
 from envknee.record.status import DOES_NOT_RUN, Status
 from envknee.verdict.blocks import blocks_of
 from envknee.verdict.composed import Composition, compose
-from envknee.verdict.disturbed import disturbed
+from envknee.verdict.disturbed import cores_of_others, other_load
 from envknee.verdict.measurements import Measurements, joined
 from envknee.verdict.rule import affine, doublings, union
-from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
+from envknee.verdict.rule.contrasts import Contrast, by_block, independent, loads_by_block, within_blocks
 from envknee.verdict.rule.looks import Looked, looked_at
 from envknee.verdict.rule.schedule import ONCE, Schedule
 from envknee.verdict.schema.throughput import InfeasiblePoint, Law, ThroughputLimit, ThroughputPoint
@@ -34,13 +34,27 @@ from envknee.verdict.settings import Settings
 
 Value = TypeVar("Value")
 
+Loads = Mapping[int, Sequence[float | None]]
+"""num_envs -> cores that other processes took during each repeat; None where that is unknown."""
 
-def analyse(measured: Measurements, settings: Settings, schedule: Schedule = ONCE) -> list[ThroughputLimit]:
-    """Return the throughput limit of every measured series, of a study that is looked at by `schedule`."""
+LeaveOut = Callable[[Sequence[Record]], Collection[int]]
+"""Records of a series -> the numbers of those that do not count."""
+
+
+def analyse(
+    measured: Measurements, settings: Settings, schedule: Schedule = ONCE, leave_out: LeaveOut | None = None
+) -> list[ThroughputLimit]:
+    """Return the throughput limit of every measured series, of a study that is looked at by `schedule`.
+
+    Every trial that was timed to its end counts. Only version 1 of asking has trials to `leave_out`, and takes the rest as undisturbed.
+    """
     composed = {arm: compose(measured.of_arm(arm).records) for arm in measured.arms}
     repeats = chain.from_iterable(of_arm.used for of_arm in composed.values())
     grouped = joined(measured.throughput, repeats, "throughput")
-    return [_limit(series, by_size, settings, composed[series.arm], schedule) for series, by_size in grouped.items()]
+    return [
+        _limit(series, by_size, settings, composed[series.arm], schedule, leave_out)
+        for series, by_size in grouped.items()
+    ]
 
 
 def measured_fps(records: Sequence[Record]) -> list[float]:
@@ -59,19 +73,21 @@ def decision_of(
     *,
     repeats: Mapping[int, Sequence[int]] | None = None,
     schedule: Schedule = ONCE,
+    loads: Loads | None = None,
 ) -> union.Decision:
     """Decide from repeats of FPS by num_envs, each above 0. Works without records.
 
     Doublings with two or more confirmatory repeats at both ends have their gain from these. `repeats` has the number of each repeat, from
     0 on (None: its place in the list). Other arguments are as in `limit_of`.
     """
-    seen = looks_at(fps, step, blocks, margins, repeats=repeats, schedule=schedule)
+    seen = looks_at(fps, step, blocks, margins, repeats=repeats, schedule=schedule, loads=loads)
     decision = union.decide(seen, fps, math.log1p(delta), confidence, schedule)
     if confirms is None:
         return decision
     fresh = _only(fps, confirms)
     of_fresh = None if blocks is None else _only(blocks, confirms)
-    return union.retold(decision, _contrasts(fresh, 0.0, of_fresh), confidence)
+    loads_of_fresh = None if loads is None else _only(loads, confirms)
+    return union.retold(decision, _contrasts(fresh, 0.0, of_fresh, loads_of_fresh), confidence)
 
 
 def looks_at(
@@ -82,14 +98,18 @@ def looks_at(
     *,
     repeats: Mapping[int, Sequence[int]] | None = None,
     schedule: Schedule = ONCE,
+    loads: Loads | None = None,
 ) -> list[Looked]:
     """Return each doubling with all looks at it; arguments are as in `decision_of`."""
     numbers = repeats or {size: range(len(values)) for size, values in fps.items()}
 
     def contrasts_before(repeat: float) -> list[Contrast]:
         known = {size: [number < repeat for number in own] for size, own in numbers.items()}
-        values, of_values = _only(fps, known), None if blocks is None else _only(blocks, known)
-        return [_with_margin(contrast, margins or {}) for contrast in _contrasts(values, step, of_values)]
+        values = _only(fps, known)
+        of_values = None if blocks is None else _only(blocks, known)
+        loads_of_values = None if loads is None else _only(loads, known)
+        contrasts = _contrasts(values, step, of_values, loads_of_values)
+        return [_with_margin(contrast, margins or {}) for contrast in contrasts]
 
     return looked_at(schedule, {size: {*own} for size, own in numbers.items()}, contrasts_before)
 
@@ -105,10 +125,23 @@ def _with_margin(contrast: Contrast, margins: Mapping[int, float]) -> Contrast:
 
 
 def _contrasts(
-    fps: Mapping[int, Sequence[float]], step: float, blocks: Mapping[int, Sequence[Hashable]] | None
+    fps: Mapping[int, Sequence[float]],
+    step: float,
+    blocks: Mapping[int, Sequence[Hashable]] | None,
+    loads: Loads | None,
 ) -> list[Contrast]:
     logs = {size: by_block(values, blocks[size] if blocks else None) for size, values in sorted(fps.items())}
-    return [within_blocks(size, logs[size], logs[2 * size], step) for size in logs if 2 * size in logs]
+
+    def loads_of(size: int) -> dict[Hashable, list[float]] | None:
+        own = [] if loads is None else [load for load in loads[size] if load is not None]
+        return loads_by_block(own, blocks[size] if blocks else None) if len(own) == len(fps[size]) else None
+
+    def contrast(size: int) -> Contrast:
+        smaller, larger = loads_of(size), loads_of(2 * size)
+        both = None if smaller is None or larger is None else (smaller, larger)
+        return within_blocks(size, logs[size], logs[2 * size], step, both)
+
+    return [contrast(size) for size in logs if 2 * size in logs]
 
 
 def limit_of(
@@ -124,6 +157,7 @@ def limit_of(
     margins: Mapping[int, float] | None = None,
     repeats: Mapping[int, Sequence[int]] | None = None,
     schedule: Schedule = ONCE,
+    loads: Loads | None = None,
 ) -> ThroughputLimit:
     """Return the limit of one series from plain numbers. Works without records.
 
@@ -131,11 +165,13 @@ def limit_of(
     rounded. `blocks` has the block of each repeat, a `Process` or a machine (None: one machine), and `confirms` whether it is
     confirmatory (None: none is). `statuses` counts how trials ended, by num_envs; "ok" need not be counted. `margins` has what ln(FPS)
     may be off by in all repeats alike, by num_envs (None: nothing); of a doubling's ends the larger counts. `repeats` has the number of
-    each repeat, from 0 on (None: its place in the list), and `schedule` says after which of them the study may be looked at.
+    each repeat, from 0 on (None: its place in the list), and `schedule` says after which of them the study may be looked at. `loads` has
+    the cores that other processes took during each repeat.
     """
     decision = decision_of(
-        fps, settings.delta, settings.confidence, step, blocks, confirms, margins, repeats=repeats, schedule=schedule
-    )
+        fps, settings.delta, settings.confidence, step, blocks, confirms, margins,
+        repeats=repeats, schedule=schedule, loads=loads,
+    )  # fmt: skip
     own = {n: independent(values, blocks[n]) if blocks else list(values) for n, values in fps.items()}
     failed = Counter({n: sum(ended[status] for status in DOES_NOT_RUN) for n, ended in statuses.items()})
     infeasible = [
@@ -186,9 +222,10 @@ def _limit(
     settings: Settings,
     composition: Composition,
     schedule: Schedule,
+    leave_out: LeaveOut | None,
 ) -> ThroughputLimit:
     every = list(chain.from_iterable(by_size.values()))
-    out, load = disturbed(every)
+    out: Collection[int] = leave_out(every) if leave_out else ()
     kept = {size: [record for record in group if record.request.number not in out] for size, group in by_size.items()}
     statuses = {size: Counter[Status](record.outcome.status for record in group) for size, group in kept.items()}
     timed = {
@@ -202,8 +239,10 @@ def _limit(
         confirms={size: [record.request.confirms for record in group] for size, group in timed.items()},
         margins=dict.fromkeys(counted, composition.margin),
         repeats={size: [record.request.repeat for record in group] for size, group in timed.items()}, schedule=schedule,
+        loads=None if leave_out else {size: [cores_of_others(record) for record in group] for size, group in timed.items()},
     )  # fmt: skip
     points = [point.model_copy(update={"composed": counted[point.num_envs]}) for point in limit.points]
+    load = other_load(list(chain.from_iterable(timed.values())))
     return limit.model_copy(update={"points": points, "composed": composition.at(composed.keys()), "other_load": load})
 
 

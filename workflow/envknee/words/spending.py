@@ -18,6 +18,9 @@ def spending_statement(spending: Spending) -> str:
     if spending.queue_wait is not None:
         wait = spending.queue_wait
         sentence += f"; a job waited {wait.median_s:,.0f} s (median), {wait.largest_s:,.0f} s at most"
+    if spending.waiting_trials:
+        before = f"before {counted(spending.waiting_trials, 'trial')}"
+        sentence += f"; waited {spending.waited_s:,.0f} s for other processes ({before})"
     if spending.lost is not None:
         sentence += f"; {_lost(spending.lost)}"
     return sentence

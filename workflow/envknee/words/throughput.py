@@ -56,7 +56,7 @@ def throughput_notes(limit: ThroughputLimit) -> list[str]:
     if limit.composed is not None:
         notes.append(_composed(limit.composed))
     if limit.other_load is not None:
-        notes.append(_other_load(limit.other_load))
+        notes.append(_other_load(limit, limit.other_load))
     return notes
 
 
@@ -88,17 +88,41 @@ def _composed(composed: ComposedFps) -> str:
     )
 
 
-def _other_load(load: OtherLoad) -> str:
+def _other_load(limit: ThroughputLimit, load: OtherLoad) -> str:
+    """Return how busy other processes kept the machine, and what that means for the gains."""
     sentences = []
     if load.is_high:
         sentences.append(
-            f"Other processes kept {load.cores:.1f} cores busy meanwhile: this holds for a machine that busy."
+            f"Other processes kept {load.cores:.1f} cores busy or more: this holds for a machine that busy."
         )
-    if load.left_out:
+    if load.touched:
         sentences.append(
-            f"Not counted: {load.left_out} of {load.trials} trials, of which others took half a core more than of the rest."
+            f"During {load.touched} of {load.trials} trials others took over half a core more than during the calmest."
         )
+        sentences += _by_load(limit, load.least_repeats)
+    if load.unknown:
+        sentences.append(f"Of {load.unknown} more trials the load is not known.")
     return " ".join(sentences)
+
+
+def _by_load(limit: ThroughputLimit, least_repeats: int) -> list[str]:
+    """Return how each doubling with a load that varied was decided."""
+    loaded = [gain for gain in limit.gains if gain.loaded]
+    ways = (
+        (
+            "all repeats count, corrected to the least load",
+            [gain for gain in loaded if gain.decides and not gain.of_calm],
+        ),
+        (
+            f"below {least_repeats} repeats only the calm ones count",
+            [gain for gain in loaded if gain.decides and gain.of_calm],
+        ),
+        (
+            f"too few calm repeats; {least_repeats} of any kind would do",
+            [gain for gain in loaded if not gain.decides],
+        ),
+    )
+    return [f"Doubling {listed([gain.num_envs for gain in own])}: {how}." for how, own in ways if own]
 
 
 def throughput_statement(limit: ThroughputLimit) -> str:

@@ -10,6 +10,8 @@ weights do not depend on the values, so the variance of the sum is exact, with W
     one repeat of each end on each machine      paired t on the d_j, k - 1 degrees
     processes with both ends (`Process`)        paired t on the d_j, k - 1 degrees; repeats within a process are averaged first
 
+Where other processes took CPU time that varies, gains are those beside the least load (`rule.loads`).
+
 A process has one d_j, however often it measured an end: its repeats share the process's own effect, which a variance within the process
 would miss.
 """
@@ -17,11 +19,13 @@ would miss.
 import math
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.special import fdtrc
 
 from envknee.verdict.rule.doublings import Level, summed
+from envknee.verdict.rule.loads import LEAST_LOADED, Corrected, columns, corrected, is_calm, vary
+from envknee.verdict.rule.schedule import LEAST_REPEATS
 
 DISAGREE = 0.05
 """Machines disagree about a gain at this p-value or below. Then each must show that it is below the limit (`union`)."""
@@ -62,7 +66,13 @@ class Contrast:
     processes: int = 0
     """Processes with both ends, compared in pairs; `repeats` includes them."""
     decides: bool = True
-    """Whether a decision is allowed; too many censored seeds forbid it."""
+    """Whether a decision is allowed; too many censored seeds forbid it, or too few repeats beside a load that varies."""
+    least_repeats: int = LEAST_REPEATS
+    """Fewest repeats with which a decision is allowed."""
+    loaded: bool = False
+    """Whether the load of other processes varied, so that the gain is that beside the least one."""
+    of_calm: bool = False
+    """With `loaded`, whether there were too few repeats to correct, so that only those beside little load tell the gain."""
     margin: float = 0.0
     """What `log_gain` may be off by in either direction, however many repeats there are: added to every bound."""
 
@@ -76,27 +86,107 @@ def of_levels(num_envs: int, smaller: Level, larger: Level) -> Contrast:
     return Contrast(num_envs, log_gain, *noise, min(repeats))
 
 
-def within_blocks(num_envs: int, smaller: Blocks, larger: Blocks, step: float = 0.0) -> Contrast:
+def within_blocks(
+    num_envs: int, smaller: Blocks, larger: Blocks, step: float = 0.0, loads: tuple[Blocks, Blocks] | None = None
+) -> Contrast:
     """Return the gain of doubling within processes, and within machines for the other trials.
 
-    `step` is the step to which all values are rounded; a variance is at least that of rounding.
+    `step` is the step to which all values are rounded; a variance is at least that of rounding. `loads` has the cores that others took
+    during each repeat of either end, in the order of the values; None: unknown of some, and taken as noise.
     """
     both = [block for block in smaller if isinstance(block, Process) and block in larger]
     if len(both) < FEWEST_PAIRED:
         both = []
     machines = [_machines(end, both) for end in (smaller, larger)]
-    if not both:
-        return _within_machines(num_envs, machines[0], machines[1], step)
-    paired = _paired(
-        num_envs, {block: statistics.fmean(larger[block]) - statistics.fmean(smaller[block]) for block in both}
-    )
+    least = _least_of_varying(loads)
+    beside = None if loads is None or least is None else [_machines(end, both) for end in loads]
     common = [machine for machine in machines[0] if machine in machines[1]]
-    alone = _within_machines(num_envs, machines[0], machines[1], step) if common else None
+
+    def of_fresh() -> Contrast:
+        if beside is None or least is None or not common:
+            return _within_machines(num_envs, machines[0], machines[1], step)
+        return _fresh_beside_load(num_envs, machines, beside, step, least)
+
+    if not both:
+        return of_fresh()
+    gains = {block: statistics.fmean(larger[block]) - statistics.fmean(smaller[block]) for block in both}
+    if loads is None or least is None:
+        paired = _paired(num_envs, gains)
+    else:
+        ends = [[statistics.fmean(end[block]) for block in both] for end in loads]
+        paired = _paired_beside_load(num_envs, gains, ends, least)
+    alone = of_fresh() if common else None
     if alone is None or alone.variance is None:
         return paired
     weight = sum(_weight(machines[0][machine], machines[1][machine]) for machine in common)
     blocks = {*common} | {block.machine for block in both}
     return _together(paired, len(both) / 2, alone, weight, len(blocks))
+
+
+def _least_of_varying(loads: tuple[Blocks, Blocks] | None) -> float | None:
+    """Return the least load of a doubling's trials, if loads vary."""
+    every = [load for end in loads or () for own in end.values() for load in own]
+    return min(every) if every and vary(every) else None
+
+
+def _paired_beside_load(
+    num_envs: int, gains: Mapping[Process, float], ends: Sequence[Sequence[float]], least: float
+) -> Contrast:
+    """Return the paired t of the processes' gains beside the least load. `ends` has the load at each end, in the order of the gains."""
+    slopes = columns(ends, least)
+    mean = None
+    if len(gains) >= LEAST_LOADED and slopes is not None:
+        mean = corrected(list(gains.values()), slopes)
+    if slopes is None or mean is None:
+        calm = {
+            process: gain
+            for (process, gain), loads in zip(gains.items(), zip(*ends, strict=True), strict=True)
+            if is_calm(max(loads), least)
+        }
+        return _of_calm(_paired(num_envs, calm) if len(calm) >= LEAST_REPEATS else None, _paired(num_envs, gains))
+    # Machines are compared by what is left without the load, which has fewer degrees of freedom.
+    of_machines = _paired(num_envs, dict(zip(gains, mean.values, strict=True)), lost=len(slopes))
+    return replace(of_machines, log_gain=mean.mean, variance=mean.variance, degrees=mean.degrees, loaded=True)
+
+
+def _fresh_beside_load(
+    num_envs: int, ends: Sequence[Blocks], beside: Sequence[Blocks], step: float, least: float
+) -> Contrast:
+    """Return the gain of fresh trials beside the least load: each end corrected for its own, where one machine has enough repeats."""
+    everything = _within_machines(num_envs, ends[0], ends[1], step)
+    common = [machine for machine in ends[0] if machine in ends[1]]
+    levels: list[Corrected] = []
+    if len(common) == 1 and everything.repeats >= LEAST_LOADED:
+        for end, loads in zip(ends, beside, strict=True):
+            slopes = columns([loads[common[0]]], least)
+            level = None if slopes is None else corrected(end[common[0]], slopes)
+            levels += [] if level is None else [level]
+    if len(levels) == 2:
+        variance, degrees = summed([level.variance for level in levels], [level.degrees for level in levels])
+        gain = levels[1].mean - levels[0].mean
+        return replace(everything, log_gain=gain, variance=variance, degrees=degrees, loaded=True)
+    smaller, larger = (_calm(end, loads, least) for end, loads in zip(ends, beside, strict=True))
+    of_calm = None
+    if set(smaller) & set(larger):
+        of_calm = _within_machines(num_envs, smaller, larger, step)
+    enough = of_calm is not None and of_calm.variance is not None and of_calm.repeats >= LEAST_REPEATS
+    return _of_calm(of_calm if enough else None, everything)
+
+
+def _calm(end: Blocks, loads: Blocks, least: float) -> dict[Hashable, list[float]]:
+    """Return an end's logarithms of the trials beside little load, without the machines that have none."""
+    calm = {
+        machine: [log for log, load in zip(logs, loads[machine], strict=True) if is_calm(load, least)]
+        for machine, logs in end.items()
+    }
+    return {machine: logs for machine, logs in calm.items() if logs}
+
+
+def _of_calm(calm: Contrast | None, everything: Contrast) -> Contrast:
+    """Return the contrast of the calm repeats, which may decide, or else of all, which may not."""
+    if calm is None:
+        return replace(everything, loaded=True, decides=False, least_repeats=LEAST_LOADED)
+    return replace(calm, loaded=True, of_calm=True)
 
 
 def by_block(values: Sequence[float], blocks: Sequence[Hashable] | None) -> dict[Hashable, list[float]]:
@@ -105,6 +195,14 @@ def by_block(values: Sequence[float], blocks: Sequence[Hashable] | None) -> dict
     for value, block in zip(values, [None] * len(values) if blocks is None else blocks, strict=True):
         logs.setdefault(block, []).append(math.log(value))
     return logs
+
+
+def loads_by_block(loads: Sequence[float], blocks: Sequence[Hashable] | None) -> dict[Hashable, list[float]]:
+    """Return block -> the cores that others took during each of its repeats, in the order of `by_block`."""
+    grouped: dict[Hashable, list[float]] = {}
+    for load, block in zip(loads, [None] * len(loads) if blocks is None else blocks, strict=True):
+        grouped.setdefault(block, []).append(load)
+    return grouped
 
 
 def independent(values: Sequence[float], blocks: Sequence[Hashable]) -> list[float]:
@@ -131,14 +229,14 @@ def _weight(smaller: Sequence[float], larger: Sequence[float]) -> float:
     return len(smaller) * len(larger) / (len(smaller) + len(larger))
 
 
-def _paired(num_envs: int, gains: Mapping[Process, float]) -> Contrast:
-    """Return the paired t of the processes' gains, with a test whether their machines agree."""
+def _paired(num_envs: int, gains: Mapping[Process, float], lost: int = 0) -> Contrast:
+    """Return the paired t of the processes' gains, with a test whether their machines agree; `lost` degrees of freedom were used up."""
     count, mean = len(gains), statistics.fmean(gains.values())
     variance = statistics.variance(gains.values()) / count
     by_machine: dict[Hashable, list[float]] = {}
     for process, gain in gains.items():
         by_machine.setdefault(process.machine, []).append(gain)
-    machines, free = len(by_machine), count - len(by_machine)
+    machines, free = len(by_machine), count - len(by_machine) - lost
     disagreement, parts = None, ()
     if machines > 1 and free > 0:
         means = [statistics.fmean(own) for own in by_machine.values()]
@@ -167,6 +265,10 @@ def _together(paired: Contrast, weight: float, alone: Contrast, weight_alone: fl
         min(p_values, default=None),
         (*paired.parts, *alone.parts),
         processes=paired.processes,
+        decides=paired.decides and alone.decides,
+        least_repeats=max(paired.least_repeats, alone.least_repeats),
+        loaded=paired.loaded or alone.loaded,
+        of_calm=paired.of_calm or alone.of_calm,
     )
 
 

@@ -307,9 +307,10 @@ def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, sc
     if not doublings:
         return None
     now = min(doubling.contrast.repeats for doubling in doublings)
+    least = max(doubling.contrast.least_repeats for doubling in doublings)
     if any(doubling.contrast.variance is None for doubling in doublings):
-        first = schedule.next_look(LEAST_REPEATS)
-        return first - now if now < LEAST_REPEATS and first is not None else None
+        first = schedule.next_look(least)
+        return first - now if now < least and first is not None else None
     ways: list[float] = []
     suffix = 0.0
     for contrast in (doubling.contrast for doubling in reversed(doublings)):
@@ -323,7 +324,7 @@ def more_repeats(doublings: Sequence[Tested], log_limit: float, alpha: float, sc
     needed = min(ways)
     if math.isinf(needed):
         return None
-    look = schedule.next_look(max(int(needed), LEAST_REPEATS, now + 1))
+    look = schedule.next_look(max(int(needed), least, now + 1))
     return None if look is None else look - now
 
 

@@ -48,7 +48,12 @@ class Gain(Frozen):
     shown_below_delta: bool
     """By Holm, or by the fixed sequence from the largest doubling down."""
     decides: bool = newer(True)
-    """False if censored seeds forbid a decision: fewer than six seeds, or fewer than three that reached the target."""
+    """False if censored seeds forbid a decision: fewer than six seeds, or fewer than three that reached the target. With `loaded`: fewer
+    than three calm repeats, and fewer than six in all."""
+    loaded: bool = newer(False)
+    """Whether others took CPU time that varied: the gain is that beside the least load."""
+    of_calm: bool = newer(False)
+    """With `loaded`, whether there were fewer than six repeats, so that only those beside little load tell the gain."""
     machines: int = 1
     """Machines that measured both ends, within which FPS are compared; 0: none, so that nothing is decided."""
     processes: int = newer(0)
@@ -81,6 +86,8 @@ class Gain(Frozen):
             p_holm=doubling.p_holm,
             shown_below_delta=doubling.shown_below,
             decides=contrast.decides,
+            loaded=contrast.loaded,
+            of_calm=contrast.of_calm,
             machines=contrast.blocks,
             processes=contrast.processes,
             contradicts=doubling.contradicts,

@@ -143,6 +143,10 @@ class Spending(Frozen):
     """None outside SLURM."""
     lost: LostAttempts | None = None
     """None if no attempt was lost."""
+    waited_s: float = newer(0.0)
+    """Seconds for which trials waited for other processes before they began."""
+    waiting_trials: int = newer(0)
+    """Trials that did."""
 
 
 class Broken(Frozen):

@@ -2,6 +2,7 @@
 
 from envknee.base.fields import newer
 from envknee.record.schema import Frozen, Status
+from envknee.verdict.rule.loads import LEAST_LOADED
 from envknee.verdict.schema.limit import Gain, SeriesLimit
 from envknee.verdict.series import OfPlace
 
@@ -86,13 +87,17 @@ class OtherLoad(Frozen):
     """CPU time of other processes during trials (`verdict.disturbed`)."""
 
     cores: float
-    """Cores that other processes used during the median trial."""
+    """Cores that other processes took during the calmest trial."""
     is_high: bool
     """Whether so many cores change what the limit holds for."""
-    left_out: int
-    """Trials that are not counted, because others used far more cores than during the median trial."""
+    touched: int
+    """Trials during which others took over half a core more than during the calmest."""
     trials: int
     """Trials with a known load."""
+    unknown: int
+    """Trials whose load was not measured. They count, as if they had been undisturbed."""
+    least_repeats: int = LEAST_LOADED
+    """Fewest repeats of a doubling with which all are corrected for a load that varies."""
 
 
 class ThroughputLimit(SeriesLimit):
