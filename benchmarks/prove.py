@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from envknee.ask import economy, search
@@ -55,6 +55,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from scipy.stats import binom
+
+from benchmarks import asked
 
 LARGEST_FALSE_SHARE = 0.05
 LEAST_COVERAGE = 0.93
@@ -826,6 +828,57 @@ ENDED: tuple[EndedScenario, ...] = (
 )
 
 
+# --- Whole studies, asked and decided by the code of real ones
+
+
+@dataclass(frozen=True)
+class AskedScenario(ThroughputScenario):
+    """A study whose requests are asked for, measured and decided as in a sweep, in processes that measure all sizes."""
+
+    section: Mapping[str, Any] = field(default_factory=dict)
+    """Of the study file's throughput section."""
+
+    def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
+        """Judge the verdict of a whole study."""
+        sizes = SIZES[: len(self.fps)]
+        of_process = 0.05 * math.sqrt(0.5) * generator.standard_normal(repeats)
+
+        def log_fps(repeat: int, num_envs: int) -> float:
+            place = sizes.index(num_envs)
+            # The first size of a process comes once more, with noise of its own.
+            return math.log(self.fps[place]) + of_process[repeat] + 0.05 * math.sqrt(0.5) * generator.standard_normal()
+
+        settings = {"repeats": repeats, "block": "all", "until_decided": {"delta": DELTA}, **self.section}
+        with tally.verdict(), asked.quickly():
+            limit = asked.play(asked.study_of(sizes, **settings), log_fps).limit
+        self.judge(limit.threshold_num_envs, tally)
+        if self.gains[sizes[-2]] <= self.log_delta + 1e-9:
+            tally.count("false_pays", limit.state == "still pays")
+        for gain in limit.gains:
+            if gain.gain_lower is not None:
+                tally.covers("gain", math.expm1(self.gains[gain.num_envs]), gain.gain_lower, gain.gain_upper)
+
+
+def five(*gains: float) -> list[float]:
+    """Return FPS of which each doubling gains these shares."""
+    return [1e4 * math.prod(1.0 + gain for gain in gains[:place]) for place in range(len(gains) + 1)]
+
+
+MOST_ASKED = 8
+
+ASKED: tuple[AskedScenario, ...] = tuple(
+    AskedScenario(f"as asked, until decided{said}", fps, IN_BLOCKS, repeats=(MOST_ASKED,), section=section)
+    for said, fps, section in (
+        (", at delta", five(*[DELTA] * 4), {}),
+        (", at half of delta", five(*[DELTA / 2] * 4), {}),
+        (", at twice delta", five(*[2 * DELTA] * 4), {}),
+        # The repeats of sizes that clearly pay are left out.
+        (", two steep doublings, then at delta", five(0.6, 0.4, DELTA, DELTA), {}),
+        (" or out of time, at delta", five(*[DELTA] * 4), {"time_limit_s": 5.5 * 6 * asked.TRIAL_S}),
+    )
+)
+
+
 # --- Tables without repeats
 
 
@@ -1051,7 +1104,7 @@ def peak_gb(num_envs: int, horizon: int, batch: float) -> float:
 
 # --- All of it
 
-SCENARIOS: tuple[Scenario, ...] = (*THROUGHPUT, *ENDED, *ADAPTIVE, *TABLES, *LEARNING, *MEMORY)
+SCENARIOS: tuple[Scenario, ...] = (*THROUGHPUT, *ENDED, *ASKED, *ADAPTIVE, *TABLES, *LEARNING, *MEMORY)
 """In the order of the table, a row for each of their `repeats`."""
 
 

@@ -1,19 +1,24 @@
 """The proof in small: promises are kept over all scenarios, and a broken rule is found out."""
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from envknee.study.errors import UserError
-from envknee.verdict import memory_model
+from envknee.verdict import memory_model, throughput
 from envknee.verdict.rule import affine, doublings, union
+from envknee.verdict.rule.contrasts import Process
+from envknee.verdict.rule.schedule import EVERY_REPEAT
 from programs import run_main
 from records import known
 from scipy.special import stdtrit
 from scipy.stats import binom
 
-from benchmarks import prove
+from benchmarks import asked, prove
 from benchmarks.prove import LEARNING, MEMORY, THROUGHPUT, Limit, Proof, ProofRow, Scenario, Share
 
 CHANCE = 1e-4
@@ -182,3 +187,83 @@ def test_the_documented_table_has_the_program_s_columns_and_rows():
 def test_bad_arguments_are_explained(arguments: list[str], said: str):
     with pytest.raises(UserError, match=said):
         run_main(prove.main, *arguments)
+
+
+def in_blocks(
+    fps: Sequence[float], generator: np.random.Generator, repeats: int, noise: float = 0.03
+) -> dict[int, list[float]]:
+    """Return ln FPS of each repeat, with noise that a process's sizes share and noise of their own."""
+    of_process = noise * generator.standard_normal(repeats)
+    return {
+        size: (math.log(own) + of_process + noise * generator.standard_normal(repeats)).tolist()
+        for size, own in zip(prove.SIZES, fps, strict=False)
+    }
+
+
+def ended(logs: Mapping[int, Sequence[float]], most: int) -> tuple[int, union.Decision]:
+    """Return after how many repeats a quick row of the table ends, and with which decision."""
+    values = {size: [math.exp(log) for log in own] for size, own in logs.items()}
+    blocks = {size: [Process(0, number) for number in range(most)] for size in logs}
+    seen = throughput.looks_at(values, 0.0, blocks, schedule=EVERY_REPEAT)
+    after = 0
+
+    def decision_after(repeats: int) -> union.Decision:
+        nonlocal after
+        after = repeats
+        looks = dict.fromkeys(logs, repeats + 1 - union.LEAST_REPEATS)
+        return union.decide(prove.cut(seen, looks), logs, math.log1p(prove.DELTA), 0.95, EVERY_REPEAT)
+
+    decision = prove.until_decided(decision_after, most, np.random.default_rng(0))
+    return after, decision
+
+
+@pytest.mark.parametrize(("gain", "state"), [(0.05, "reached"), (0.1, "undecided"), (0.13, "still pays")])
+def test_quick_rows_say_what_whole_studies_say_that_the_code_of_real_ones_asks_and_decides(gain: float, state: str):
+    """The same FPS, once as plain numbers and once through requests, records and policies: same state, same number of repeats."""
+    fps, most, generator = prove.five(*[gain] * 4), 6, np.random.default_rng(5)
+    sizes = prove.SIZES[:5]
+    study = asked.study_of(sizes, repeats=most, block="all", until_decided={"delta": prove.DELTA})
+    states = set[str]()
+    for _ in range(8):
+        logs = in_blocks(fps, generator, most, 0.01)
+        with asked.quickly():
+            whole = asked.play(study, partial(of_repeat, logs))
+        repeats, decision = ended(logs, most)
+        assert set(asked.repeats_of(whole).values()) == {repeats}, (
+            "no size was left out, and both ended at the same look"
+        )
+        assert (whole.limit.state, whole.limit.threshold_num_envs) == (decision.state, decision.threshold)
+        for own, plain in zip(whole.limit.gains, decision.doublings, strict=True):
+            assert own.gain == pytest.approx(math.expm1(plain.contrast.log_gain))
+            assert own.gain_upper == pytest.approx(math.expm1(known(plain.upper)))
+        states.add(decision.state)
+    assert state in states
+
+
+def of_repeat(logs: Mapping[int, Sequence[float]], repeat: int, num_envs: int) -> float:
+    """Return ln FPS; the first size of a process, which it measures once more, has the same both times."""
+    return logs[num_envs][repeat]
+
+
+def test_whole_studies_leave_out_sizes_that_clearly_pay_and_end_in_time():
+    def played(fps: Sequence[float], **section: object) -> dict[int, int]:
+        logs = in_blocks(fps, np.random.default_rng(1), 6)
+        study = asked.study_of(prove.SIZES[:5], repeats=6, block="all", until_decided={"delta": prove.DELTA}, **section)
+        with asked.quickly():
+            return dict(asked.repeats_of(asked.play(study, partial(of_repeat, logs))))
+
+    steep = played(prove.five(0.6, 0.4, prove.DELTA, prove.DELTA))
+    assert steep[16] < steep[256] == 6
+    in_time = played(prove.five(*[prove.DELTA] * 4), time_limit_s=4 * 5 * asked.TRIAL_S)
+    # The first repeat takes six trials, later ones five: three take 160 s, a fourth would end after 210.
+    assert set(in_time.values()) == {3}
+
+
+def test_remembered_answers_are_those_of_the_policies():
+    logs = in_blocks(prove.five(0.6, 0.4, prove.DELTA, prove.DELTA), np.random.default_rng(2), 4)
+    study = asked.study_of(prove.SIZES[:5], repeats=4, block="all", until_decided={"delta": prove.DELTA})
+    plain = asked.play(study, partial(of_repeat, logs))
+    with asked.quickly():
+        quick = asked.play(study, partial(of_repeat, logs))
+    assert [record.request for record in quick.records] == [record.request for record in plain.records]
+    assert quick.limit.gains == plain.limit.gains
