@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from envknee.verdict.schema.learning import LearningLimit
-from envknee.verdict.schema.limit import SeriesLimit
+from envknee.verdict.schema.limit import Gain, SeriesLimit
 from envknee.words.numbers import counted, listed, percent, span
 
 
@@ -36,8 +36,14 @@ def what_decides(limit: SeriesLimit) -> str:
     if not limit.gains[-1].machines:
         return "no machine ran both sizes"
     if limit.more_repeats is None:
-        return "too near the cut-off" if limit.gains[-1].decides else "too few seeds arrived"
+        return _why_more_do_not_decide(limit.gains[-1])
     return counted(limit.more_repeats, f"more {repeat_word(limit)}")
+
+
+def _why_more_do_not_decide(largest: Gain) -> str:
+    if largest.decides:
+        return "too near the cut-off"
+    return "too few trials beside little load" if largest.loaded else "too few seeds arrived"
 
 
 def repeat_word(limit: SeriesLimit) -> str:

@@ -235,7 +235,7 @@ def _bound_at(look: Look, side: int, share: float) -> float | None:
     If machines disagree, the widest of theirs.
     """
     contrast = look.contrast
-    if contrast.variance is None or not contrast.decides:
+    if contrast.variance is None or not (contrast.decides or contrast.loaded):
         return None
     ends = [
         part.log_gain + side * (half_width(part.variance, part.degrees, share / look.factor) + contrast.margin)
@@ -260,8 +260,9 @@ def _bounds(looks: Sequence[Look], alpha: float) -> dict[str, Any]:
 
 
 def _shown_looks(doubling: Looked) -> Sequence[Look]:
-    """Return the looks whose bounds are shown: those with enough repeats, or the newest estimate as if it were one."""
-    return _enough(doubling) or doubling.looks[-1:] or (Look(doubling.latest, 1.0 / SHARE),)
+    """Return the looks whose bounds are shown: those that may decide, or the newest estimate as if it were one."""
+    deciding = [look for look in _enough(doubling) if look.contrast.decides]
+    return deciding or doubling.looks[-1:] or (Look(doubling.latest, 1.0 / SHARE),)
 
 
 def _contradicts(doubling: Looked, alpha: float) -> bool:
@@ -284,7 +285,7 @@ def _tested(
     looks = _shown_looks(doubling)
     band_lower = band_upper = None
     if p_value is not None:
-        band_lower, band_upper = (_bound(_enough(doubling), side, alpha / (2 * tested)) for side in (-1, 1))
+        band_lower, band_upper = (_bound(looks, side, alpha / (2 * tested)) for side in (-1, 1))
     return Tested(
         contrast=doubling.latest,
         # Bounds that contradict each other are no interval: then those of the newest look are shown.
