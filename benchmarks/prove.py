@@ -47,8 +47,8 @@ from envknee.verdict.noise import assumed_cv
 from envknee.verdict.rule import union
 from envknee.verdict.rule.contrasts import Process
 from envknee.verdict.rule.looks import Looked
-from envknee.verdict.rule.schedule import EVERY_REPEAT, Schedule, as_planned
-from envknee.verdict.rule.union import LEAST_REPEATS, Decision
+from envknee.verdict.rule.schedule import EVERY_REPEAT, LEAST_REPEATS, Schedule, as_planned
+from envknee.verdict.rule.union import Decision
 from envknee.verdict.series import Series
 from numpy.typing import NDArray
 from rich import box

@@ -115,7 +115,7 @@ def test_where_doubling_pays_to_the_end_of_memory_that_is_shown_and_nothing_else
 
 @pytest.mark.parametrize(("most_gb", "wall"), [(85.0, 10_500), (50.0, 6_125)])
 def test_probes_close_in_on_the_wall(most_gb, wall):
-    study = a_study(adaptive={"probes": 4})
+    study = a_study(adaptive={"probes": 4, "trials": 40})  # enough for all four
     requests, known = play(study, card(60, most_gb=most_gb))
     probes = [r for r in ran(requests) if r.num_envs & (r.num_envs - 1)]
     assert 2 <= len(probes) <= 4
@@ -125,7 +125,7 @@ def test_probes_close_in_on_the_wall(most_gb, wall):
     failed = min(size for size, how in status.items() if how == "oom")
     assert fitted <= wall < failed
     # Where the card is what it says, two trials 5% to either side; where something else holds memory, halves.
-    assert failed / fitted < (1.12 if most_gb == 85.0 else 1.7)
+    assert failed / fitted < (1.12 if most_gb == 85.0 else 1.4)
 
 
 def test_arms_decide_each_for_itself():

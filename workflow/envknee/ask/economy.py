@@ -14,7 +14,7 @@ from envknee.base.point import Point
 from envknee.record.reasons import ShownSlower
 from envknee.record.schema import Record
 from envknee.verdict.learning_cost import Seeds, cost, seconds_of
-from envknee.verdict.rule.union import LEAST_REPEATS
+from envknee.verdict.rule.schedule import LEAST_REPEATS
 from envknee.verdict.series import Series, by_series
 
 Place = TypeVar("Place", bound=Any)

@@ -120,11 +120,10 @@ def has_large_rollout(repeat: Repeat, point: Point) -> LargeRollout | None:
 
 def crashed_before(repeat: Repeat, point: Point) -> CrashedBefore | None:
     """Leave out repeats of a point whose program crashes."""
-    crashed = (
-        record for record in repeat.records if record.outcome.status == "crashed" and record.request.point == point
-    )
-    first = next(crashed, None)
-    return None if first is None else CrashedBefore(num_envs=point.num_envs, trial=first.request.number)
+    question = repeat.question
+    here = [asked.number for asked in question.asked if asked.point == point and asked.number in question.footprints]
+    first = next((number for number in here if question.footprints[number].status == "crashed"), None)
+    return None if first is None else CrashedBefore(num_envs=point.num_envs, trial=first)
 
 
 def cannot_fit(repeat: Repeat, point: Point) -> RefusalReason | None:

@@ -7,7 +7,7 @@ from envknee.study.model import Study
 from envknee.study.sweep import Throughput
 from envknee.verdict.noise import CPU_CV, assumed_cv
 from envknee.verdict.power import enough_repeats, power
-from envknee.verdict.rule.union import LEAST_REPEATS
+from envknee.verdict.rule.schedule import LEAST_REPEATS
 from envknee.verdict.schema.plan import NoiseSource, Power
 
 PUBLISHED_HALF = 664.0

@@ -28,8 +28,8 @@ from envknee.verdict.learning import SeedRepeats
 from envknee.verdict.learning_cost import Seeds
 from envknee.verdict.noise import measured_cv
 from envknee.verdict.rule import affine
-from envknee.verdict.rule.schedule import EVERY_REPEAT
-from envknee.verdict.rule.union import LEAST_REPEATS, Decision, Tested
+from envknee.verdict.rule.schedule import EVERY_REPEAT, LEAST_REPEATS
+from envknee.verdict.rule.union import Decision, Tested
 
 
 @dataclass

@@ -34,7 +34,8 @@ from envknee.verdict.learning_cost import Seeds, cost, seconds_of
 from envknee.verdict.measurements import Measurements, measurements_of
 from envknee.verdict.noise import measured_cv
 from envknee.verdict.rule import affine
-from envknee.verdict.rule.union import LEAST_REPEATS, Decision, Tested
+from envknee.verdict.rule.schedule import LEAST_REPEATS
+from envknee.verdict.rule.union import Decision, Tested
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series, by_series
 

@@ -26,7 +26,7 @@ import numpy as np
 from envknee.record.schema import Record
 from envknee.verdict import learning_cost
 from envknee.verdict.rule import affine
-from envknee.verdict.rule.union import LEAST_REPEATS
+from envknee.verdict.rule.schedule import LEAST_REPEATS
 from envknee.verdict.schema.batch import BatchLaw, BatchPoint, Contradiction
 from envknee.verdict.series import Ranks, batch_size_of
 from envknee.verdict.settings import Settings

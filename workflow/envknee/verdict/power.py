@@ -10,7 +10,7 @@ import math
 
 from scipy.special import nctdtr, stdtrit
 
-from envknee.verdict.rule.union import LEAST_REPEATS
+from envknee.verdict.rule.schedule import LEAST_REPEATS
 from envknee.verdict.schema.power import ENOUGH, MOST_REPEATS
 
 

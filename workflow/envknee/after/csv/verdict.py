@@ -23,7 +23,7 @@ from envknee.verdict.learning_cost import seeds_of
 from envknee.verdict.measure_next import measure_next
 from envknee.verdict.memory_sample import Sample
 from envknee.verdict.noise import assumed_cv
-from envknee.verdict.rule.union import LEAST_REPEATS
+from envknee.verdict.rule.schedule import LEAST_REPEATS
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.table import (

@@ -21,7 +21,7 @@ The threshold's own interval inverts a band over all doublings (Bonferroni).
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from scipy.special import ndtri, stdtr, stdtrit
 
@@ -105,10 +105,10 @@ def decide(
     """
     alpha = 1.0 - confidence
     planned = [bool(_enough(doubling)) for doubling in doublings]
-    contradict = [_contradicts(doubling, alpha) for doubling in doublings]
+    alone = [_alone(doubling, alpha) for doubling in doublings]
     p_values = [
-        None if contradicts else _p_below(doubling, log_limit)
-        for doubling, contradicts in zip(doublings, contradict, strict=True)
+        None if own.contradicts else _p_below(doubling, log_limit)
+        for doubling, own in zip(doublings, alone, strict=True)
     ]
     # A doubling that cannot decide by chance still counts as a test; one that cannot by design does not.
     counted = [1.0 if own and p is None else p for own, p in zip(planned, p_values, strict=True)]
@@ -125,16 +125,13 @@ def decide(
     tested = tuple(
         _tested(
             doubling,
-            alpha,
-            tested_count,
-            p_value=p,
-            p_holm=None if p is None else p_holm,
-            shown_below=sequence or holms,
-            contradicts=contradicts,
+            alone[place],
+            _band(doubling, alpha / (2 * tested_count)) if p_values[place] is not None else NO_BAND,
+            p_value=p_values[place],
+            p_holm=None if p_values[place] is None else adjusted[place],
+            shown_below=in_sequence[place] or by_holm[place],
         )
-        for doubling, p, p_holm, sequence, holms, contradicts in zip(
-            doublings, p_values, adjusted, in_sequence, by_holm, contradict, strict=True
-        )
+        for place, doubling in enumerate(doublings)
     )
     threshold = next((doubling.num_envs for doubling in tested if doubling.shown_below), None)
     pays = _still_pays(tested[-1], log_limit) if tested else None
@@ -194,9 +191,9 @@ def interval_at_every_look(looked: Looked, confidence: float) -> tuple[float | N
     If looks contradict each other, it spans what any of them allows, so that it holds as often.
     """
     alpha, looks = 1.0 - confidence, _shown_looks(looked)
-    if not _contradicts(looked, alpha):
-        bounds = _bounds(looks, alpha)
-        return bounds["lower"], bounds["upper"]
+    alone = _alone(looked, alpha)
+    if not alone.contradicts:
+        return alone.bounds["lower"], alone.bounds["upper"]
     every = [_bounds([look], alpha) for look in looks]
     return min(bounds["lower"] for bounds in every), max(bounds["upper"] for bounds in every)
 
@@ -265,37 +262,52 @@ def _shown_looks(doubling: Looked) -> Sequence[Look]:
     return deciding or doubling.looks[-1:] or (Look(doubling.latest, 1.0 / SHARE),)
 
 
-def _contradicts(doubling: Looked, alpha: float) -> bool:
-    """Tell whether the newest estimate lies outside of the bounds that all looks set."""
-    bounds = _bounds(_shown_looks(doubling), alpha)
+class _Alone(NamedTuple):
+    """A doubling by itself."""
+
+    bounds: dict[str, Any]
+    """By their names in `Tested`."""
+    contradicts: bool
+    """Whether the newest estimate lies outside of the bounds that all looks set."""
+
+
+def _alone(doubling: Looked, alpha: float) -> _Alone:
+    looks = _shown_looks(doubling)
+    bounds = _bounds(looks, alpha)
     lower, upper = bounds["lower"], bounds["upper"]
-    return lower is not None and upper is not None and not lower <= doubling.latest.log_gain <= upper
+    if lower is None or upper is None or lower <= doubling.latest.log_gain <= upper:
+        return _Alone(bounds, contradicts=False)
+    # Bounds that contradict each other are no interval: then those of the newest look are shown.
+    return _Alone(_bounds(looks[-1:], alpha), contradicts=True)
+
+
+NO_BAND = (-math.inf, math.inf)
+
+
+def _band(doubling: Looked, share: float) -> tuple[float, float]:
+    """Return the ends of the band over all doublings, of which each leaves a `share` of the chance at either end."""
+    lower, upper = (_bound(_shown_looks(doubling), side, share) for side in (-1, 1))
+    return NO_BAND if lower is None or upper is None else (lower, upper)
 
 
 def _tested(
     doubling: Looked,
-    alpha: float,
-    tested: int,
+    alone: _Alone,
+    band: tuple[float, float],
     *,
     p_value: float | None,
     p_holm: float | None,
     shown_below: bool,
-    contradicts: bool,
 ) -> Tested:
-    looks = _shown_looks(doubling)
-    band_lower = band_upper = None
-    if p_value is not None:
-        band_lower, band_upper = (_bound(looks, side, alpha / (2 * tested)) for side in (-1, 1))
     return Tested(
         contrast=doubling.latest,
-        # Bounds that contradict each other are no interval: then those of the newest look are shown.
-        **_bounds(looks[-1:] if contradicts else looks, alpha),
+        **alone.bounds,
         p_value=p_value,
         p_holm=p_holm,
         shown_below=shown_below,
-        band_lower=-math.inf if band_lower is None else band_lower,
-        band_upper=math.inf if band_upper is None else band_upper,
-        contradicts=contradicts,
+        band_lower=band[0],
+        band_upper=band[1],
+        contradicts=alone.contradicts,
     )
 
 

@@ -6,8 +6,8 @@ from typing import Any, Literal, Self
 from envknee.base.fields import newer
 from envknee.record.schema import Frozen
 from envknee.verdict.rule.contrasts import Contrast
-from envknee.verdict.rule.schedule import When
-from envknee.verdict.rule.union import LEAST_REPEATS, Decision, Tested
+from envknee.verdict.rule.schedule import LEAST_REPEATS, When
+from envknee.verdict.rule.union import Decision, Tested
 from envknee.verdict.series import OfSeries, Ranks, RankWord, Series
 
 
