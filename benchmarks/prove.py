@@ -1000,14 +1000,13 @@ class EndedLearningScenario(LearningScenario):
 
     def numbers(self, seconds: NDArray[np.float64]) -> learning.SeedRepeats:
         """Return which repeat gave each seed."""
-        late = seconds >= self.budget_s
-        return learning.SeedRepeats(tuple(np.flatnonzero(~late).tolist()), tuple(np.flatnonzero(late).tolist()))
+        return learning.SeedRepeats.of(enumerate((seconds < self.budget_s).tolist()))
 
     def measured(self, seconds: Mapping[int, NDArray[np.float64]], size: int, most: int) -> int:
         """Return how many seeds a size gets: those before it is shown slower than another one, which has as many."""
         for count in range(LEAST_REPEATS, most):
             so_far = {other: self.costs(own[:count]) for other, own in seconds.items()}
-            if economy.soonest_of_faster(so_far, size) is not None:
+            if economy.slower_than_another(so_far, size) is not None:
                 return count
         return most
 

@@ -141,11 +141,7 @@ def section(heading: str, part: dict[str, Any], about: str) -> str:
         (
             f"`{key}`",
             cell(kind_of(field)),
-            "required"
-            if key in required
-            else f"`{cell(json.dumps(field['default'], ensure_ascii=False))}`"
-            if short(field)
-            else "",
+            "required" if key in required else default_of(field),
             cell(field.get("description", "")),
         )
         for key, field in part["properties"].items()
@@ -153,9 +149,11 @@ def section(heading: str, part: dict[str, Any], about: str) -> str:
     return f"## {heading}\n\n{cell(about)}\n\n{table(('key', 'value', 'default', 'meaning'), rows)}"
 
 
-def short(field: dict[str, Any]) -> bool:
-    """Whether a key's default is a plain value; a part's own defaults stand in its section."""
-    return "default" in field and not isinstance(field["default"], dict)
+def default_of(field: dict[str, Any]) -> str:
+    """Return a key's default if it is a plain value; a part's own defaults stand in its section."""
+    if "default" not in field or isinstance(field["default"], dict):
+        return ""
+    return f"`{cell(json.dumps(field['default'], ensure_ascii=False))}`"
 
 
 def kind_of(field: dict[str, Any]) -> str:

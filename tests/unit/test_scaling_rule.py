@@ -167,6 +167,11 @@ def jittered(request: Request) -> float:
     return 1.0 + 0.01 * (request.seed % 7)
 
 
+def times(seconds: float | None, request: Request) -> float | None:
+    """Return the seconds of a trial, jittered; None stays None: no seed reaches the target."""
+    return None if seconds is None else seconds * jittered(request)
+
+
 def test_a_rule_that_changes_batch_and_horizon_is_one_series(tmp_path) -> None:
     study = a_study({"frames": "fixed_frames", "sqrt": "sqrt_lr"})
     # fixed_frames is soonest at 64, sqrt_lr at 256
@@ -195,7 +200,7 @@ def test_a_rule_that_changes_batch_and_horizon_is_one_series(tmp_path) -> None:
 def test_report_figure_and_terminal_set_rules_side_by_side(tmp_path: Path) -> None:
     study = a_study({"frames": "fixed_frames", "sqrt": "sqrt_lr"})
     slow = {"frames": {32: 20.0, 64: 10.0, 128: 20.0, 256: None}, "sqrt": {32: 40.0, 64: 30.0, 128: 20.0, 256: 10.0}}
-    trials = measured(study, lambda r: None if (s := slow[r.arm][r.num_envs]) is None else s * jittered(r))
+    trials = measured(study, lambda r: times(slow[r.arm][r.num_envs], r))
     evidence = judged(trials, study)
     figure = draw_rules(evidence)
     seconds, frames, speeds = figure.axes
@@ -251,7 +256,7 @@ def test_a_study_without_rules_says_nothing_of_them() -> None:
 def test_sizes_that_are_shown_slower_get_no_more_seeds(tmp_path) -> None:
     study = a_study({"a": "library", "b": "fixed_batch"}, skip_decided=True, repeats=5)
     slow = {32: 40.0, 64: 10.0, 128: 10.2, 256: None}
-    trials = measured(study, lambda r: None if (s := slow[r.num_envs]) is None else s * jittered(r))
+    trials = measured(study, lambda r: times(slow[r.num_envs], r))
     skipped = {(t.request.num_envs, t.request.repeat) for t in trials if t.request.skip}
     assert {repeat for _, repeat in skipped} == {3, 4}  # never before three seeds
     assert {num_envs for num_envs, _ in skipped} == {32, 256}
@@ -265,7 +270,13 @@ def test_sizes_that_are_shown_slower_get_no_more_seeds(tmp_path) -> None:
 
 def test_a_size_with_some_seeds_at_the_target_is_not_given_up() -> None:
     study = a_study({"a": "library"})
-    trials = measured(study, lambda r: 10.0 * jittered(r) if r.num_envs == 64 else (None if r.repeat else 30.0))
+
+    def seconds(request: Request) -> float | None:
+        if request.num_envs == 64:
+            return 10.0 * jittered(request)
+        return None if request.repeat else 30.0
+
+    trials = measured(study, seconds)
     records = [trial.record for trial in trials]
     assert economy.shown_slower("a", Point(128, 16, 256), records) is None
     assert economy.shown_slower("a", Point(64, 16, 256), records) is None

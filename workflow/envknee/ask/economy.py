@@ -8,7 +8,7 @@ interval. It gets no more seeds if all missed the target, and each took longer t
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from envknee.base.point import Point
 from envknee.record.reasons import ShownSlower
@@ -24,39 +24,48 @@ CONFIDENCE = 0.95
 """Not `decide.confidence`, which may change after the measurement; requests may not."""
 
 
+class Slower(NamedTuple, Generic[Place]):
+    """A place that is shown slower than another one."""
+
+    least_s: float
+    """The fewest seconds that it takes."""
+    faster: Place
+    """The other place: of all, the one that is done soonest."""
+    most_s: float
+    """The most seconds that the other one takes."""
+
+
 def shown_slower(arm: str, point: Point, records: Iterable[Record]) -> ShownSlower | None:
     """Return why the next seed of a point would change nothing, or None."""
     learned = by_series((record for record in records if record.request.skip is None), "learning")
     seeds = {(series, size): seconds_of(group) for series, sizes in learned.items() for size, group in sizes.items()}
     place = (Series(arm, point.horizon, point.batch_size), point.num_envs)
-    soonest = soonest_of_faster(seeds, place)
-    if soonest is None:
+    slower = slower_than_another(seeds, place)
+    if slower is None:
         return None
-    (series, num_envs), most_s = soonest
-    least_s, _ = _interval_s(seeds[place])
-    assert least_s is not None, "it was compared"
+    series, num_envs = slower.faster
     return ShownSlower(
         seeds=seeds[place].count,
-        least_s=least_s,
+        least_s=slower.least_s,
         faster_arm=series.arm,
         faster_num_envs=num_envs,
-        most_s=most_s,
+        most_s=slower.most_s,
         confidence=CONFIDENCE,
     )
 
 
-def soonest_of_faster(seeds: Mapping[Place, Seeds], place: Place) -> tuple[Place, float] | None:
-    """Return the place that is shown to be faster than another one and is done soonest, with the most seconds it takes; or None."""
+def slower_than_another(seeds: Mapping[Place, Seeds], place: Place) -> Slower[Place] | None:
+    """Return why a place is shown slower than another one, or None."""
     enough = {other: costs for other, costs in seeds.items() if costs.count >= LEAST_REPEATS}
     if place not in enough:
         return None
-    lower, _ = _interval_s(enough[place])
-    uppers = {other: _interval_s(costs)[1] for other, costs in enough.items()}
-    ends = {other: upper for other, upper in uppers.items() if upper is not None}
-    soonest = min(ends, key=lambda other: (ends[other], other), default=None)
-    if lower is None or soonest is None or lower <= ends[soonest]:
+    intervals = {other: _interval_s(costs) for other, costs in enough.items()}
+    least_s, _ = intervals[place]
+    most_s = {other: upper for other, (_, upper) in intervals.items() if upper is not None}
+    faster = min(most_s, key=lambda other: (most_s[other], other), default=None)
+    if least_s is None or faster is None or least_s <= most_s[faster]:
         return None
-    return soonest, ends[soonest]
+    return Slower(least_s, faster, most_s[faster])
 
 
 def _interval_s(seeds: Seeds) -> tuple[float | None, float | None]:

@@ -57,10 +57,7 @@ class Tried:
     @property
     def seed_repeats(self) -> SeedRepeats:
         """Which repeat gave each seed, in the order of `costs`."""
-        return SeedRepeats(
-            tuple(repeat for repeat, (_, reached) in enumerate(self.seeds) if reached),
-            tuple(repeat for repeat, (_, reached) in enumerate(self.seeds) if not reached),
-        )
+        return SeedRepeats.of(enumerate(reached for _, reached in self.seeds))
 
     @property
     def known(self) -> int:

@@ -113,7 +113,7 @@ def reserved(count: int, uuids: list[str]) -> Iterator[list[str]]:
     folder, is_told = Path(os.environ.get(OTHER_LOCKS, LOCKS)), False
     while True:
         with ExitStack() as held:
-            locked = (name for name in uuids if _try_lock(folder / f"envknee-{name}.lock", held))
+            locked = (name for name in uuids if _try_lock(_lock_of(folder, name), held))
             taken = list(islice(locked, count))
             if len(taken) == count:
                 yield taken
@@ -148,11 +148,15 @@ def _holders(folder: Path, uuids: Sequence[str]) -> list[str]:
     """Return who holds each lock: a path, and the process and user if the kernel shows them."""
     holders = []
     for name in uuids:
-        path = folder / f"envknee-{name}.lock"
+        path = _lock_of(folder, name)
         with suppress(OSError):  # it was removed, or the kernel shows no locks
             if holder := lock.holder(path):
                 holders.append(f"{path}: {holder}")
-    return holders or [f"{folder}/envknee-{uuids[0]}.lock"]
+    return holders or [str(_lock_of(folder, uuids[0]))]
+
+
+def _lock_of(folder: Path, name: str) -> Path:
+    return folder / f"envknee-{name}.lock"
 
 
 def _try_lock(path: Path, held: ExitStack) -> bool:

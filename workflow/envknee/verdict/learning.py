@@ -9,7 +9,7 @@ censored at its whole budget. A point that ran out of memory has no cost. If onl
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
@@ -32,6 +32,13 @@ class SeedRepeats(NamedTuple):
 
     reached: tuple[int, ...]
     censored: tuple[int, ...]
+
+    @classmethod
+    def of(cls, repeats: Iterable[tuple[int, bool]]) -> "SeedRepeats":
+        """Return them from the number of each repeat, and whether its seed reached the target."""
+        known = list(repeats)
+        reached = tuple(number for number, has_reached in known if has_reached)
+        return cls(reached, tuple(number for number, has_reached in known if not has_reached))
 
     @property
     def numbers(self) -> set[int]:
@@ -68,11 +75,7 @@ def _limit(
 
 def _repeats(records: Sequence[Record]) -> SeedRepeats:
     """Return the numbers of the repeats that gave the seeds of a point."""
-    timed = [(record.request.repeat, record.seconds_to_target is not None) for record in that_ran(records)]
-    return SeedRepeats(
-        reached=tuple(number for number, reached in timed if reached),
-        censored=tuple(number for number, reached in timed if not reached),
-    )
+    return SeedRepeats.of((record.request.repeat, record.seconds_to_target is not None) for record in that_ran(records))
 
 
 def decision_of(

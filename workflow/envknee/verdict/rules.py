@@ -74,8 +74,9 @@ def _loss(soonest: RulePoint | None, later: RulePoint | None) -> tuple[Limit, fl
     if not before or not after:
         return "none seen", frames, None
     lost = math.log(after / before * later.num_envs / soonest.num_envs)
-    limit = "rule" if later.reached < later.seeds else "PPO" if math.log(frames) > lost else "simulator"
-    return limit, frames, after / before
+    if later.reached < later.seeds:
+        return "rule", frames, after / before
+    return "PPO" if math.log(frames) > lost else "simulator", frames, after / before
 
 
 def _as_soon(soonest: RulePoint | None, points: Sequence[RulePoint]) -> tuple[int | None, int | None]:

@@ -4,6 +4,7 @@ Series (horizon, batch_size) are searched for their thresholds one after the oth
 where the one before ended. Points beyond the threshold are never run, and the verdict says nothing about them.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -96,10 +97,16 @@ def _probe(question: Question, asked: Sequence[Request]) -> Point | None:
 def _that_fit(series: Sequence[Point], asked: Sequence[Request], question: Question) -> list[Point]:
     """Return the points that may fit: below the first that ran out of memory, not refused, and not crashed."""
     records, memory = question.records, question.memory
-    failed = [r.num_envs for r in asked if r.number in records and records[r.number].outcome.status == "oom"]
-    crashed = {r.num_envs for r in asked if r.number in records and records[r.number].outcome.status == "crashed"}
-    series = [point for point in series if point.num_envs not in crashed]
-    return [p for p in series if p.num_envs < min(failed, default=p.num_envs + 1) and memory.refusal(p) is None]
+    ended = [
+        (request.num_envs, records[request.number].outcome.status) for request in asked if request.number in records
+    ]
+    wall = min((num_envs for num_envs, status in ended if status == "oom"), default=math.inf)
+    crashed = {num_envs for num_envs, status in ended if status == "crashed"}
+    return [
+        point
+        for point in series
+        if point.num_envs < wall and point.num_envs not in crashed and memory.refusal(point) is None
+    ]
 
 
 def _note(tried: Tried, request: Request, record: Record | None) -> None:
