@@ -34,7 +34,7 @@ BLOCKS = {
     "doubled": doubled,
     "fps-growth": fps_growth,
     "longer": lambda: soonest().longer,
-    "repeats-for-a-plateau": lambda: f"{enough_repeats(0.05, 0.10, 0.95)}",
+    "repeats-for-a-plateau": lambda: f"{enough_repeats(0.05, 0.10, 0.95, when='as planned')}",
     "fits-24-gb": lambda: in_24_gb("cartpole-stock-lean", "stock"),
     "fits-24-gb-lean": lambda: in_24_gb(H200, "lean-warp"),
 }

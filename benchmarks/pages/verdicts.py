@@ -4,6 +4,7 @@ import re
 from functools import cache
 
 from envknee.verdict.power import enough_repeats, power
+from envknee.verdict.rule.schedule import as_planned
 
 from benchmarks.pages.cells import table
 from benchmarks.pages.published import ROOT
@@ -19,8 +20,10 @@ def of_a_plan() -> str:
     for noise in NOISES:
         cells = [f"{noise:.0%}"]
         for paired in (False, True):
-            cells += [f"{power(repeats, noise, DELTA, CONFIDENCE, paired):.0%}" for repeats in REPEATS]
-            cells.append(f"{enough_repeats(noise, DELTA, CONFIDENCE, paired)}")
+            cells += [
+                f"{power(repeats, noise, DELTA, CONFIDENCE, paired, as_planned(repeats)):.0%}" for repeats in REPEATS
+            ]
+            cells.append(f"{enough_repeats(noise, DELTA, CONFIDENCE, paired, 'as planned')}")
         rows.append(cells)
     heads = (
         "noise between processes", "a process for each trial: 3 repeats", "5", "8", "repeats for 80%",

@@ -8,8 +8,10 @@ import pytest
 from envknee.ask.plan import earlier_records, plan_of
 from envknee.base.point import Point
 from envknee.study.load import parse_study
+from envknee.verdict import throughput
 from envknee.verdict.noise import assumed_cv, gain_interval, measured_cv
 from envknee.verdict.power import enough_repeats, power
+from envknee.verdict.rule.schedule import EVERY_REPEAT, Schedule, as_planned
 from envknee.verdict.schema.plan import Power, StudyPlan
 from envknee.words.plan import plan_lines
 from records import CPU, a_study, fps_trials, known, records_of, write_study
@@ -54,7 +56,7 @@ def test_the_page_of_a_plan():
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_too_few_repeats_decide_nothing_and_enough_are_named(repeats: int):
     power = power_of(on_cpu=True, sweep={"repeats": repeats})
-    assert (power.repeats, power.least_repeats, power.plateau_shown, power.enough_repeats) == (repeats, 3, 0.0, 22)
+    assert (power.repeats, power.least_repeats, power.plateau_shown, power.enough_repeats) == (repeats, 3, 0.0, 24)
 
 
 def test_more_repeats_show_more_and_a_cpu_is_noisier():
@@ -127,6 +129,22 @@ def test_power_is_the_share_of_simulated_studies_that_show_a_plateau(cv: float, 
     _, p_values = np.asarray(test(larger, smaller + math.log1p(0.15), axis=1, alternative="less"))
     shown = p_values <= 0.025
     assert power(repeats, cv, 0.15, 0.95, paired) == pytest.approx(float(shown.mean()), abs=0.03)
+
+
+@pytest.mark.parametrize("schedule", [EVERY_REPEAT, as_planned(5)])
+def test_power_counts_the_looks_at_a_study(schedule: Schedule) -> None:
+    rng, repeats = np.random.default_rng(2), 5
+    decided = 0
+    for _ in range(1000):
+        logs = 0.05 * rng.standard_normal((2, repeats))
+        fps = {size: np.exp(logs[place]).tolist() for place, size in enumerate((32, 64))}
+        decided += throughput.decision_of(fps, 0.15, 0.95, schedule=schedule).state == "reached"
+    assert power(repeats, 0.05, 0.15, 0.95, schedule=schedule) == pytest.approx(decided / 1000, abs=0.04)
+
+
+def test_repeats_after_the_last_look_add_nothing() -> None:
+    planned = as_planned(3)
+    assert power(7, 0.05, 0.15, 0.95, schedule=planned) == power(5, 0.05, 0.15, 0.95, schedule=planned)
 
 
 def test_two_repeats_decide_nothing_and_enough_is_the_first_number_that_does():

@@ -2,6 +2,7 @@
 
 import math
 
+from envknee.decide.settings import schedule_of
 from envknee.study import space
 from envknee.study.model import Study
 from envknee.study.sweep import Throughput
@@ -26,11 +27,12 @@ def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> Power
     cv, source = _noise(largest, on_gpu, measured)
     delta, confidence = study.decide.delta, study.decide.confidence
     paired = _is_paired(study, sweep, largest)
+    schedule = schedule_of(sweep)
     return Power(
         repeats=sweep.all_repeats,
         least_repeats=LEAST_REPEATS,
-        plateau_shown=power(sweep.all_repeats, cv, delta, confidence, paired),
-        enough_repeats=enough_repeats(cv, delta, confidence, paired),
+        plateau_shown=power(sweep.all_repeats, cv, delta, confidence, paired, schedule),
+        enough_repeats=enough_repeats(cv, delta, confidence, paired, schedule.when),
         delta=delta,
         cv=cv,
         noise_source=source,

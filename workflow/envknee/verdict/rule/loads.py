@@ -11,9 +11,8 @@ doubling, c being the least load of its trials:
 Slopes and their noise take degrees of freedom. So below `LEAST_LOADED` repeats of a doubling whose load varies, the calm ones alone tell
 the gain, three at least; from there on every one does. Which repeats count follows from the loads alone, never from the values.
 
-One slope for the difference of the loads does not do: what both ends share would stay in the gain. With a curve that bends (43% to 16%
-slower by size), false "still pays" was 18%, and 6% with waiting before trials; with a slope for each end both stay below 5% at every look
-(`make prove`, rows "beside others").
+One slope for the difference of the loads does not do: what both ends share would stay in the gain, so that a curve that bends beside others
+passes for one that pays. With a slope for each end both errors stay below 5% at every look (`make prove`, rows "beside others").
 """
 
 from collections.abc import Sequence

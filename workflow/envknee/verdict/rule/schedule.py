@@ -48,6 +48,14 @@ class Schedule:
             return repeats
         return next((number for number in self.numbers if number >= repeats), None)
 
+    def last_look(self, repeats: int) -> int | None:
+        """Return the last number of repeats that is a look, up to `repeats`; None before the first one."""
+        if repeats < LEAST_REPEATS:
+            return None
+        if self.when != "as planned":
+            return repeats
+        return max((number for number in self.numbers if number <= repeats), default=None)
+
     @property
     def numbers(self) -> tuple[int, ...]:
         """The numbers of repeats that are looks, with "as planned"."""
