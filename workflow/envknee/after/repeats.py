@@ -16,6 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from envknee.decide.read import load_measured
+from envknee.record.packed import study_folder
 from envknee.record.read import read_rows, without_skipped
 from envknee.record.schema import Record, Row
 from envknee.study.errors import UserError
@@ -169,6 +170,6 @@ def main() -> int:
     parser.add_argument("a", type=Path, help="the folder of a study")
     parser.add_argument("b", type=Path, help="the folder of the same study run again")
     given = parser.parse_args()
-    compared = compare(StudyFolder(given.a), StudyFolder(given.b))
+    compared = compare(study_folder(given.a), study_folder(given.b))
     print("\n".join(lines(compared)))
     return 0 if all(repeat.is_same for repeat in compared) else 1

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from envknee.decide.read import load_study
+from envknee.record.packed import study_folder
 from envknee.record.schema import Record
 from envknee.record.status import SUCCEEDED
 from envknee.show.evidence import read_evidence
@@ -159,4 +160,4 @@ def main() -> None:
     """Write the report of a study."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
-    print(write(StudyFolder(parser.parse_args().folder)))
+    print(write(study_folder(parser.parse_args().folder)))

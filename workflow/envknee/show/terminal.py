@@ -19,6 +19,7 @@ from rich.table import Table
 
 from envknee.decide.read import load_study
 from envknee.decide.verdict_file import read_verdict
+from envknee.record.packed import study_folder
 from envknee.study import space
 from envknee.study.errors import printable
 from envknee.study.paths import StudyFolder
@@ -153,7 +154,7 @@ def main() -> None:
         "--where", action="store_true", help="print one line: how far the study is, and where its results are"
     )
     arguments = parser.parse_args()
-    folder = StudyFolder(arguments.folder)
+    folder = study_folder(arguments.folder)
     if arguments.where:
         print(where(folder))
     else:
