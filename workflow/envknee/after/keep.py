@@ -1,4 +1,4 @@
-"""Keeps the measurements of a study as small files that can be committed.
+"""Keeps the measurements of a study as a few files that can be committed.
 
 Input: results/<study>/ with a verdict, finished or not. Output: results-published/<study>/ with study.json, verdict.json, records.csv,
 README.md, figures and trials.zip: an archive with request.json of each trial, and metrics.jsonl, outcome.json, cost.json and record.json
