@@ -215,6 +215,17 @@ def test_what_is_not_read_is_named_with_its_line(lines: tuple[str, ...], said: t
     told(lambda: parse("\n".join(lines), "t"), *said)
 
 
+def test_tables_that_are_equal_are_tables_of_their_own():
+    lines = ("| num_envs | fps |", "|--|--|", "| 16 | 5 |", "| 32 | 9 |", "")
+    assert [one.labels for one in verdict_of(*lines, *lines).series] == [(("table", f"table {n}"),) for n in (1, 2)]
+
+
+def test_of_several_peaks_in_a_cell_the_largest_counts():
+    lines = "num_envs,fps,vram_gb", "16,5,4.6 / 9.8", "32,9,9.8 / 10.2 GB"
+    assert [row.vram_gb for row in parse("\n".join(lines), "t").rows] == [9.8, 10.2]
+    told(lambda: parse("\n".join([*lines, "64,9,9 foo / 12 foo"]), "t"), "line 4", "'vram_gb' is '9 foo / 12 foo'")
+
+
 def test_a_resolution_counts_no_gpus_and_milliseconds_of_a_step_give_fps():
     series = verdict_of("resolution,num_envs,fps", "64x64,16,5", "64x64,32,9", "128x128,16,3", "128x128,32,4").series
     assert [(one.labels, one.gpus) for one in series] == [
