@@ -125,8 +125,6 @@ def _grids(text: str, source: str) -> list[Grid]:
         first = first or grids
     if mistake is not None:
         raise mistake
-    if "<table" in text.lower():
-        raise UserError(f"{source} has a table in HTML, which is not read. Give it as Markdown or CSV.")
     return first or [_nothing(source)]
 
 
