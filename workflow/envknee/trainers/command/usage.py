@@ -35,7 +35,8 @@ class Peaks:
 
     began_s: float = field(default_factory=time.monotonic)
     cpu_s: float = 0.0
-    used_gb: float | None = None
+    used_gb: list[float] | None = None
+    """Of each GPU."""
     busy: list[float] = field(default_factory=list)
     power_w: list[float] = field(default_factory=list)
 
@@ -82,8 +83,14 @@ class Usage:
             peaks, self._peaks = self._peaks, Peaks(began_s=now_s)
             if peaks.used_gb is None and self._gpus:
                 peaks.used_gb = self._used_gb()
+            used_gb = peaks.used_gb or []
             elapsed_s = now_s - peaks.began_s
-            memory = MemoryUse(rss_gb=self._rss_gb, peak_rss_gb=self._peak_rss_gb, device_used_gb=peaks.used_gb)
+            memory = MemoryUse(
+                rss_gb=self._rss_gb,
+                peak_rss_gb=self._peak_rss_gb,
+                device_used_gb=max(used_gb, default=None),
+                gpus_used_gb=used_gb if len(used_gb) > 1 else None,
+            )
         # Rows that arrive together have too little time between them for a load.
         load = Load(
             cpu_percent=100.0 * peaks.cpu_s / elapsed_s if elapsed_s >= PERIOD_S else None,
@@ -123,7 +130,8 @@ class Usage:
             if rss_gb > 0.0:
                 self._rss_gb, self._peak_rss_gb = rss_gb, max(self._peak_rss_gb, rss_gb)
             if self._gpus:
-                self._peaks.used_gb = max(self._peaks.used_gb or 0.0, self._used_gb())
+                used_gb = self._used_gb()
+                self._peaks.used_gb = list(map(max, self._peaks.used_gb or used_gb, used_gb))
 
     def _tree(self) -> list[psutil.Process]:
         """Return the process and its descendants."""
@@ -149,10 +157,10 @@ class Usage:
                 self._peaks.cpu_s += seconds - self._cpu_s.get(process.pid, 0.0)
                 self._cpu_s[process.pid] = seconds
 
-    def _used_gb(self) -> float:
-        """Return the memory [GB] added since before the command, on the GPU where that is most."""
+    def _used_gb(self) -> list[float]:
+        """Return the memory [GB] added on each GPU since before the command."""
         pairs = zip(self._gpus, self._before_gb, strict=True)
-        return max(max(0.0, gpu.used_gb() - before_gb) for gpu, before_gb in pairs)
+        return [max(0.0, gpu.used_gb() - before_gb) for gpu, before_gb in pairs]
 
 
 def period_s(rows: int, sample_s: float) -> float:
