@@ -1,6 +1,7 @@
 """Memory of a foreign command, sampled from outside: quickly around its first iterations, for each GPU."""
 
 import io
+import os
 import subprocess
 import sys
 import time
@@ -10,12 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from envknee.decide.study import decide
 from envknee.show import report, terminal
 from envknee.study.paths import StudyFolder
 from envknee.tracking.system import system_metrics
-from envknee.trainers.command.usage import FIRST_PERIOD_S, FIRST_ROWS, PERIOD_S, Usage, period_s
+from envknee.trainers.command.usage import FIRST_PERIOD_S, FIRST_ROWS, PERIOD_S, Usage, period_s, resident_bytes
 from envknee.words.gpu_peaks import gpu_peaks_table
 from records import GPU, Trial, a_study, a_trial, records_of
 from rich.console import Console
@@ -88,6 +90,14 @@ input()
         memory, _ = usage.take()
     assert memory.rss_gb < 0.15 and memory.peak_rss_gb > 0.2
     assert memory.device_used_gb is None
+
+
+def test_the_resident_set_is_that_of_the_system():
+    own = psutil.Process().memory_info().rss
+    assert resident_bytes(os.getpid()) == pytest.approx(own, rel=0.05)
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    assert resident_bytes(ended.pid) == 0
 
 
 def test_gpus_are_asked_quickly_until_the_third_row_only():
