@@ -44,7 +44,8 @@ def _block(lines: Sequence[str], start: int) -> list[Line]:
             continue
         if not text.strip() or text.lstrip().startswith("```"):
             break
-        cells = _sliced(text, spans) if len(spans) > 1 else _split(text, len(block[0].cells) if block else None)
+        columns = len(block[0].cells) if block else None
+        cells = _sliced(text, spans) if len(spans) > 1 else _split(text, columns)
         if block and (len(cells) != len(block[0].cells) or not any(map(DIGIT.search, cells))):
             break
         block.append(Line(index + 1, cells))
