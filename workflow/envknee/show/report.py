@@ -34,6 +34,7 @@ from envknee.verdict.schema.study import Verdict
 from envknee.words import study, tables
 from envknee.words.answer import answer
 from envknee.words.cards import cards_table
+from envknee.words.gpu_peaks import gpu_peaks_table
 from envknee.words.sentences import sentences
 from envknee.words.statements import METHODS, statement
 
@@ -76,6 +77,7 @@ def page(verdict: Verdict, trials: Sequence[tuple[Record, dict[str, str]]], figu
         methods=METHODS,
         sentences=sentences(verdict),
         cards=cards_table(verdict),
+        gpu_peaks=gpu_peaks_table(verdict),
         first=first and _figure(first, figures[first.svg]),
         sections=sections,
         columns=COLUMNS,

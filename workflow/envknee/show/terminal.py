@@ -27,6 +27,7 @@ from envknee.verdict.schema.study import Verdict
 from envknee.words import tables
 from envknee.words.answer import Answer, answer, answered_series, answers_table
 from envknee.words.cards import cards_table
+from envknee.words.gpu_peaks import gpu_peaks_table
 from envknee.words.sentences import sentences
 from envknee.words.series import series_words
 from envknee.words.statements import statement
@@ -102,10 +103,10 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
 
 
 def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
-    """Print the answers, the environments that fit other cards, and every sentence of a verdict."""
+    """Print the answers, the environments that fit other cards, each GPU's memory, and every sentence of a verdict."""
     for line in (task_and_hardware(verdict), progress(verdict)):
         console.print(printable(line))
-    for table in (answers_table(verdict, verdict.arms), cards_table(verdict)):
+    for table in (answers_table(verdict, verdict.arms), cards_table(verdict), gpu_peaks_table(verdict)):
         if table.rows:
             console.print(f"\n{printable(table.title)}")
             console.print(_table(table))

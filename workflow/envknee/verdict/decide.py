@@ -11,6 +11,7 @@ from envknee.record.schema import Failure, Record
 from envknee.record.status import BROKE
 from envknee.verdict import (
     batch,
+    gpu_peaks,
     learning,
     machines,
     memory_limit,
@@ -73,6 +74,7 @@ def _arm(arm: str, measured: Measurements, scalings: Sequence[Scaling], study: S
         throughput=throughput.analyse(measured, settings, study.looks["throughput"]),
         learning=learned,
         memory=memory_limit.analyse(records, settings),
+        gpu_peaks=gpu_peaks.analyse(records),
         phases=phase_law.analyse(measured, settings),
         noise_scales=noise_scale.analyse(records, ranks, settings),
         batch=batch.analyse(records, settings),
