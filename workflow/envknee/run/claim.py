@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from envknee.machine.lock import locked
+from envknee.record.packed import PackedStudy
 from envknee.study.continued import asked_before
 from envknee.study.errors import UserError
 from envknee.study.files import READABLE, SECRET, canonical_json, write_atomically
@@ -29,7 +30,7 @@ def check(study: Study, folder: StudyFolder) -> None:
             f"{folder.root} cannot be written to: it is on a read-only file system, or belongs to another user."
             " Make it writable, or run the study in another folder. What is measured there is untouched."
         )
-    if folder.archive.exists():
+    if folder.archive.exists() and not isinstance(folder, PackedStudy):  # which reads it, for example to publish it
         raise UserError(
             f"{folder.root} holds a published study, and a sweep does not read its {folder.archive.name}. Move that folder away. To go on"
             f" with it, run `envknee archive --unpack MOVED/{folder.archive.name} --into {folder.root.parent}` first."
