@@ -16,6 +16,7 @@ def a_drill(folder: Path, of_commands: bool = True, seed: int = 1) -> Drill:
     return Drill(folder, random.Random(seed), of_commands)  # noqa: S311  draws no secret
 
 
+@pytest.mark.alone
 def test_nothing_of_a_sweep_of_commands_is_lost_doubled_or_left_behind():
     done = python("-m", "envknee", "drill", "--trainer", "command", "--kills", 4, "--seed", 3, timeout=1100)
     said = succeeded(done)
@@ -51,6 +52,7 @@ def test_the_drill_tells_processes_apart_by_their_command_lines(tmp_path: Path):
     assert "the block" in KINDS and "the block" not in drill.names, "a program is measured in no block"
 
 
+@pytest.mark.alone
 def test_a_soak_loses_no_trial_and_mlflow_holds_each_once():
     said = succeeded(python("-m", "envknee", "drill", "--soak", 10, "--kills", 1, timeout=900))
     assert "kill 1 of 1 at trial" in said

@@ -104,6 +104,7 @@ def locks(tmp_path: Path) -> dict[str, str]:
     return {gpus.OTHER_LOCKS: str(tmp_path / "locks")}
 
 
+@pytest.mark.alone
 def test_twenty_killed_launchers_leave_nothing_and_none_measures_beside_another(tmp_path: Path, locks: dict[str, str]):
     trial, mark = a_wrapped_trial(tmp_path)
     dice = random.Random(54)  # noqa: S311  draws no secret
@@ -120,7 +121,7 @@ def test_twenty_killed_launchers_leave_nothing_and_none_measures_beside_another(
         launcher.kill()
         launcher.wait()
         if kill % 5 == 4:
-            wait_for(lambda: not marked(mark) and not processes_of(trial), 60)
+            wait_for(lambda: not marked(mark) and not processes_of(trial), 5)
     assert started_launcher(trial, **locks).wait(120) == 0
     assert load_record(trial).outcome.status == "ok"
     beside = Path(f"{mark}.beside")
