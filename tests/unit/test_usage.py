@@ -14,12 +14,14 @@ from typing import Any
 import psutil
 import pytest
 from envknee.decide.study import decide
+from envknee.record.read import load_record
 from envknee.show import report, terminal
 from envknee.study.paths import StudyFolder
+from envknee.tracking.describe import describe_trial
 from envknee.tracking.system import system_metrics
 from envknee.trainers.command.usage import FIRST_PERIOD_S, FIRST_ROWS, PERIOD_S, Usage, period_s, resident_bytes
 from envknee.words.gpu_peaks import gpu_peaks_table
-from records import GPU, Trial, a_study, a_trial, records_of
+from records import GPU, Trial, a_study, a_trial, records_of, write_study
 from rich.console import Console
 
 WAITS = "input()"
@@ -162,6 +164,13 @@ def test_the_table_of_gpus_has_the_largest_of_all_rows_and_repeats():
     assert "Peak memory of each GPU, GB" in stream.getvalue() and "9.00" in stream.getvalue()
     page = report.page(verdict, [], {})
     assert "<summary>Peak memory of each GPU, GB</summary>" in page and "<td>6.00</td>" in page
+
+
+def test_each_gpu_of_a_command_has_a_curve_and_a_peak_in_mlflow(tmp_path):
+    folder = write_study(tmp_path / "demo", a_study(), [of_two_gpus(16, [9.0, 4.0], [8.0, 5.0])])
+    latest = {metric.key: metric.value for metric in describe_trial(load_record(folder.trial(0)), folder).metrics}
+    assert [latest[f"memory/gpus_used_gb/{gpu}"] for gpu in (0, 1)] == [8.0, 5.0]
+    assert [latest[f"summary/gpu_peaks_gb/{gpu}"] for gpu in (0, 1)] == [9.0, 5.0]
 
 
 def test_a_study_without_such_a_command_has_no_table_of_gpus():

@@ -15,12 +15,17 @@ import pytest
 import torch
 from conftest import a_trial, camera, has_rows, started_launcher, trial_processes, wait_for
 from envknee.after import repeats
+from envknee.ask import ask
+from envknee.base.point import Point
 from envknee.machine import environment
 from envknee.machine.nvml import Gpu
 from envknee.record.read import load_record, read_rows
 from envknee.record.schema import Record
 from envknee.run import launch
 from envknee.study.errors import UserError
+from envknee.study.files import canonical_json, write_atomically
+from envknee.study.load import parse_study
+from envknee.study.space import Slot
 from needs import need
 from PIL import Image
 from programs import succeeded
@@ -290,6 +295,42 @@ def test_a_rank_that_hangs_on_a_gpu_leaves_both_clean(tmp_path):
     assert time.monotonic() - began < 60
     time.sleep(1)
     assert [gpu.used_gb() for gpu in memory if gpu] == pytest.approx(before_gb, abs=0.05)
+
+
+@two_gpus
+def test_a_command_that_uses_two_gpus_has_the_peak_of_each(tmp_path):
+    program = Path(__file__).with_name("two_gpu_trainer.py")
+    argv = [
+        sys.executable,
+        str(program),
+        "--envs",
+        "{num_envs}",
+        "--steps",
+        "{horizon}",
+        "--iterations",
+        "{iterations}",
+    ]
+    rows = {
+        "source": "regex",
+        "step": "iterations",
+        "patterns": [r"iteration (?P<step>\d+)/\d+: (?P<fps>[\d,.]+) steps"],
+    }
+    arm = {"trainer": "command", "gpus": 2, "command": {"argv": argv, "rows": rows}}
+    sweep = {"num_envs": [2000, 4000], "horizon": 4, "batch_size": "library", "iterations": 4}
+    study = parse_study({"study": "two", "arms": {"two": arm}, "throughput": sweep})
+    peaks_gb = []
+    for number, num_envs in enumerate([2000, 4000]):
+        trial = launch.TrialFolder(tmp_path / "trials" / f"{number:04d}")
+        trial.root.mkdir(parents=True)
+        request = ask.request_for(study, Slot(number, "two", "throughput", 0), Point(num_envs, 4, None), None)
+        write_atomically(trial.request, canonical_json(request))
+        record = launch.launch(trial)
+        assert record.outcome.status == "ok", record.outcome
+        peaks_gb.append(known(record.gpu_peaks_gb))
+    (small, first), (large, second) = peaks_gb
+    # A context takes less than 1 GB on each.
+    assert 2 < small < 3.2 and large - small == pytest.approx(2, abs=0.1)
+    assert 3 < first < 4.8 and second == pytest.approx(first, abs=0.1)
 
 
 @two_gpus

@@ -122,11 +122,12 @@ def _summary(record: Record) -> list[Metric]:
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten all levels: {"losses": {"value": 1}} becomes {"losses/value": 1}."""
+    """Flatten all levels: {"losses": {"value": 1}} becomes {"losses/value": 1}, and {"gpus": [1, 2]} {"gpus/0": 1, "gpus/1": 2}."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
-        if isinstance(value, dict):
-            flat |= {f"{name}/{key}": inner for key, inner in _flat(value).items()}
+        inner = {str(place): part for place, part in enumerate(value)} if isinstance(value, list) else value
+        if isinstance(inner, dict):
+            flat |= {f"{name}/{key}": part for key, part in _flat(inner).items()}
         else:
             flat[name] = value
     return flat
