@@ -156,6 +156,32 @@ def test_a_program_that_crashes_twice_is_a_record_with_the_line_that_says_why(tm
     assert (record.outcome.status, record.outcome.reason) == ("crashed", "KeyError: 'no such robot'")
 
 
+def test_a_program_that_a_fault_of_its_own_kills_twice_has_crashed(tmp_path: Path):
+    with pytest.raises(UserError, match="ended by SIGSEGV after 2 of 5 rows"):
+        measured(tmp_path, a_request(an_arm(breaks="illegal-access")))
+    assert launcher.launch(TrialFolder(tmp_path / "trials" / "0000")).outcome.status == "crashed"
+
+
+@pytest.mark.parametrize(
+    ("breaks", "words"),
+    [
+        ("full-disk", "the disk was full. The command ended with exit status 1 after 2 of 5 rows. That is no crash"),
+        (
+            "killed-below",
+            "SIGKILL ended it. The command ended with exit status 137 after 2 of 5 rows. That is no crash",
+        ),
+    ],
+)
+def test_an_end_from_outside_is_no_crash_however_often_it_comes(breaks: str, words: str, tmp_path: Path):
+    trial = TrialFolder(tmp_path / "trials" / "0000")
+    with pytest.raises(UserError, match=words):
+        measured(tmp_path, a_request(an_arm(breaks=breaks)))
+    for _ in range(2):
+        with pytest.raises(UserError, match=words):
+            launcher.launch(trial)
+    assert not trial.outcome.exists() and not trial.record.exists()
+
+
 def test_an_error_to_mend_is_no_crash_however_often_it_is_tried(tmp_path: Path):
     with pytest.raises(UserError, match="left no row"):
         measured(tmp_path, a_request(an_arm(breaks="garbage")))

@@ -25,7 +25,7 @@ from envknee.measure.out_of_memory import requested_gb
 from envknee.measure.rows import PAUSED, TrialDone, end_if_done
 from envknee.record.schema import Failure, Request, Row
 from envknee.record.status import TRAINED
-from envknee.run import attempts
+from envknee.run import attempts, outside
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.run.printed import BoundedLog, Reader
@@ -270,6 +270,11 @@ class Follower:
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
         of = f" of {wanted}" if self.request.kind == "throughput" else ""
         ended = f"The command ended {how} after {len(self.rows)}{of} rows."
+        if (why := outside.why_ended(status, self.output.newest)) is not None:
+            raise UserError(
+                f"the command did not end by itself: {why}. {ended} That is no crash. Run the sweep again."
+                f" The last that it printed: {self.output.last_error()}"
+            )
         if status or self.output.error_line is not None:
             raise Crash(f"{self.output.last_error()}\n{ended}")
         if status == 0 and not self.rows:
