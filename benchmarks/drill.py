@@ -136,6 +136,8 @@ class Drill:
             del self.names["the block"]
         self.cuts = 0
         """Number of power cuts."""
+        self.at_once = soak.DEVICES if soaked is not None else 1
+        """How many trials Snakemake starts at once."""
         self.file = folder / "drill.yaml"
         self.more_repeats = 0
         self.write_study()
@@ -166,7 +168,7 @@ class Drill:
     def start(self, most_bytes: int | None = None) -> "subprocess.Popen[bytes]":
         """Start a sweep; with `most_bytes` no file that it writes can be larger."""
         words = ["--snakefile", str(ROOT / "Snakefile"), "--configfile", str(self.file)]
-        command = [sys.executable, "-m", "snakemake", *words]
+        command = [sys.executable, "-m", "snakemake", *words, "--resources", f"device={self.at_once}"]
         limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most_bytes, most_bytes)) if most_bytes else None
         with (self.folder / "sweep.log").open("ab") as log:
             return subprocess.Popen(

@@ -1,5 +1,6 @@
 """`trainer: command`: a program that knows nothing of envknee, through the real launcher: its rows, and each way to end."""
 
+import os
 import re
 import sys
 import time
@@ -9,14 +10,17 @@ from typing import Any
 import pytest
 from envknee.ask import ask
 from envknee.base.point import Point
+from envknee.machine import processes
 from envknee.record.read import read_rows
 from envknee.record.schema import Record, Request
+from envknee.run import foreign
 from envknee.run import launch as launcher
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import parse_study
 from envknee.study.paths import TrialFolder
 from envknee.study.space import Slot
+from envknee.trainers.command import program
 from records import known
 
 FAKE = Path(__file__).with_name("fake_trainer.py")
@@ -180,6 +184,19 @@ def test_an_end_from_outside_is_no_crash_however_often_it_comes(breaks: str, wor
         with pytest.raises(UserError, match=words):
             launcher.launch(trial)
     assert not trial.outcome.exists() and not trial.record.exists()
+
+
+def test_own_processes_keep_compiled_modules_and_the_command_does_as_its_user_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("PATH", processes.USERS_NO_BYTECODE, program.USERS_PATH, "PYTHONSAFEPATH"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))  # so that they are put back
+    monkeypatch.delenv(processes.USERS_NO_BYTECODE)
+    monkeypatch.setenv(processes.NO_BYTECODE, "1")
+    processes.own_python_first()
+    assert processes.NO_BYTECODE not in os.environ
+    of_command = foreign._variables(a_request(an_arm()), tmp_path, 0)
+    assert of_command[processes.NO_BYTECODE] == "1" and processes.USERS_NO_BYTECODE not in of_command
 
 
 def test_an_error_to_mend_is_no_crash_however_often_it_is_tried(tmp_path: Path):

@@ -19,7 +19,17 @@ from typing import NoReturn
 
 from envknee.machine import control_group, environment
 from envknee.machine.nvml import Gpu
-from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, dying_with_parent, end_all, exit_status, pauses
+from envknee.machine.processes import (
+    GRACE_S,
+    NO_BYTECODE,
+    USERS_NO_BYTECODE,
+    adopt_orphans,
+    age_s,
+    dying_with_parent,
+    end_all,
+    exit_status,
+    pauses,
+)
 from envknee.measure import validity
 from envknee.measure.out_of_memory import requested_gb
 from envknee.measure.rows import PAUSED, TrialDone, end_if_done
@@ -409,4 +419,6 @@ def _variables(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
     inherited = dict(os.environ) | {"PATH": program.users_path(os.environ), "PYTHONUNBUFFERED": "1"}
     for name in ("PYTHONSAFEPATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", attempts.TOLD, program.USERS_PATH):
         inherited.pop(name, None)
+    if no_bytecode := inherited.pop(USERS_NO_BYTECODE, None):
+        inherited[NO_BYTECODE] = no_bytecode
     return inherited | program.variables(request, run_dir, gpus)
