@@ -181,18 +181,23 @@ class Output:
 
     def is_compiling(self) -> bool:
         """Tell whether one of the newest lines says that kernels are compiled or loaded."""
-        return any(COMPILING.search(line) for line in list(self._newest)[-5:])
+        return any(COMPILING.search(line) for line in self.newest[-5:])
+
+    @property
+    def newest(self) -> list[str]:
+        """The newest lines that are not empty."""
+        return list(self._newest)
 
     @property
     def error_line(self) -> str | None:
         """The newest line that says why the program broke; None without one that names an error."""
-        line = telling.line_of(list(self._newest))
+        line = telling.line_of(self.newest)
         return None if line is None else bounded.shown(line)
 
     def last_error(self) -> str:
         """Return the line that says why the program broke, else one that complains, else the newest line."""
-        newest = list(self._newest)
-        return self.error_line or bounded.shown(telling.complaint_of(newest) or (newest or ["it printed nothing"])[-1])
+        newest = self.newest or ["it printed nothing"]
+        return self.error_line or bounded.shown(telling.complaint_of(newest) or newest[-1])
 
 
 def _has(lower: str, needles: Needles) -> bool:
