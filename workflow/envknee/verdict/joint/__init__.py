@@ -1,0 +1,12 @@
+"""The joint question: one model of cost over num_envs, horizon and batch size, and what may be claimed from it. Pure.
+
+In: costs of single trials, each at one setting (num_envs, horizon, batch size). Out: a surface, profiles along an axis, and claims.
+
+observed   costs of records: seconds to the target, or seconds per frame; some are only lower bounds
+prior      what is assumed of the surface before any trial
+posterior  the surface given the trials, with amplitude and noise known
+surface    amplitude and noise by likelihood; chances, credible sets and draws
+profile    along one axis, with the others at their best
+
+A cost is a natural logarithm throughout, and less is better.
+"""
