@@ -68,6 +68,7 @@ def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study
         batch_size=None if sweep.batch_size == "library" else list(sweep.batch_size),
         rules=[_rule(name, arm, sweep, study) for name, arm in sorted(study.arms.items()) if arm.scaling is not None],
         illegal=_illegal(sweep, study),
+        search_trials=sweep.search_trials if sweep.is_joint else None,
     )
 
 

@@ -10,6 +10,9 @@ from envknee.study.errors import UserError
 from envknee.study.model import Arm, Raise, Study, Sweep
 from envknee.study.scaling_rule import Scaled, divides, scaled
 
+MOST_SETTINGS = 2000
+"""Most legal points of a section with one model over all of them: a fit of 2,000 takes some seconds."""
+
 
 def num_mini_batches(num_envs: int, horizon: int, batch_size: int, world_size: int = 1) -> int:
     """Return the optimizer steps in one epoch over a rollout of `horizon` environment steps.
@@ -162,6 +165,10 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
             f" but no pair of num_envs {_shown(sweep.num_envs)} and horizon {_shown(sweep.horizon)} allows that."
             f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
         )
+    if sweep.is_joint:
+        _check_joint(kind, points)
+        searched = itertools.product(range(sweep.search_trials), sorted(study.arms))
+        return [Slot(number, arm, kind, 0) for number, (_, arm) in enumerate(searched, first)]
     # A learning trial takes too long to be measured again for its drift. With compose_horizons the points that test the law show it.
     once = kind == "learning" or (study.throughput is not None and study.throughput.compose_horizons)
     sizes = enumerate(chunk_sizes(points, sweep.block))
@@ -179,6 +186,19 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
     series = {(point.horizon, point.batch_size) for point in legal_points(sweep, study.world_sizes)}
     half = -(-points * len(repeats) // 2) + 2 * sweep.adaptive.confirm * len(series)
     return [slot._replace(repeat=0) for slot in slots[: (sweep.adaptive.trials or half) * len(study.arms)]]
+
+
+def _check_joint(kind: Kind, settings: int) -> None:
+    """Make sure that a model over all settings can be fitted for each request.
+
+    Raises:
+        UserError: when there are too many.
+    """
+    if settings > MOST_SETTINGS:
+        raise UserError(
+            f"{kind}: {settings:,} points are legal, and {MOST_SETTINGS:,} are the most that one model has. List fewer num_envs,"
+            " horizons or batch sizes: doublings are enough"
+        )
 
 
 def chunk_sizes(points: int, block: int | Literal["all"]) -> list[int]:

@@ -25,6 +25,12 @@ from envknee.study.rules import (
 CHOOSING_TRIALS = samplers.names(samplers.TRIAL_SAMPLERS)
 """Samplers that choose repeats as well as points, and may stop early."""
 
+PROFILE = "profile"
+"""The sampler of the joint question, which searches num_envs, horizon and batch size at once."""
+
+SEARCH_TRIALS = 64
+"""Trials of its search, unless `trials` says otherwise."""
+
 
 class UntilDecided(Strict):
     """When a section may stop before all `repeats` are measured.
@@ -70,14 +76,16 @@ class Sweep(Strict):
     """Transitions in one optimizer step, all GPUs together; 'library' keeps the task's own number of mini-batches, so that the batch grows
     with num_envs."""
     sampler: Annotated[str, OneOf([*samplers.names(samplers.POINT_SAMPLERS), *CHOOSING_TRIALS])] = "grid"
-    """Method that picks points: Optuna's tpe or gp after a Sobol start, a fixed design, or 'adaptive': only doublings that decide the
-    verdict, until it is decided."""
+    """Method that picks points: Optuna's tpe or gp after a Sobol start, a fixed design, 'adaptive': only doublings that decide the
+    verdict, until it is decided; or 'profile': one model over all axes, which looks for the best setting of each num_envs."""
     adaptive: Adaptive = newer(Adaptive())
     """With sampler: adaptive, when to stop."""
     points: Positive | None = None
     """Number of different points; without it, every legal one."""
+    trials: Positive | None = newer(None)
+    """With sampler: profile, trials of an arm's search, of which several may have the same point. Without it, 64."""
     repeats: Positive
-    """How often each point runs, each time in a fresh process with its own seed."""
+    """How often each point runs, each time in a fresh process with its own seed. Sampler profile chooses that itself."""
     more_repeats: NotNegative = newer(0)
     """Further repeats of each point, measured last. Raise it if a measured study is undecided; nothing is measured again."""
     warmup_iterations: NotNegative = 1
@@ -103,6 +111,16 @@ class Sweep(Strict):
         """Whether `sampler` is one of `CHOOSING_TRIALS`."""
         return self.sampler in CHOOSING_TRIALS
 
+    @property
+    def is_joint(self) -> bool:
+        """Whether one model over all axes chooses the trials."""
+        return self.sampler == PROFILE
+
+    @property
+    def search_trials(self) -> int:
+        """With sampler: profile, trials of an arm's search."""
+        return self.trials or SEARCH_TRIALS
+
     def _problems(self) -> Iterator[str]:
         key = None
         if self.block != 1:
@@ -116,16 +134,19 @@ class Sweep(Strict):
                 f"{key} is for samplers whose points are known beforehand ({', '.join(FIXED_DESIGNS)}), and the sampler is"
                 f" {self.sampler}. Take one of those, or leave {key} out"
             )
-        if not self.chooses_trials and self.adaptive != Adaptive():
-            choosing = " or ".join(CHOOSING_TRIALS)
+        if (self.is_joint or not self.chooses_trials) and self.adaptive != Adaptive():
+            choosing = " or ".join(name for name in CHOOSING_TRIALS if name != PROFILE)
             yield f"'adaptive' is for sampler: {choosing}, and the sampler is {self.sampler}"
+        if self.trials is not None and not self.is_joint:
+            yield f"trials {self.trials} is for sampler: {PROFILE}, and the sampler is {self.sampler}. Take trials out"
+        limit = "`trials`" if self.is_joint else "adaptive.trials at most"
         for key in ("points", "more_repeats") if self.chooses_trials else ():
             if getattr(self, key):
                 yield (
                     f"{key} {getattr(self, key)}: sampler {self.sampler} chooses points and repeats itself, and stops after"
-                    f" adaptive.trials at most. Take {key} out"
+                    f" {limit}. Take {key} out"
                 )
-        if self.chooses_trials and self.repeats < 3:
+        if self.chooses_trials and not self.is_joint and self.repeats < 3:
             yield f"repeats {self.repeats}: sampler {self.sampler} needs at least 3 of a point to decide anything"
 
 

@@ -40,8 +40,11 @@ def section_line(section: SectionPlan, arms: str) -> str:
         alone = " (in the first repeat alone, with time_limit_s)" if section.again_in_first_repeat else ""
         once_more = f" + {counted(section.measured_again, 'first point')} once more, which show drift{alone}"
     batch = "library" if section.batch_size is None else listed(section.batch_size)
+    trials = f"{counted(section.points, 'point')} × {repeats} × {arms}"
+    if section.search_trials is not None:
+        trials = f"{section.search_trials} among {counted(section.points, 'point')} × {arms}"
     return (
-        f"{section.kind}: {counted(section.trials, 'trial')} = {counted(section.points, 'point')} × {repeats} × {arms}"
+        f"{section.kind}: {counted(section.trials, 'trial')} = {trials}"
         f" (sampler {section.sampler}){once_more};"
         f" num_envs {listed(section.num_envs)}; horizon {listed(section.horizon)}; batch_size {batch}"
     )

@@ -109,26 +109,27 @@ class Posterior:
 
 def posterior(prior: Array, trials: Trials, noise: float) -> Posterior:
     """Return the surface given at least one trial; `noise` is the standard deviation of ln cost between seeds."""
-    measured = trials.measured
+    measured, level = trials.measured, trials.level
     places = measured.places
     inner = prior[np.ix_(places, places)]
     weights = np.zeros(len(places))
-    surface = np.full(len(places), trials.level)
+    surface = np.full(len(places), level)
 
     def objective(weights: Array, surface: Array) -> float:
-        return measured.log_likelihood(surface, noise) - float(weights @ (surface - trials.level)) / 2.0
+        return measured.log_likelihood(surface, noise) - float(weights @ (surface - level)) / 2.0
 
     best = objective(weights, surface)
-    for _ in range(MOST_STEPS):
+    steps = MOST_STEPS if len(measured.bounds) else 1  # without bounds the first step is exact
+    for _ in range(steps):
         first, curvature = measured.slopes(surface, noise)
         root = np.sqrt(curvature)
         factor = _factor(inner, root)
-        target = curvature * (surface - trials.level) + first
+        target = curvature * (surface - level) + first
         step = target - root * cho_solve((factor, True), root * (inner @ target)) - weights
         size, found = 1.0, -math.inf
         while size > 1e-6:
             moved = weights + size * step
-            there = trials.level + inner @ moved
+            there = level + inner @ moved
             found = objective(moved, there)
             if found >= best:
                 weights, surface = moved, there
@@ -140,7 +141,7 @@ def posterior(prior: Array, trials: Trials, noise: float) -> Posterior:
     root = np.sqrt(measured.slopes(surface, noise)[1])
     factor = _factor(inner, root)
     evidence = objective(weights, surface) - float(np.log(np.diag(factor)).sum())
-    return Posterior(trials.level + prior[:, places] @ weights, evidence, prior, places, root, factor)
+    return Posterior(level + prior[:, places] @ weights, evidence, prior, places, root, factor)
 
 
 def _factor(inner: Array, root: Array) -> Array:

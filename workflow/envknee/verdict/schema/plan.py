@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from envknee.base.fields import Kind
+from envknee.base.fields import Kind, newer
 from envknee.base.point import Point
 from envknee.record.schema import Frozen
 
@@ -60,6 +60,8 @@ class SectionPlan(Frozen):
     """None: the library's own."""
     rules: list[RulePlan]
     illegal: IllegalPoints | None
+    search_trials: int | None = newer(None)
+    """Trials of an arm's search with one model over all points; None for other samplers."""
 
 
 NoiseSource = Literal["this machine", "published GPU studies", "published CPU studies"]
