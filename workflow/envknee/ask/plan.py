@@ -58,7 +58,7 @@ def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study
         kind=kind,
         trials=len(slots),
         points=space.points_asked(sweep, study.world_sizes),
-        repeats=sweep.repeats if sweep.chooses_trials else sweep.all_repeats,
+        repeats=sweep.repeats if sweep.chooses_trials or sweep.confirm else sweep.all_repeats,
         chooses_trials=sweep.chooses_trials,
         sampler=sweep.sampler,
         measured_again=sum(slot.again for slot in slots),
@@ -69,6 +69,8 @@ def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study
         rules=[_rule(name, arm, sweep, study) for name, arm in sorted(study.arms.items()) if arm.scaling is not None],
         illegal=_illegal(sweep, study),
         search_trials=sweep.search_trials if sweep.is_joint else None,
+        confirmed=None if sweep.confirm is None else sweep.confirm.settings,
+        fresh_seeds=None if sweep.confirm is None else sweep.confirm.seeds + sweep.more_repeats,
     )
 
 

@@ -43,9 +43,12 @@ def section_line(section: SectionPlan, arms: str) -> str:
     trials = f"{counted(section.points, 'point')} × {repeats} × {arms}"
     if section.search_trials is not None:
         trials = f"{section.search_trials} among {counted(section.points, 'point')} × {arms}"
+    fresh = ""
+    if section.confirmed is not None and section.fresh_seeds is not None:
+        fresh = f" + {counted(section.confirmed, 'setting')} × {counted(section.fresh_seeds, 'fresh seed')} × {arms}"
     return (
         f"{section.kind}: {counted(section.trials, 'trial')} = {trials}"
-        f" (sampler {section.sampler}){once_more};"
+        f" (sampler {section.sampler}){once_more}{fresh};"
         f" num_envs {listed(section.num_envs)}; horizon {listed(section.horizon)}; batch_size {batch}"
     )
 

@@ -7,6 +7,8 @@ prior      what is assumed of the surface before any trial
 posterior  the surface given the trials, with amplitude and noise known
 surface    amplitude and noise by likelihood; chances, credible sets and draws
 profile    along one axis, with the others at their best
+thompson   which setting a search tries next
+selection  which settings have fresh seeds
 
 A cost is a natural logarithm throughout, and less is better.
 """

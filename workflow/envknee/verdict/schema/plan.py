@@ -62,6 +62,10 @@ class SectionPlan(Frozen):
     illegal: IllegalPoints | None
     search_trials: int | None = newer(None)
     """Trials of an arm's search with one model over all points; None for other samplers."""
+    confirmed: int | None = newer(None)
+    """Settings of an arm that have fresh seeds after the search; None without such a stage."""
+    fresh_seeds: int | None = newer(None)
+    """Fresh seeds of each."""
 
 
 NoiseSource = Literal["this machine", "published GPU studies", "published CPU studies"]

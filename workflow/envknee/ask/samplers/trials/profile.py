@@ -11,11 +11,10 @@ from typing import Any
 from envknee.ask.question import Choice, Question
 from envknee.ask.samplers._ranks import Ranks
 from envknee.ask.samplers.points import sobol
-from envknee.base.fields import Kind
+from envknee.ask.settings_left import settings_left
 from envknee.base.point import Point
 from envknee.record.reasons import SamplerDone
 from envknee.record.schema import Record, Request
-from envknee.record.status import DOES_NOT_RUN
 from envknee.study.designs import derived_seed
 
 
@@ -26,24 +25,6 @@ def choose(question: Question) -> Choice:
         return Choice(min(question.points), 0, SamplerDone())
     point = _propose(question, allowed)
     return Choice(point, sum(asked.point == point for asked in question.asked), None)
-
-
-def settings_left(question: Question) -> set[Point]:
-    """Return the settings that may fit the memory, and of which no trial ended without a cost: another one would, too."""
-    known = question.footprints
-    failed = {
-        asked.point
-        for asked in question.asked
-        if asked.number in known and _tells_nothing(question.slot.kind, known[asked.number].status)
-    }
-    return {point for point in question.points if point not in failed and question.memory.refusal(point) is None}
-
-
-def _tells_nothing(kind: Kind, status: str) -> bool:
-    """Tell whether a trial that ended so has no cost, not even a lower bound."""
-    if kind == "throughput":
-        return status not in ("ok", "skipped")
-    return status in (*DOES_NOT_RUN, "invalid")
 
 
 def _propose(question: Question, allowed: set[Point]) -> Point:
