@@ -10,7 +10,7 @@ from envknee.study.arm import Arm
 from envknee.study.model import Study
 from envknee.study.sweep import Sweep
 from envknee.verdict.rule.schedule import EVERY_REPEAT, ONCE, Schedule, as_planned
-from envknee.verdict.settings import ArmSettings, StudySettings
+from envknee.verdict.settings import ArmSettings, JointSettings, StudySettings
 
 
 def settings_of(study: Study) -> StudySettings:
@@ -22,6 +22,7 @@ def settings_of(study: Study) -> StudySettings:
         decide=study.decide,
         arms={name: arm_settings(arm) for name, arm in study.arms.items()},
         looks={kind: schedule_of(study.sections[kind]) if kind in study.sections else ONCE for kind in KINDS},
+        joint={kind: joint for kind, sweep in study.sections.items() if (joint := _joint(sweep, study))},
         drill=study.task.inject.warning if study.task.inject else None,
     )
 
@@ -35,6 +36,14 @@ def schedule_of(sweep: Sweep) -> Schedule:
         or getattr(sweep, "skip_decided", False)
     )
     return EVERY_REPEAT if may_stop else as_planned(sweep.repeats)
+
+
+def _joint(sweep: Sweep, study: Study) -> JointSettings | None:
+    """Return the settings of a section with a joint answer; None for another one."""
+    if not sweep.is_joint and sweep.confirm is None:
+        return None
+    seeds = None if sweep.confirm is None else sweep.confirm.seeds
+    return JointSettings(space.legal_points(sweep, study.world_sizes), seeds, sweep.is_joint)
 
 
 def arm_settings(arm: Arm) -> ArmSettings:

@@ -24,7 +24,8 @@ from envknee.verdict import (
 )
 from envknee.verdict.hardware import hardware
 from envknee.verdict.headline import headline
-from envknee.verdict.measurements import Measurements, measurements_of
+from envknee.verdict.joint.answer import answer
+from envknee.verdict.measurements import Measurements, measurements_of, only
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict, Broken, Crashed, Verdict
 from envknee.verdict.series import Ranks
@@ -63,15 +64,17 @@ def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
 def _arm(arm: str, measured: Measurements, scalings: Sequence[Scaling], study: StudySettings) -> ArmVerdict:
     settings, records = study.decide, measured.records
     ranks = Ranks.of(study.arms[arm])
-    learned = learning.analyse(measured, settings, study.looks["learning"])
+    series = _as_series(measured, study)
+    learned = learning.analyse(series, settings, study.looks["learning"])
     decided = ArmVerdict(
         arm=arm,
         world_size=ranks.world_size,
         rank_word=ranks.word,
         hardware=hardware(records),
         trials=len(records),
-        throughput=throughput.analyse(measured, settings, study.looks["throughput"]),
+        throughput=throughput.analyse(series, settings, study.looks["throughput"]),
         learning=learned,
+        joint=[answer(arm, kind, records, joint, settings, ranks.world_size) for kind, joint in study.joint.items()],
         memory=memory_limit.analyse(records, settings),
         phases=phase_law.analyse(measured, settings),
         noise_scales=noise_scale.analyse(records, ranks, settings),
@@ -80,6 +83,26 @@ def _arm(arm: str, measured: Measurements, scalings: Sequence[Scaling], study: S
         warnings=sorted({warning for record in records for warning in record.outcome.warnings}),
     )
     return decided.model_copy(update={"headline": headline(decided, measured, scalings, study)})
+
+
+def _as_series(measured: Measurements, study: StudySettings) -> Measurements:
+    """Return the trials that may be decided series by series.
+
+    Fresh seeds were chosen by the model, and so were learning trials of its search: the soonest one seen is no answer. FPS vary so little
+    that their series stay.
+    """
+    if not study.joint:
+        return measured
+
+    def counts(record: Record) -> bool:
+        joint = study.joint.get(record.request.kind)
+        if joint is None:
+            return True
+        return not record.request.confirms and not (joint.replaces_series and record.request.kind == "learning")
+
+    return Measurements(
+        list(filter(counts, measured.records)), only(measured.throughput, counts), only(measured.learning, counts)
+    )
 
 
 def _crashed(records: Sequence[Record]) -> list[Crashed]:

@@ -9,6 +9,9 @@ surface    amplitude and noise by likelihood; chances, credible sets and draws
 profile    along one axis, with the others at their best
 thompson   which setting a search tries next
 selection  which settings have fresh seeds
+fresh      what fresh seeds show about them; dunnett has its critical values
+thresholds from which value of an axis on doubling saves too little: fresh seeds and model must agree
+answer     all of it for one arm
 
 A cost is a natural logarithm throughout, and less is better.
 """
