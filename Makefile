@@ -83,7 +83,7 @@ publish: setup ## put the records of CONFIG, or of STUDY, into its tracking stor
 verify: setup ## recompute the decisions of STUDY (a results folder): requests, records and verdict must come out the same
 	@folder=$(study_folder) && python -m envknee replay --verify "$$folder"
 
-keep: setup ## copy the measurements of STUDY (a results folder) to results-published/, without logs, to be committed
+keep: setup ## write STUDY (a results folder) to results-published/ as a few files, without logs, to be committed
 	@folder=$(study_folder) && python -m envknee keep "$$folder"
 
 archive: setup ## write STUDY (a results folder) as one file, to be checked, read and run again elsewhere: sweep FROM=FILE

@@ -18,12 +18,12 @@ from envknee.ask import clear, enough
 from envknee.ask.ask import answer
 from envknee.ask.history import Asked, ByNumber, Footprint, History
 from envknee.decide.settings import schedule_of
+from envknee.record.packed import study_folder
 from envknee.record.read import load_records
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.study.load import parse_study
 from envknee.study.model import Study
-from envknee.study.paths import StudyFolder
 from envknee.verdict import throughput
 from envknee.verdict.measurements import measurements_of
 from envknee.verdict.rule import affine
@@ -48,7 +48,7 @@ class Played:
 @cache
 def template() -> Record:
     """Return the record of a published trial, in whose place simulated ones stand."""
-    published = load_records(StudyFolder(Path(__file__).parents[1] / "results-published/quick"))
+    published = load_records(study_folder(Path(__file__).parents[1] / "results-published/quick"))
     return next(record for record in published if record.outcome.status == "ok" and record.fps_total)
 
 

@@ -23,12 +23,12 @@ from envknee.ask import ask
 from envknee.base.fields import Kind
 from envknee.base.point import Point
 from envknee.decide.read import load_study
+from envknee.record.packed import study_folder
 from envknee.record.read import load_records, without_skipped
 from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.errors import UserError, run_command
 from envknee.study.model import Study
-from envknee.study.paths import StudyFolder
 from envknee.study.rules import ASK_VERSION
 from envknee.verdict import learning, throughput
 from envknee.verdict.measurements import measurements_of
@@ -160,7 +160,7 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: %(default)s)")
     arguments = parser.parse_args()
-    folder = StudyFolder(arguments.results)
+    folder = study_folder(arguments.results)
     study, records = load_study(folder), load_records(folder)
     answers, caption = answers_of(study, arguments.kind, records), "device seconds; share of the whole grid"
     if arguments.repeats is not None:

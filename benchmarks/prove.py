@@ -1155,7 +1155,9 @@ def cells(row: ProofRow) -> list[str]:
 
     def cell(name: str) -> str:
         share = getattr(row, name)
-        return "" if share is None else f"{share.share:.1%}{' !' if name in missed else ''}"
+        if share is None:
+            return ""
+        return f"{share.share:.1%} !" if name in missed else f"{share.share:.1%}"
 
     note = "" if row.in_scope else "breaks an assumption"
     return [row.limit, row.scenario, str(row.repeats), *map(cell, SHARES), note]

@@ -12,10 +12,10 @@ from envknee.after.compare.ratios import compare
 from envknee.after.compare.sides import Side, sides
 from envknee.base.fields import Kind
 from envknee.decide.study import decide
+from envknee.record.packed import study_folder
 from envknee.record.read import load_records
 from envknee.record.schema import Phase, Record
 from envknee.study.load import read_study
-from envknee.study.paths import StudyFolder
 from envknee.verdict.schema.comparison import MeasureName, Ratio
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint
 from envknee.verdict.schema.limit import Gain
@@ -26,7 +26,7 @@ from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.words.cards import fitting
 
 ROOT = Path(__file__).resolve().parents[2]
-PUBLISHED = {path.name: StudyFolder(path) for path in sorted((ROOT / "results-published").glob("*/"))}
+PUBLISHED = {path.name: study_folder(path) for path in sorted((ROOT / "results-published").glob("*/"))}
 
 
 @cache

@@ -142,7 +142,9 @@ def a_trial(
         frames: collected by the end of a learning trial; by default a rollout in each of its rows
     """
     learning = kind == "learning"
-    status = status or ("ok" if not learning else "timeout" if seconds is None else "target_reached")
+    if status is None:
+        learned = "timeout" if seconds is None else "target_reached"
+        status = learned if learning else "ok"
     ranks = Setup(gpus=gpus, cpu_ranks=cpu_ranks, nodes=nodes).world_size
     rollout = num_envs * horizon * ranks
     mini_batches = rollout // batch_size if batch_size else 16

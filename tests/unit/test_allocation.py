@@ -34,7 +34,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     said = {"job": JOB}
 
     def ask(command: Sequence[str]) -> str:
-        return "1\n2\n" if command[0] == "sinfo" else HOSTS[command[-1]] if "hostnames" in command else said["job"]
+        if command[0] == "sinfo":
+            return "1\n2\n"
+        return HOSTS[command[-1]] if "hostnames" in command else said["job"]
 
     monkeypatch.setattr(facts, "ask", ask)
     return said

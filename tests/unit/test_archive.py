@@ -14,6 +14,7 @@ import pytest
 from envknee.after import archive, received
 from envknee.after.keep import keep
 from envknee.after.optuna_export import export
+from envknee.record import archive_file
 from envknee.record.read import load_records
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
@@ -123,7 +124,9 @@ def forged(packed: Path, name: str, **changes: object) -> Path:
     content = content_of(packed)
     changed = canonical_json(json.loads(content[name]) | changes).encode()
     before, after = (hashlib.sha256(data).hexdigest().encode() for data in (content[name], changed))
-    return tampered(packed, {name: changed, received.METADATA: content[received.METADATA].replace(before, after)})
+    return tampered(
+        packed, {name: changed, archive_file.METADATA: content[archive_file.METADATA].replace(before, after)}
+    )
 
 
 def test_a_study_from_elsewhere_reads_no_file_of_this_machine(packed: Path, tmp_path: Path):
@@ -141,7 +144,7 @@ def test_a_link_is_refused(packed: Path):
     with zipfile.ZipFile(packed, "a") as target:
         target.writestr(link, "/etc")
     with pytest.raises(UserError, match="holds 'figures/link.svg'"):
-        received.check(packed)
+        archive_file.check(packed)
 
 
 def test_records_that_do_not_follow_from_their_measurements_are_refused(packed: Path, tmp_path: Path):
@@ -195,7 +198,7 @@ def test_no_archive_takes_more_memory_or_disk_than_it_may(folder: StudyFolder, t
     packed = archive.write(folder, tmp_path / "demo.zip")
     with zipfile.ZipFile(packed, "a") as target:
         target.writestr("figures/large.png", bytes(50_000_000), zipfile.ZIP_DEFLATED)
-    monkeypatch.setattr(received, "LARGEST_BYTES", 1_000_000)
+    monkeypatch.setattr(archive_file, "LARGEST_BYTES", 1_000_000)
     tracemalloc.start()
     with pytest.raises(UserError, match="unpacks to more than 1,000,000 bytes"):
         received.unpack(packed, tmp_path / "elsewhere")
@@ -240,10 +243,10 @@ def test_what_a_killed_unpacking_left_is_removed(packed: Path, tmp_path: Path):
 
 def test_what_is_no_archive_and_no_study_to_write_says_so(tmp_path: Path):
     with pytest.raises(UserError, match="does not exist"):
-        received.check(tmp_path / "none.zip")
+        archive_file.check(tmp_path / "none.zip")
     (tmp_path / "text.zip").write_text("words")
     with pytest.raises(UserError, match="is not a whole archive of a study, a zip file"):
-        received.check(tmp_path / "text.zip")
+        archive_file.check(tmp_path / "text.zip")
     nothing = write_study(tmp_path / "demo", a_study(), [])
     for write in (archive.write, keep, lambda folder, _: export(folder)):
         with pytest.raises(UserError, match="holds no finished trial"):

@@ -1,7 +1,6 @@
 """The version of the rules that ask: fixed when a folder is made, kept by what goes on, refused if it is unknown."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,12 @@ from envknee.study.load import parse_study, read_study
 from envknee.study.paths import StudyFolder
 from envknee.study.rules import ASK_VERSION
 from envknee.words.requests import why
+from published import PUBLISHED, as_measured
 from pydantic import ValidationError
 from records import GPU, a_study, a_trial
 from test_ask import measured, play
 
-GOLDEN = StudyFolder(Path(__file__).parents[2] / "results-published/cartpole-one-gpu")
+GOLDEN = PUBLISHED["cartpole-one-gpu"]
 """Begun under version 1."""
 
 
@@ -54,7 +54,7 @@ def test_a_replay_has_the_version_of_the_requests_that_it_runs_again(tmp_path: P
 
 
 def test_a_study_of_version_1_goes_on_with_it_and_a_study_file_cannot_change_that(tmp_path: Path):
-    folder = StudyFolder(Path(shutil.copytree(GOLDEN.root, tmp_path / "x")))
+    folder = as_measured("cartpole-one-gpu", tmp_path / "x")
     before = folder.trial(34).request.read_bytes()
     folder.trial(34).request.unlink()
     ask.write_request(continued(read_study(folder.study), folder), folder, 34)

@@ -9,6 +9,7 @@ import pytest
 from envknee.ask import ask
 from envknee.base.point import Point
 from envknee.run import knee
+from envknee.run.foreign import patience_s
 from envknee.study import presets
 from envknee.study.command import OF_A_RULE, PLACEHOLDERS, Command, placeholders
 from envknee.study.errors import UserError
@@ -184,6 +185,26 @@ def test_lack_of_memory_is_recognized_in_the_words_of_each_program(line: str):
     said = ends.Output([], {})
     said.take(line)
     assert said.oom_line == line
+
+
+@pytest.mark.parametrize(
+    ("line", "compiles"),
+    [
+        ("Module mujoco_warp._src.smooth 4b1c9e0 load on device 'cuda:0' took 2113.20 ms  (compiled)", True),
+        ("[1/3] /usr/local/cuda/bin/nvcc -gencode=arch=compute_90 -c rasterizer.cu", True),
+        ("Compiling train step, this takes a few minutes", True),
+        ("AUTOTUNE mm(4096x512, 512x256) autotuning takes 3.1 seconds", True),
+        ("Loading assets from /data/robots", False),
+        ("Starting the simulation", False),
+    ],
+)
+def test_a_command_that_compiles_may_take_four_times_as_long_for_its_first_row(line: str, compiles: bool):
+    output = ends.Output([], {})
+    output.take(f"{line}\none\ntwo\nthree\nfour")
+    assert output.is_compiling() is compiles
+    assert patience_s(900.0, compiles) == (3600.0 if compiles else 900.0)
+    output.take("five")
+    assert not output.is_compiling(), "only the newest lines count"
 
 
 def test_fps_that_differ_from_the_clock_are_told():

@@ -1,6 +1,5 @@
 """training.json fits Isaac Lab's own schema, and says what a trial measured and what it did not."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,12 +8,13 @@ import pytest
 from envknee.after.isaaclab_export import bundle, main, run_status, write
 from envknee.record.schema import RankRow, Row
 from envknee.record.status import Status
-from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.errors import UserError
+from envknee.study.paths import TrialFolder
 from isaaclab.benchmark import schema
 from isaaclab.benchmark.schema import TrainingBundle
 from isaaclab.benchmark.serialize import write_bundle_file
 from programs import run_main
-from published import PUBLISHED
+from published import PUBLISHED, as_measured
 from pydantic import TypeAdapter
 from records import CPU, GPU, Trial, a_trial
 
@@ -49,8 +49,7 @@ def used_in(part: Part, used_gb: float) -> Part:
 
 
 def test_a_published_study_which_an_older_version_measured(tmp_path: Path, capsys):
-    study = StudyFolder(tmp_path / "study")
-    shutil.copytree(PUBLISHED["cartpole-one-gpu"].root, study.root)
+    study = as_measured("cartpole-one-gpu", tmp_path / "study")
     run_main(main, study.root)
     assert capsys.readouterr().out == f"{study.trials}: bundles of 32 trials written; 3 measured no iteration\n"
     bundles = {path.parent.name: read(path) for path in sorted(study.trials.glob("*/training.json"))}
@@ -184,3 +183,10 @@ def test_physics_and_renderer_are_those_of_the_task(tmp_path: Path, task_id, pre
     names = [] if presets is None else [name.strip() for name in presets.split(",")]
     assert bundle.run.config == schema.RunConfig(physics, renderer, names)
     assert bundle.run.framework is None  # the schema does not know TorchRL
+
+
+def test_a_study_whose_trials_are_in_an_archive_says_how_to_unpack_them():
+    with pytest.raises(
+        UserError, match=r"`envknee archive --unpack .*cartpole-one-gpu/trials\.zip`, then this command"
+    ):
+        run_main(main, PUBLISHED["cartpole-one-gpu"].root)

@@ -7,9 +7,10 @@ import pytest
 import yaml
 from envknee.trainers.command.ends import Output
 
-LOGS: list[dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parents[1] / "fixtures/outcomes/logs.yaml").read_text(encoding="utf-8")
-)
+OUTCOMES = Path(__file__).parents[1] / "fixtures/outcomes"
+LOGS: list[dict[str, Any]] = yaml.safe_load((OUTCOMES / "logs.yaml").read_text(encoding="utf-8"))
+PRINTED: list[dict[str, Any]] = yaml.safe_load((OUTCOMES / "printed.yaml").read_text(encoding="utf-8"))
+"""Whole logs of programs that were run (`write_printed.py`)."""
 
 
 def answer_of(output: Output) -> str:
@@ -22,7 +23,7 @@ def answer_of(output: Output) -> str:
     return "nothing" if output.error_line is None else "crash"
 
 
-@pytest.mark.parametrize("entry", LOGS, ids=lambda entry: entry["log"][:60])
+@pytest.mark.parametrize("entry", [*LOGS, *PRINTED], ids=lambda entry: entry.get("program", entry["log"])[:60])
 def test_a_log_tells_how_its_program_ended(entry: dict[str, Any]):
     output = Output([], {})
     output.take(f"loading\n{entry['log']}\n")

@@ -71,11 +71,11 @@ def test_a_metric_of_a_row_is_recorded_and_shown_once_it_is_declared(copy: Path)
 import sys
 from pathlib import Path
 from envknee.record.build import build_record
+from envknee.record.packed import study_folder
 from envknee.record.read import load_records, read_rows
-from envknee.study.paths import StudyFolder
 from envknee.tracking.system import system_metrics
 from envknee.decide.records_csv import records_csv
-folder = StudyFolder(Path(sys.argv[1]) / "results-published/cartpole-one-gpu")
+folder = study_folder(Path(sys.argv[1]) / "results-published/cartpole-one-gpu")
 record = next(record for record in load_records(folder) if record.fps_total)
 rows = read_rows(folder.trial(record.request.number))
 warm = [row.model_copy(update={"gpu_temperature_c": 50.0 + row.iteration}) for row in rows]

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import pytest
 from envknee.after import archive, received
+from envknee.record import archive_file
 from envknee.record.schema import Request
 from envknee.study.command import ELSEWHERE
 from envknee.study.errors import UserError
@@ -46,10 +47,10 @@ def packed(tmp_path: Path) -> Path:
 def with_file(packed: Path, name: str, text: str) -> Path:
     """Put another file into an archive, with a hash that fits."""
     content = content_of(packed)
-    crate = json.loads(content[received.METADATA])
+    crate = json.loads(content[archive_file.METADATA])
     entity = {"@id": name, "@type": "File", "sha256": hashlib.sha256(text.encode()).hexdigest()}
     crate["@graph"].append(entity)
-    return tampered(packed, {name: text.encode(), received.METADATA: json.dumps(crate).encode()})
+    return tampered(packed, {name: text.encode(), archive_file.METADATA: json.dumps(crate).encode()})
 
 
 HIDDEN = """

@@ -1,6 +1,8 @@
 """Studies measured on GPUs (results-published): what was asked and found then comes out today."""
 
 import json
+import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,9 @@ from envknee.after.replay import verify
 from envknee.record.build import spread
 from envknee.record.read import load_records, read_rows
 from envknee.record.schema import Spread
+from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
+from envknee.show.figures.canvas import saved, says_nothing
 from envknee.study.files import canonical_json
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
@@ -34,16 +38,16 @@ def test_every_record_follows_from_its_measurements(folder: StudyFolder):
 
 
 @every_study
-def test_every_request_is_asked_again_byte_for_byte(folder: StudyFolder):
+def test_every_request_is_asked_again_byte_for_byte_and_the_verdict_is_todays(folder: StudyFolder):
+    """And its verdict.json is what is decided today. `envknee verdict FOLDER` and `envknee keep FOLDER` write it again."""
+    assert folder.verdict.exists()
     assert verify(folder) == (len(list(folder.trials.iterdir())), [])
 
 
 @every_study
 def test_the_study_file_is_written_as_it_was_and_still_describes_what_was_measured(folder: StudyFolder):
     text = folder.study.read_text(encoding="utf-8")
-    assert canonical_json(read_study(folder.study)) == text or "delta_learning" not in text, (
-        "but for what older versions lacked"
-    )
+    assert canonical_json(read_study(folder.study)) == text
     shipped = ROOT / f"config/studies/{folder.root.name.removeprefix('cartpole-')}.yaml"
     if not shipped.exists():
         pytest.skip(f"{folder.root.name} was kept here by you: no study of that name comes with envknee")
@@ -57,6 +61,37 @@ def test_its_page_is_the_one_that_is_written_today(folder: StudyFolder):
     figures = [entry for entry in registry.figures_of(study) if (folder.root / entry.svg).exists()]
     written = (folder.root / "README.md").read_text(encoding="utf-8")
     assert written == page(study, records_of(name), verdict_of(name), figures)
+
+
+@every_study
+def test_its_figures_say_what_is_drawn_today(folder: StudyFolder):
+    """An SVG has each text of the figure as a comment."""
+    name = folder.root.name
+    evidence = read_evidence(folder, records_of(name))
+    drawn = {
+        entry.svg: entry.draw(evidence) for entry in registry.figures_of(read_study(folder.study)) if entry.is_kept
+    }
+    said = {svg: texts_of(saved(figure, "svg").decode()) for svg, figure in drawn.items() if not says_nothing(figure)}
+    assert said == {path.name: texts_of(path.read_text(encoding="utf-8")) for path in folder.root.glob("*.svg")}
+
+
+def texts_of(svg: str) -> list[str]:
+    return re.findall(r"<!-- (.*?) -->", svg, re.DOTALL)
+
+
+FILES = {"README.md", "study.json", "verdict.json", "records.csv", "trials.zip"}
+
+
+@every_study
+def test_it_is_a_few_files_and_its_archive_has_the_same_study(folder: StudyFolder):
+    files = {path.relative_to(folder.root).as_posix() for path in folder.root.rglob("*")}
+    assert files - {path for path in files if path.endswith(".svg")} == FILES
+    with zipfile.ZipFile(folder.archive) as archive:
+        assert archive.read("study.json") == folder.study.read_bytes()
+
+
+def test_results_are_few_files():
+    assert sum(path.is_file() for path in (ROOT / "results-published").rglob("*")) <= 300
 
 
 PHASES_OFF = {

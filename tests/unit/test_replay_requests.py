@@ -18,10 +18,11 @@ from envknee.study.files import canonical_json
 from envknee.study.load import parse_study, read_study
 from envknee.study.paths import StudyFolder
 from programs import run_main
+from published import PUBLISHED, as_measured
 from records import GPU, Trial, a_study, a_trial, write_study
 from test_ask import measured
 
-GOLDEN = StudyFolder(Path(__file__).parents[2] / "results-published/cartpole-one-gpu")
+GOLDEN = PUBLISHED["cartpole-one-gpu"]
 """35 trials on an H100, those of learning chosen by TPE."""
 
 
@@ -116,12 +117,12 @@ def test_a_replay_that_was_archived_can_be_measured_elsewhere(tmp_path: Path, mo
 
 
 def test_a_study_is_not_its_own_replay(tmp_path: Path):
-    shutil.copytree(GOLDEN.root, tmp_path / "results/x")
+    as_measured("cartpole-one-gpu", tmp_path / "results/x")
     text = (tmp_path / "results/x/study.json").read_text().replace('"study": "cartpole-one-gpu"', '"study": "x"')
     (tmp_path / "results/x/study.json").write_text(text)
     with pytest.raises(UserError, match="holds trial 0 of study 'cartpole-one-gpu', and trial 0 of study 'x'"):
         replay.prepare(StudyFolder(Path("results/x")), None)
-    shutil.copytree(GOLDEN.root, tmp_path / "results/cartpole-one-gpu")
+    as_measured("cartpole-one-gpu", tmp_path / "results/cartpole-one-gpu")
     with pytest.raises(UserError, match="holds another study, or a replay .* Give this one another name"):
         replay.prepare(StudyFolder(Path("results/cartpole-one-gpu")), "cartpole-one-gpu")
 
@@ -144,8 +145,7 @@ def test_a_replay_whose_requests_are_gone_or_changed_says_where_they_come_from()
 
 
 def test_a_verdict_that_does_not_follow_from_the_records_is_found(tmp_path: Path):
-    shutil.copytree(GOLDEN.root, tmp_path / "x")
-    folder = with_verdict(StudyFolder(tmp_path / "x"))
+    folder = with_verdict(as_measured("cartpole-one-gpu", tmp_path / "x"))
     assert replay.verify(folder) == (35, [])
     verdict = json.loads(folder.verdict.read_text())
     verdict["arms"][0]["headline"]["num_envs"] = 16384

@@ -1,6 +1,7 @@
 """Tables as people post them: each of a corpus gets its right answer, and a series gets one answer in any layout and heading."""
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,11 @@ def as_lists(envs: str, fps: str, rows: Series) -> str:
     return json.dumps({envs: [n for n, _ in rows], fps: [value for _, value in rows]})
 
 
+def as_html(envs: str, fps: str, rows: Series) -> str:
+    body = [f"<tr>\n<td align=right>{n:,}</td>\n<td><b>{value:,}</b></td></tr>" for n, value in rows]
+    return "\n".join([f"<h2>One</h2>\n<table>\n<thead><tr><th>{envs}<th>{fps}</thead>", *body, "</table>"])
+
+
 def as_exchanged(envs: str, fps: str, rows: Series) -> str:
     cells = [f"| {envs} | {' | '.join(str(n) for n, _ in rows)} |", "|---|" + "---|" * len(rows)]
     return "\n".join([*cells, f"| {fps} | {' | '.join(str(value) for _, value in rows)} |"])
@@ -109,7 +115,7 @@ def as_exchanged(envs: str, fps: str, rows: Series) -> str:
 
 LAYOUTS: tuple[Callable[[str, str, Series], str], ...] = (
     as_csv, as_quoted_csv, as_semicolons, as_tabs, as_markdown, as_bare_pipes, as_grid, as_columns, as_list_table, as_records,
-    as_json_lines, as_lists, as_exchanged,
+    as_json_lines, as_lists, as_exchanged, as_html,
 )  # fmt: skip
 ENVIRONMENTS = (
     "num_envs", "Num Envs", "numEnvs", "envs", "n_envs", "N envs", "nworld", "# of Environments", "Number of environments",
@@ -206,13 +212,61 @@ def test_rounding_alone_leaves_a_limit_undecided_only_where_it_is_coarse():
     ("lines", "said"),
     [
         (("1024 50000", "2048 90000"), ("line 1: the first line has numbers alone", "Write a header above it")),
-        (("<table><tr><td>num_envs</td></tr></table>",), ("a table in HTML", "Markdown or CSV")),
+        (("<table><tr><td>num_envs</td></tr></table>",), ("t holds no measurement",)),
+        (("<table>", "<tr><th>num_envs<th>fps", "<tr><td>16", "<td>5O", "</table>"), ("line 3", "'fps' is '5O'")),
+        (("<table><tr><td>num_envs<td>fps", "<tr><td rowspan=2000 colspan=30>16"), ("line 2", "more than 50,000")),
         (("| num_envs | fps |", "|--|--|", "| 16 | 5O |"), ("line 3", "column 'fps' is '5O'")),
         (('[{"num_envs": 16, "fps": 5}, {"fps": 6}]',), ("record 2", "column 'num_envs' is empty")),
     ],
 )
 def test_what_is_not_read_is_named_with_its_line(lines: tuple[str, ...], said: tuple[str, ...]):
     told(lambda: parse("\n".join(lines), "t"), *said)
+
+
+def test_html_is_read_as_a_browser_shows_it():
+    (one, two) = verdict_of(
+        "<p>Rollouts &amp; learning<!-- <table><tr><td>num_envs", "</table> --> | A100", "<TABLE class='wide'>",
+        "<tr><th rowspan=2>GPU</th><th rowspan=2>Num&nbsp;Envs</th><th colspan=2>FPS</th></tr>",
+        "<tr><th>mean</th><th>std</th></tr>",
+        "<tr><td rowspan='2'><a href='x'>A</a></td><td>1,024</td><td>41&nbsp;000<sup>1</sup></td><td>5</td></tr>",
+        "<tr><td>2,048</td><td>79 000<br></td><td>5",
+        "<tr><td rowspan=2>B</td><td>1,024</td><td>51 000</td><td>5</td></tr><tr><td>2,048<td>OOM<td></tr></TABLE>",
+    ).series  # fmt: skip
+    assert (one.labels, two.labels) == ((("GPU", "A"),), (("GPU", "B"),))
+    assert [(point.num_envs, point.fps) for point in one.throughput.points] == [
+        (1024, pytest.approx(41_000)), (2048, pytest.approx(79_000))
+    ]  # fmt: skip
+    assert [point.num_envs for point in two.throughput.infeasible] == [2048]
+
+
+def test_a_table_of_html_stands_within_another_and_beside_it():
+    def table(title: str, fps: int) -> str:
+        return f"<table><caption>{title}</caption><tr><td>envs<td>fps<tr><td>16<td>{fps}<tr><td>32<td>{2 * fps}</table>"
+
+    text = f"<table><tr><td>Menu<td>{table('first', 500)}<td>{table('second', 400)}</table>"
+    verdict = decide(parse(text, "t"), "t", Options())
+    assert [one.labels for one in verdict.series] == [(("table", "first"),), (("table", "second"),)]
+    assert [(one.first, one.second) for one in verdict.beside] == [("first", "second")]
+
+
+@pytest.mark.parametrize(
+    "part", ["<a ", "<!--", "</td ", "<table>", "<td colspan=9999>", "<tr><td>1", "<sup>", "<td>1<"]
+)
+def test_a_page_of_nonsense_is_refused_in_a_second(part: str):
+    began_s = time.process_time()
+    told(lambda: parse("<table><tr><td>num_envs<td>fps" + part * (2_000_000 // len(part)), "t"), "t")
+    assert time.process_time() - began_s < 20.0
+
+
+def test_tables_that_are_equal_are_tables_of_their_own():
+    lines = ("| num_envs | fps |", "|--|--|", "| 16 | 5 |", "| 32 | 9 |", "")
+    assert [one.labels for one in verdict_of(*lines, *lines).series] == [(("table", f"table {n}"),) for n in (1, 2)]
+
+
+def test_of_several_peaks_in_a_cell_the_largest_counts():
+    lines = "num_envs,fps,vram_gb", "16,5,4.6 / 9.8", "32,9,9.8 / 10.2 GB"
+    assert [row.vram_gb for row in parse("\n".join(lines), "t").rows] == [9.8, 10.2]
+    told(lambda: parse("\n".join([*lines, "64,9,9 foo / 12 foo"]), "t"), "line 4", "'vram_gb' is '9 foo / 12 foo'")
 
 
 def test_a_resolution_counts_no_gpus_and_milliseconds_of_a_step_give_fps():

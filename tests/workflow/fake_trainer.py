@@ -70,6 +70,14 @@ if given.breaks == "garbage":
     print("\x00\xff\x1b[31m~~~ {not json", flush=True)
     Path("log.jsonl").write_bytes(b"\x00\xff{{{\nstep step step\n")
     sys.exit(0)
+if given.breaks in ("compiles", "starts"):
+    print(
+        "Module envs.physics 1f3a9c2 load on device 'cpu' took 812.52 ms  (compiled)"
+        if given.breaks == "compiles"
+        else "Starting",
+        flush=True,
+    )
+    time.sleep(4.0)
 write = tensorboard() if given.log == "tensorboard" else {"jsonl": as_json, "csv": as_csv, "print": printed}[given.log]
 kept = []
 for number in range(1, given.iterations + 1):

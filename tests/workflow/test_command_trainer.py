@@ -164,6 +164,21 @@ def test_an_error_to_mend_is_no_crash_however_often_it_is_tried(tmp_path: Path):
             launcher.launch(TrialFolder(tmp_path / "trials" / "0000"))
 
 
+def test_the_first_row_may_take_as_long_as_compiling_takes(tmp_path: Path):
+    record, _ = measured(tmp_path / "whole", a_request(an_arm(breaks="compiles", first_row_s=3.0)))
+    assert record.outcome.status == "ok"
+    (said,) = [warning for warning in record.outcome.warnings if "compiled" in warning]
+    assert re.fullmatch(
+        r"the first row came after \d+ s, because the command compiled: later trials may be quicker", said
+    )
+    for breaks, words in (
+        ("compiles", "no row came within 2 s (4 x command.first_row_s, because it compiles)"),
+        ("starts", "no row came within 0.5 s (command.first_row_s)"),
+    ):
+        with pytest.raises(UserError, match=re.escape(words)):
+            measured(tmp_path / breaks, a_request(an_arm(breaks=breaks, first_row_s=0.5)))
+
+
 def test_fps_that_a_program_tells_wrongly_are_not_believed(tmp_path: Path):
     record, _ = measured(tmp_path, a_request(an_arm(breaks="lie")))
     assert record.fps_total is not None and record.fps_total.median < 12_000

@@ -20,7 +20,7 @@ from conftest import Workspace, wait_for
 from envknee.record.read import read_rows
 from envknee.study.errors import UserError, run_command
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.tracking.database import check_database
+from envknee.tracking.database import check_database, prepare_database
 from envknee.tracking.follow import follow
 from envknee.tracking.guard import may_hold_files
 from envknee.tracking.live import LivePublisher
@@ -183,6 +183,20 @@ def test_database_of_another_schema_is_told_and_not_migrated(server: Server, dat
     sql(database, "CREATE TABLE invoices (id int)", "taken")
     with pytest.raises(UserError, match=r"tables of another program \(invoices"):
         check_database(backend_at(database.uri("taken")))
+
+
+def test_an_empty_database_is_filled_by_one_of_many_that_start_at_once(
+    database: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    sql(database, "CREATE DATABASE crowd")
+    store = backend_at(database.uri("crowd"))
+    assert not check_database(store)
+    children = [in_child(prepare_database, store, "mlflow-artifacts:/") for _ in range(3)]
+    for child in children:
+        child.join(120)
+    assert [child.exitcode for child in children] == [0, 0, 0]
+    assert check_database(store)
 
 
 def backend_at(uri: str) -> Store:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import wait_for
+from conftest import ENVIRONMENT, Workspace, wait_for
 from envknee.study.errors import UserError
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
@@ -69,6 +69,28 @@ def test_database_that_goes_away_in_a_sweep_is_told_in_time_and_has_every_row_on
     assert publish(study, folder).runs == len(stored_runs(folder, study.tracking.uri, study.study)) == 2
     assert publish(study, folder).created == 0
     assert steps(folder, uri=study.tracking.uri) == list(range(CURVE))
+
+
+def test_sweep_whose_database_goes_away_midway_ends_well_and_has_every_run(
+    network: Network, workspace: Workspace
+) -> None:
+    workspace.environment = ENVIRONMENT | {"PGPASSWORD": PASSWORD}
+    uri = f"postgresql://mlflow@127.0.0.1:{network.port}/mlflow"
+    sizes = {"num_envs": [4], "horizon": 4, "batch_size": 16, "repeats": 3, "iterations": 2}
+    study = workspace.study(study="cut", learning=None, throughput=sizes, tracking={"uri": uri})
+    folder = workspace.prepared("cut")
+    sweep = workspace.start(study)
+    try:
+        wait_for(folder.trial(0).record.exists)
+        network.state = "silent"
+        wait_for(folder.trial(2).outcome.exists)  # the trials go on
+    finally:
+        network.state = "open"
+        said, _ = sweep.communicate(timeout=300)
+    assert sweep.returncode == 0, said
+    assert PASSWORD not in said
+    runs = [run for run in stored_runs(folder, uri_through(network), "cut") if "trial" in run.data.tags]
+    assert sorted(run.data.tags["trial"] for run in runs) == ["0000", "0001", "0002"]
 
 
 def test_wrong_password_of_a_database_is_told_without_it_and_the_right_one_publishes_all(

@@ -12,12 +12,14 @@ import hashlib
 import os
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from envknee.after.received import METADATA, NAMES, check, hand_over_requests, study_in, unpack
+from envknee.after.received import hand_over_requests, study_in, unpack
 from envknee.decide.read import load_measured
+from envknee.record.archive_file import METADATA, NAMES, check
+from envknee.record.packed import study_folder
 from envknee.record.schema import Record
 from envknee.show import report
 from envknee.study import secret_values
@@ -53,25 +55,33 @@ def write(folder: StudyFolder, target: Path) -> Path:
     if "report.html" in content:
         content["report.html"] = report.page_of(folder, with_runs=False).encode()
     content |= {f"containers/{path.name}": path.read_bytes() for path in LOCKS.glob("*.lock")}
-    content[METADATA] = canonical_json(_crate(study.study, records, content)).encode()
     target.parent.mkdir(parents=True, exist_ok=True)
+    pack(described(content, study.study, records), target)
+    return target
+
+
+def described(content: Mapping[str, bytes], name: str, records: Sequence[Record]) -> dict[str, bytes]:
+    """Return the files of the study `name` and the metadata that holds their hashes. Pure."""
+    return {**content, METADATA: canonical_json(_crate(name, records, content)).encode()}
+
+
+def pack(content: Mapping[str, bytes], target: Path) -> None:
+    """Write the files of an archive, metadata first. With one version of zlib the same files give the same bytes."""
     unfinished = target.with_name(f".{target.name}.new")
     with zipfile.ZipFile(unfinished, "w") as archive:
         for name in sorted(content, key=lambda name: (name != METADATA, name)):
             member = zipfile.ZipInfo(name, EPOCH)
             member.compress_type = zipfile.ZIP_DEFLATED
             member.external_attr = 0o644 << 16
-            archive.writestr(member, content[name])
+            archive.writestr(member, content[name], compresslevel=9)
     unfinished.replace(target)
-    return target
 
 
 def _files_of(folder: StudyFolder, records: Sequence[Record]) -> dict[str, bytes]:
     """Return the files to pack: the study's own and those of its finished trials, by name. A link, which may lead anywhere, is refused."""
     numbers = {f"{record.request.number:04d}" for record in records}
     content = {}
-    for path in sorted(folder.root.rglob("*")):  # follows no link
-        name = path.relative_to(folder.root).as_posix()
+    for name, path in _named(folder):
         is_packed = (
             NAMES.fullmatch(name)
             and name != METADATA
@@ -86,7 +96,17 @@ def _files_of(folder: StudyFolder, records: Sequence[Record]) -> dict[str, bytes
     return content
 
 
-def _crate(name: str, records: Sequence[Record], content: dict[str, bytes]) -> dict[str, Any]:
+def _named(folder: StudyFolder) -> Iterator[tuple[str, Path]]:
+    """Yield everything in a study's folder by its name there; trials come from where they are read. Follows no link."""
+    for path in sorted(folder.root.rglob("*")):
+        name = path.relative_to(folder.root).as_posix()
+        if not name.startswith("trials/"):
+            yield name, path
+    for path in sorted(folder.trials.rglob("*")):
+        yield f"trials/{path.relative_to(folder.trials).as_posix()}", path
+
+
+def _crate(name: str, records: Sequence[Record], content: Mapping[str, bytes]) -> dict[str, Any]:
     """Return the archive's metadata in RO-Crate's terms: the study, and every file. Versions are in each trial's outcome.json."""
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
     commits = sorted({item.git_commit for item in environments if item.git_commit})
@@ -147,4 +167,4 @@ def main() -> None:
         print(unpacked.study)
     else:
         folder = Path(os.path.normpath(given.folder))
-        print(write(StudyFolder(folder), given.to or folder.with_name(f"{folder.name}.zip")))
+        print(write(study_folder(folder), given.to or folder.with_name(f"{folder.name}.zip")))

@@ -266,6 +266,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("results", type=Path, help="the folder of the study, such as results/cartpole-cpu")
     folder = StudyFolder(parser.parse_args().results)
+    if folder.archive.exists():
+        raise UserError(
+            f"{folder.root} holds its trials in {folder.archive.name}, and training.json is written beside a trial's files."
+            f" Run `envknee archive --unpack {folder.archive}`, then this command with the folder that it names"
+        )
     _, records = load_measured(folder)
     try:
         written = sum(write(folder.trial(record.request.number), record) for record in records)

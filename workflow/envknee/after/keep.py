@@ -1,19 +1,26 @@
-"""Keeps the measurements of a study as small files that can be committed.
+"""Keeps the measurements of a study as a few files that can be committed.
 
-Input: results/<study>/ with a verdict, finished or not. Output: results-published/<study>/ with study.json, records.csv, README.md,
-figures, request.json of each trial, and metrics.jsonl, outcome.json, cost.json and record.json of each finished one. Logs, policies and
-pictures of trials are not kept.
+Input: results/<study>/ with a verdict, finished or not. Output: results-published/<study>/ with study.json, verdict.json, records.csv,
+README.md, figures and trials.zip: an archive with request.json of each trial, and metrics.jsonl, outcome.json, cost.json and record.json
+of each finished one. Logs, policies and pictures of trials are not kept. The same measurements give the same bytes.
+
+A kept study can be kept again, into the same folder, when the verdict or the page are written otherwise than before.
 """
 
 import argparse
-import shutil
+import hashlib
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from envknee.after import archive
 from envknee.decide.read import load_measured
 from envknee.decide.records_csv import records_csv
+from envknee.decide.study import decide
+from envknee.decide.verdict_file import stale_verdict
+from envknee.record.archive_file import check
+from envknee.record.packed import study_folder
 from envknee.record.schema import Record
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
@@ -36,34 +43,83 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
 
     Raises:
         UserError: when the folder holds no study, no record or no verdict of all its records, a file was changed after its
-            measurement, the study holds a secret, or another study of that name is kept already.
+            measurement, the verdict does not follow from the records, the study holds a secret, or another study of that name, or
+            one with more trials, is kept already.
     """
     study, records = load_measured(folder)
     secret_values.refuse_copy(study.model_dump(mode="json"), str(folder.study))
     evidence = read_evidence(folder, records)
-    kept = StudyFolder(published / study.study)
-    if kept.study.exists() and read_study(kept.study).measured_part() != study.measured_part():
-        raise UserError(
-            f"{kept.root} keeps another study of that name. Move that away, or give this one another name in its file"
-        )
-    # Requests of what is not measured yet, too: later ones follow from them.
-    for request in folder.trial_files("request.json"):
-        source, target = TrialFolder(request.parent), TrialFolder(kept.trials / request.parent.name)
-        target.root.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source.request, target.request)
-        for path in (source.metrics, source.outcome, source.cost, source.record):
-            if source.record.exists() and path.exists():  # a refused trial has no metrics
-                shutil.copyfile(path, target.root / path.name)
-    write_atomically(kept.study, canonical_json(study.shareable()))
+    if stale := stale_verdict(folder, decide(records, study)):
+        raise UserError(stale)
+    kept = study_folder(published / study.study)
+    _check_kept(kept, study, folder)
+    trials = trial_files(folder)
+    shared = {"study.json": canonical_json(study.shareable()).encode()}
     if folder.replayed.exists():
-        shutil.copyfile(folder.replayed, kept.replayed)
-    write_atomically(kept.records_csv, records_csv(records))
+        shared["replayed.jsonl"] = folder.replayed.read_bytes()
     figures = {entry: entry.draw(evidence) for entry in registry.figures_of(study) if entry.is_kept}
     figures = {entry: figure for entry, figure in figures.items() if not says_nothing(figure)}
+    kept.root.mkdir(parents=True, exist_ok=True)
+    _write_archive(archive.described(shared | trials, study.study, records), kept.archive)
+    for name, content in shared.items():
+        write_atomically(kept.root / name, content)
+    write_atomically(kept.verdict, canonical_json(evidence.verdict))
+    write_atomically(kept.records_csv, records_csv(records))
     for entry, figure in figures.items():
         write_atomically(kept.root / entry.svg, saved(figure, "svg"))
     write_atomically(kept.root / "README.md", page(study, records, evidence.verdict, list(figures)))
-    return kept
+    _remove_loose(kept.root, trials)
+    return study_folder(kept.root)
+
+
+def trial_files(folder: StudyFolder) -> dict[str, bytes]:
+    """Return by name the files of trials that are kept.
+
+    The request of a trial that is not measured yet is one of them: later requests follow from it.
+    """
+    content = {}
+    for request in folder.trial_files("request.json"):
+        trial = TrialFolder(request.parent)
+        measured = (trial.metrics, trial.outcome, trial.cost, trial.record) if trial.record.exists() else ()
+        for path in (request, *measured):
+            if path.exists():  # a refused trial has no metrics
+                content[f"trials/{trial.root.name}/{path.name}"] = path.read_bytes()
+    return content
+
+
+def _check_kept(kept: StudyFolder, study: Study, folder: StudyFolder) -> None:
+    """Make sure that what is kept under this name is this study, and that no trial of it gets lost."""
+    if not kept.study.exists():
+        return
+    if read_study(kept.study).measured_part() != study.measured_part():
+        raise UserError(
+            f"{kept.root} keeps another study of that name. Move that away, or give this one another name in its file"
+        )
+    present = {path.parent.name for path in folder.trial_files("record.json")}
+    lost = sorted({path.parent.name for path in kept.trial_files("record.json")} - present)
+    if lost:
+        raise UserError(
+            f"{kept.root} keeps trials that {folder.root} does not hold: {', '.join(lost)}. Nothing was written. Move that folder"
+            " away to keep the fewer trials"
+        )
+
+
+def _write_archive(content: Mapping[str, bytes], target: Path) -> None:
+    """Write an archive, unless it holds just these files: another version of zlib would pack them into other bytes."""
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
+    if not target.exists() or check(target) != digests:
+        archive.pack(content, target)
+
+
+def _remove_loose(root: Path, names: Iterable[str]) -> None:
+    """Remove files that an earlier version kept one by one and that are in the archive now, and folders that are empty then."""
+    for name in names:
+        path = root / name
+        if path.is_file():
+            path.unlink()
+            for emptied in (path.parent, path.parent.parent):
+                if not any(emptied.iterdir()):
+                    emptied.rmdir()
 
 
 def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Sequence[registry.Entry]) -> str:
@@ -79,7 +135,7 @@ def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Seq
     lines = [
         f"# {study.study}",
         "",
-        "Written by `envknee keep`, from trials of the study in study.json.",
+        "Written by `envknee keep` from the study in [study.json](study.json) and its trials in [trials.zip](trials.zip).",
         "",
         f"* trials: {len(records)} of {len(space.plan(study))} ({', '.join(f'{n} {s}' for s, n in sorted(statuses.items()))})",
         f"* hardware: {'; '.join(hardware_of(verdict))}; {len({e.device.uuid or e.host for e in environments})} device(s)",
@@ -105,4 +161,4 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-one-gpu")
     parser.add_argument("--to", type=Path, default=Path("results-published"), help="default: %(default)s")
     arguments = parser.parse_args()
-    print(keep(StudyFolder(arguments.folder), arguments.to).root)
+    print(keep(study_folder(arguments.folder), arguments.to).root)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from envknee.ask.question import AXES, observe
 from envknee.base.fields import Kind
 from envknee.decide.read import load_measured
+from envknee.record.packed import study_folder
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.study.model import Study
@@ -114,7 +115,7 @@ def main() -> None:
     """Write a study as a journal for Optuna's own tools."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-one-gpu")
-    path, counts = export(StudyFolder(parser.parse_args().folder))
+    path, counts = export(study_folder(parser.parse_args().folder))
     for name, count in counts.items():
         print(f"{name}: {count} trials")
     print(f"{path} (optuna-dashboard {path}, or optuna.load_study with a JournalFileBackend)")

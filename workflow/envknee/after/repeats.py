@@ -16,6 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from envknee.decide.read import load_measured
+from envknee.record.packed import study_folder
 from envknee.record.read import read_rows, without_skipped
 from envknee.record.schema import Record, Row
 from envknee.study.errors import UserError
@@ -82,6 +83,14 @@ def _share(a: float | None, b: float | None) -> float:
     return abs(a - b) / max(abs(a), abs(b))
 
 
+def _reward_by(row: Row, other: Row) -> float | None:
+    """Return by which share the rewards of two rows differ; None where either has none."""
+    rewards = (row.reward_mean, other.reward_mean)
+    if None in rewards:
+        return None
+    return 0.0 if rewards[0] == rewards[1] else _share(*rewards)
+
+
 def ends_apart(this: tuple[str, int], other: tuple[str, int]) -> str | None:
     """Return how two trials ended, from (status, iterations) of each; None if they ended alike or a clock cut one short. Pure."""
     shorter, longer = sorted((this, other), key=lambda end: end[1])
@@ -108,7 +117,6 @@ def compare(a: StudyFolder, b: StudyFolder) -> list[Repeat]:
         rows, others = read_rows(a.trial(record.request.number)), read_rows(b.trial(other.request.number))
         first, quantity, by = compare_rows(rows, others)
         last = min(len(rows), len(others)) - 1
-        rewards = (rows[last].reward_mean, others[last].reward_mean) if last >= 0 else (None, None)
         digests = {record.outcome.parameters_sha256, other.outcome.parameters_sha256}
         known = None not in digests and len(rows) == len(others)
         compared.append(
@@ -118,7 +126,7 @@ def compare(a: StudyFolder, b: StudyFolder) -> list[Repeat]:
                 first_different=first,
                 quantity=quantity,
                 by=by,
-                reward_by=None if None in rewards else 0.0 if rewards[0] == rewards[1] else _share(*rewards),
+                reward_by=_reward_by(rows[last], others[last]) if last >= 0 else None,
                 same_parameters=len(digests) == 1 if known else None,
                 ends=ends_apart((record.outcome.status, len(rows)), (other.outcome.status, len(others))),
             )
@@ -169,6 +177,6 @@ def main() -> int:
     parser.add_argument("a", type=Path, help="the folder of a study")
     parser.add_argument("b", type=Path, help="the folder of the same study run again")
     given = parser.parse_args()
-    compared = compare(StudyFolder(given.a), StudyFolder(given.b))
+    compared = compare(study_folder(given.a), study_folder(given.b))
     print("\n".join(lines(compared)))
     return 0 if all(repeat.is_same for repeat in compared) else 1

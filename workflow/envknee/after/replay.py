@@ -16,6 +16,8 @@ from pathlib import Path
 from envknee.ask import ask
 from envknee.decide.read import load_measured, load_study
 from envknee.decide.study import decide
+from envknee.decide.verdict_file import stale_verdict
+from envknee.record.packed import study_folder
 from envknee.record.read import load_record, load_records
 from envknee.record.schema import Record, Request
 from envknee.run import claim
@@ -100,11 +102,9 @@ def verify(folder: StudyFolder) -> tuple[int, list[str]]:
         stored, asked = (text.splitlines(keepends=True) for text in (path.read_text("utf-8"), canonical_json(answer)))
         diffs.append("".join(difflib.unified_diff(stored, asked, str(path), "asked again", n=1)))
     findings = [*filter(None, diffs), *changed]
-    decided = canonical_json(decide(load_records(folder), study)) if folder.verdict.exists() and not findings else None
-    if decided is not None and folder.verdict.read_text(encoding="utf-8") != decided:
-        findings.append(
-            f"{folder.verdict} does not follow from the records: `envknee verdict {folder.root}` writes it again\n"
-        )
+    if folder.verdict.exists() and not findings:
+        stale = stale_verdict(folder, decide(load_records(folder), study))
+        findings += [f"{stale}\n"] if stale else []
     return len(requests), findings
 
 
@@ -131,7 +131,7 @@ def main() -> int:
     parser.add_argument("--image", help="run it in another image than the one that was recorded")
     parser.add_argument("--verify", action="store_true", help="recompute the decisions, and measure nothing")
     given = parser.parse_args()
-    original = StudyFolder(given.folder)
+    original = study_folder(given.folder)
     if given.verify:
         return _print_verified(original)
     first = load_study(original)

@@ -11,11 +11,11 @@ from pathlib import Path
 from envknee.decide.read import load_study
 from envknee.decide.records_csv import records_csv
 from envknee.decide.settings import settings_of
+from envknee.record.packed import study_folder
 from envknee.record.read import load_records
 from envknee.record.schema import Record
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.model import Study
-from envknee.study.paths import StudyFolder
 from envknee.verdict import decide as verdict
 from envknee.verdict.schema.study import Verdict
 
@@ -33,7 +33,7 @@ def main() -> None:
         "--config", type=Path, help="a study file whose `decide:` section is used instead of the folder's own"
     )
     given = parser.parse_args()
-    folder = StudyFolder(given.folder)
+    folder = study_folder(given.folder)
     study, records = load_study(folder, given.config), load_records(folder)
     decided = decide(records, study)
     write_atomically(folder.verdict, canonical_json(decided))

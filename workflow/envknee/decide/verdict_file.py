@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from envknee.decide.follows import follows
 from envknee.decide.read import load_study, studies_beside
 from envknee.decide.study import decide
 from envknee.record.read import load_records
@@ -34,6 +35,13 @@ def read_verdict(folder: StudyFolder, records: Sequence[Record] | None = None) -
     if version is None or (isinstance(version, int) and version < SCHEMA_VERSION):
         return _decided_again(folder, version, records)
     return read_model(folder.verdict, Verdict, f"Write it with `envknee verdict {folder.root}`.")
+
+
+def stale_verdict(folder: StudyFolder, decided: Verdict) -> str | None:
+    """Return what to do if verdict.json is not what is `decided` from the records now, but for the last digits of numbers."""
+    if follows(folder.verdict.read_text(encoding="utf-8", errors="replace"), decided):
+        return None
+    return f"{folder.verdict} does not follow from the records: `envknee verdict {folder.root}` writes it again"
 
 
 def _version(folder: StudyFolder) -> Any:

@@ -177,7 +177,9 @@ def git_state() -> tuple[str | None, bool | None, str | None]:
 def commit_for_inside() -> dict[str, str]:
     """Return `COMMIT` for processes without git; empty without a commit."""
     commit, dirty, _ = git_state()
-    return {COMMIT: f"{commit}-dirty" if dirty else commit} if commit else {}
+    if not commit:
+        return {}
+    return {COMMIT: f"{commit}-dirty" if dirty else commit}
 
 
 def _cpu() -> Device:

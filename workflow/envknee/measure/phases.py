@@ -205,8 +205,11 @@ def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> Iter
     whole, sampled = (defaultdict[str, dict[str, float]](lambda: defaultdict(float)) for _ in range(2))
     """Seconds by phase in environment steps, between them, and elsewhere: of all steps, and of sampled ones with what lies before them."""
     for place, ((phase, is_sampled), name, duration_s) in enumerate(zip(marks, names, seconds, strict=False)):
-        is_between = place in collecting and name != "learning"
-        where = "in steps" if name == ENV_STEP else "between" if is_between else "elsewhere"
+        where = "elsewhere"
+        if name == ENV_STEP:
+            where = "in steps"
+        elif place in collecting and name != "learning":
+            where = "between"
         for sums in (whole, sampled) if is_sampled else (whole,):
             sums[where]["other" if phase == ENV_STEP else phase] += duration_s
     env_step_s, between_s = (sum(whole[where].values()) for where in ("in steps", "between"))

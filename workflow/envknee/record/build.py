@@ -48,6 +48,7 @@ def build_record(request: Request, rows: list[Row], outcome: Outcome, cost: Cost
         **metric_spreads(timed),
         phases_s=phase_spreads(timed),
         memory_peak_gb=max(memory_peaks, default=None) if memory_counts else None,
+        gpu_peaks_gb=gpu_peaks_gb(rows),
         rollout_gb=outcome.rollout_gb,
         num_mini_batches=outcome.num_mini_batches,
         frames=rows[-1].frames if rows else 0,
@@ -144,6 +145,12 @@ def reward_averages(rows: Sequence[Row], episodes: int) -> list[float | None]:
 def memory_peak_gb(memory: MemoryUse) -> float:
     """Return the memory that limits a trial: used memory of the GPU, or on a CPU the process's peak resident set."""
     return memory.peak_rss_gb if memory.device_used_gb is None else memory.device_used_gb
+
+
+def gpu_peaks_gb(rows: Sequence[Row]) -> list[float] | None:
+    """Return the peak of each GPU of a foreign command; None if it does not use several."""
+    used = [row.memory.gpus_used_gb for row in rows if row.memory.gpus_used_gb is not None]
+    return [max(of_gpu) for of_gpu in zip(*used, strict=True)] or None
 
 
 def spread(values: Sequence[float | None]) -> Spread | None:

@@ -176,6 +176,8 @@ class MemoryUse(Frozen):
     device_used_gb: float | None = None
     """Used memory of the GPU, by every process on it. For a foreign command: the peak since the row before, minus the memory used
     before the command started; of several GPUs the largest."""
+    gpus_used_gb: list[float] | None = newer(None)
+    """The same for each GPU of a foreign command that uses several, in the order of CUDA_VISIBLE_DEVICES."""
     process_gb: float | None = None
     """Of earlier versions: NVML's count for this process on its GPU."""
     warp_pool_peak_gb: float | None = None
@@ -540,6 +542,8 @@ class Record(Frozen):
     """Recorded figures (`Metric`) without a field here, by name."""
     memory_peak_gb: float | None
     """Peak of the GPU's used memory, or on a CPU of the process's resident set."""
+    gpu_peaks_gb: list[float] | None = newer(None)
+    """Peak of each GPU of a foreign command that uses several, in the order of CUDA_VISIBLE_DEVICES."""
     rollout_gb: float | None
     frames: int
     train_s: float

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from envknee.machine.lock import locked
+from envknee.record.packed import PackedStudy
 from envknee.study.continued import asked_before
 from envknee.study.errors import UserError
 from envknee.study.files import READABLE, SECRET, canonical_json, write_atomically
@@ -19,7 +20,7 @@ RAISE = " For more repeats of a measured study leave `repeats` as it was, and se
 
 
 def check(study: Study, folder: StudyFolder) -> None:
-    """Make sure that the folder is writable, and that trials already in it belong to this study.
+    """Make sure that the folder is writable, that trials already in it belong to this study, and that a sweep sees all of them.
 
     Raises:
         UserError: names the folder, or lists the keys that differ: the measured value, and the value now.
@@ -28,6 +29,11 @@ def check(study: Study, folder: StudyFolder) -> None:
         raise UserError(
             f"{folder.root} cannot be written to: it is on a read-only file system, or belongs to another user."
             " Make it writable, or run the study in another folder. What is measured there is untouched."
+        )
+    if folder.archive.exists() and not isinstance(folder, PackedStudy):  # which reads it, for example to publish it
+        raise UserError(
+            f"{folder.root} holds a published study, and a sweep does not read its {folder.archive.name}. Move that folder away. To go on"
+            f" with it, run `envknee archive --unpack MOVED/{folder.archive.name} --into {folder.root.parent}` first."
         )
     before = asked_before(folder)
     if before is None:

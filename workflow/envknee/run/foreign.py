@@ -230,12 +230,8 @@ class Follower:
         since_s = now_s - max([self.newest_s, *self.arrivals_s[-1:]])
         if self.output.oom_line is not None and since_s > OOM_GRACE_S:
             raise self._out_of_memory(self.output.oom_line)
-        if not self.rows and now_s - self.started_s > self._first_row_s():
-            why = self.builder.missing()
-            raise UserError(
-                f"no row came within {self.command.first_row_s:g} s (command.first_row_s), while the command still ran: {why}."
-                f" The last that it printed: {self.output.last_error()}"
-            )
+        if not self.rows:
+            self._check_first_row(now_s - self.started_s)
         intervals = [later - earlier for earlier, later in pairwise(self.arrivals_s)]
         usual_s = statistics.median(intervals) if intervals else 0.0
         allowed_s = max(self.command.hang_s, MEDIANS * usual_s)
@@ -248,9 +244,17 @@ class Follower:
             )
             raise TrialDone("timeout", reason)
 
-    def _first_row_s(self) -> float:
-        """Return how long the first row may take: longer while the program says that it compiles."""
-        return self.command.first_row_s * (COMPILING_TIMES if self.output.is_compiling() else 1)
+    def _check_first_row(self, waited_s: float) -> None:
+        """Raise a UserError if the first row takes longer than it may."""
+        compiles = self.output.is_compiling()
+        first_row_s = patience_s(self.command.first_row_s, compiles)
+        if waited_s <= first_row_s:
+            return
+        setting = f"{COMPILING_TIMES} x command.first_row_s, because it compiles" if compiles else "command.first_row_s"
+        raise UserError(
+            f"no row came within {first_row_s:g} s ({setting}), while the command still ran: {self.builder.missing()}."
+            f" The last that it printed: {self.output.last_error()}"
+        )
 
     def _of_ended(self) -> TrialDone:
         """Return the end of a program that ended by itself before it logged enough."""
@@ -334,6 +338,11 @@ class Follower:
         if reader.log.error is not None:
             notes.append(f"{self.trial.log.name} could not be written to its end: {reader.log.error.strerror}")
         return notes
+
+
+def patience_s(first_row_s: float, compiles: bool) -> float:
+    """Return how long the first row may take: longer while the newest lines say that kernels are compiled."""
+    return first_row_s * COMPILING_TIMES if compiles else first_row_s
 
 
 def _seconds(value: float | None) -> float | None:

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from envknee.decide.read import load_study
+from envknee.record.packed import study_folder
 from envknee.record.schema import Record
 from envknee.record.status import SUCCEEDED
 from envknee.show.evidence import read_evidence
@@ -33,6 +34,7 @@ from envknee.verdict.schema.study import Verdict
 from envknee.words import study, tables
 from envknee.words.answer import answer
 from envknee.words.cards import cards_table
+from envknee.words.gpu_peaks import gpu_peaks_table
 from envknee.words.sentences import sentences
 from envknee.words.statements import METHODS, statement
 
@@ -75,6 +77,7 @@ def page(verdict: Verdict, trials: Sequence[tuple[Record, dict[str, str]]], figu
         methods=METHODS,
         sentences=sentences(verdict),
         cards=cards_table(verdict),
+        gpu_peaks=gpu_peaks_table(verdict),
         first=first and _figure(first, figures[first.svg]),
         sections=sections,
         columns=COLUMNS,
@@ -159,4 +162,4 @@ def main() -> None:
     """Write the report of a study."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
-    print(write(StudyFolder(parser.parse_args().folder)))
+    print(write(study_folder(parser.parse_args().folder)))

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from envknee.decide.read import load_study
 from envknee.decide.verdict_file import read_verdict
+from envknee.record.packed import study_folder
 from envknee.study import space
 from envknee.study.errors import printable
 from envknee.study.paths import StudyFolder
@@ -26,6 +27,7 @@ from envknee.verdict.schema.study import Verdict
 from envknee.words import tables
 from envknee.words.answer import Answer, answer, answered_series, answers_table
 from envknee.words.cards import cards_table
+from envknee.words.gpu_peaks import gpu_peaks_table
 from envknee.words.sentences import sentences
 from envknee.words.series import series_words
 from envknee.words.statements import statement
@@ -101,10 +103,10 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
 
 
 def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
-    """Print the answers, the environments that fit other cards, and every sentence of a verdict."""
+    """Print the answers, the environments that fit other cards, each GPU's memory, and every sentence of a verdict."""
     for line in (task_and_hardware(verdict), progress(verdict)):
         console.print(printable(line))
-    for table in (answers_table(verdict, verdict.arms), cards_table(verdict)):
+    for table in (answers_table(verdict, verdict.arms), cards_table(verdict), gpu_peaks_table(verdict)):
         if table.rows:
             console.print(f"\n{printable(table.title)}")
             console.print(_table(table))
@@ -153,7 +155,7 @@ def main() -> None:
         "--where", action="store_true", help="print one line: how far the study is, and where its results are"
     )
     arguments = parser.parse_args()
-    folder = StudyFolder(arguments.folder)
+    folder = study_folder(arguments.folder)
     if arguments.where:
         print(where(folder))
     else:

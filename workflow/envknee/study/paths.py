@@ -48,6 +48,8 @@ class StudyFolder(Folder):
     """Names the SLURM job that ends soon, so that no further trial begins in it."""
     trials = In("trials")
     """The folder of all trials."""
+    archive = In("trials.zip")
+    """In place of `trials`, for a study that `envknee keep` published: requests and measurements, with a hash of each file."""
     records_csv = In("records.csv")
     """One line per trial."""
     verdict = In("verdict.json")

@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
+from envknee.record.packed import study_folder
 from envknee.study import secret_values
 from envknee.study.errors import UserError, run_command
 from envknee.study.load import read_study
-from envknee.study.paths import StudyFolder
 from envknee.tracking.follow import follow
 from envknee.tracking.publish import publish
 from envknee.tracking.server import port_number
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--follow", action="store_true", help="publish curves of running trials until stopped")
     arguments = parser.parse_args()
     study = read_study(arguments.config)
-    folder = StudyFolder(arguments.results or Path("results") / study.study)
+    folder = study_folder(arguments.results or Path("results") / study.study)
     check_database(study, arguments.config, folder)
     if arguments.ui:
         open_ui(study, folder, arguments.port)

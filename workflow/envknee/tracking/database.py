@@ -1,6 +1,7 @@
-"""The database of a tracking store: a missing SQLite file is made, any other database is checked. Nothing is migrated."""
+"""The database of a tracking store: a new one is filled, any other is checked. Nothing is migrated."""
 
 import re
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,10 +31,17 @@ NEXT_STEPS = {
 """What helps, by words of an error: the first that fit."""
 
 
-def prepare_database(store: Store, default_files: str) -> None:
-    """Make sure that the database of a store can be used. A new SQLite file is made by one process, whole or not at all.
+ONE_AT_A_TIME = 2_048_071
+"""Key of PostgreSQL's advisory lock around the creation of tables. Any number would do: other programs have other databases."""
 
-    MLflow's own creation fails when several processes start it at once, and leaves half a database when killed. In a new file,
+LONGEST_WAIT_S = 120.0
+"""For another process that creates the tables. That takes about ten seconds."""
+
+
+def prepare_database(store: Store, default_files: str) -> None:
+    """Make sure that the database of a store can be used. A new one is filled by one process; a new SQLite file whole or not at all.
+
+    MLflow's own creation fails when several processes start it at once, and leaves half a database when killed. In a new database,
     `default_files` is the folder for files of MLflow's experiment "Default". Raises as `check_database`.
     """
     if (database := store.database) is not None:
@@ -46,11 +54,27 @@ def prepare_database(store: Store, default_files: str) -> None:
                 unfinished.unlink(missing_ok=True)
                 SqlAlchemyStore(f"sqlite:///{unfinished}", default_files).engine.dispose()
                 unfinished.replace(database)
-    check_database(store)
+    if not check_database(store):
+        _fill(store, default_files)
 
 
-def check_database(store: Store) -> None:
-    """Make sure that the database answers, and is empty or has the tables of the installed MLflow.
+def _fill(store: Store, default_files: str) -> None:
+    """Create MLflow's tables in an empty database, while no other process does."""
+    import sqlalchemy
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    engine = sqlalchemy.create_engine(store.uri, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:  # PostgreSQL's lock ends with it
+        if engine.dialect.name == "postgresql":
+            taken = sqlalchemy.select(sqlalchemy.func.pg_try_advisory_lock(ONE_AT_A_TIME))
+            until = time.monotonic() + LONGEST_WAIT_S
+            while not connection.execute(taken).scalar() and time.monotonic() < until:
+                time.sleep(0.2)
+        SqlAlchemyStore(store.uri, default_files).engine.dispose()
+
+
+def check_database(store: Store) -> bool:
+    """Make sure that the database answers, and is empty or has the tables of the installed MLflow. Return whether it has tables.
 
     MLflow itself would try for minutes to reach a database that does not answer, and would migrate an old one unasked. From this check
     on, no call to PostgreSQL waits without end (`patience`).
@@ -74,7 +98,7 @@ def check_database(store: Store) -> None:
         said = " ".join(str(getattr(error, "orig", None) or error).split())  # without the URI
         raise UnusableError(f"{named} cannot be used as MLflow's database: {said[:300]}. {next_step(said)}") from error
     if all(table.startswith("alembic_") for table in tables):
-        return
+        return False
     if not revisions or "experiments" not in tables:
         raise UserError(
             f"{named} holds tables of another program ({', '.join(sorted(tables)[:3])}, ...), and an empty database or one of"
@@ -89,6 +113,7 @@ def check_database(store: Store) -> None:
             " made it, stop what else uses it, make a backup, then run `mlflow db upgrade` with its URI, user included, and start again."
             " If a newer MLflow made it, use that version, or name another database."
         )
+    return True
 
 
 def next_step(said: str) -> str:

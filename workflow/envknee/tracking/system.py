@@ -29,8 +29,9 @@ def system_metrics(row: Row, device: Device) -> dict[str, float | None]:
             used[metric.system] = sum(known) if known else None
         elif device.type == "cuda":
             used |= {metric.system.format(gpu=gpu): value for gpu, value in enumerate(values)}
-    for gpu, rank in enumerate(ranks if device.type == "cuda" else []):
-        used_gb = rank.memory.device_used_gb
+    # A foreign command is one rank, which may use several GPUs.
+    used_by_gpu = row.memory.gpus_used_gb or [rank.memory.device_used_gb for rank in ranks]
+    for gpu, used_gb in enumerate(used_by_gpu if device.type == "cuda" else []):
         used[f"gpu_{gpu}_memory_usage_megabytes"] = None if used_gb is None else used_gb * MB_PER_GB
         used[f"gpu_{gpu}_memory_usage_percentage"] = None if used_gb is None else 100 * used_gb / device.memory_gb
     return {f"{PREFIX}{name}": value for name, value in used.items()}

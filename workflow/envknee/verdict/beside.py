@@ -8,7 +8,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from envknee.verdict.noise import gain_interval
-from envknee.verdict.rule.doublings import Level, interval, summed
+from envknee.verdict.rule.contrasts import of_levels
+from envknee.verdict.rule.doublings import Level, interval
 from envknee.verdict.schema.table import Beside, GpuEfficiency, GpuScaling, SizeRatio
 
 Fps = Mapping[int, Sequence[float]]
@@ -56,15 +57,10 @@ def scaling(
 
 
 def _ratio(num_envs: int, a: Sequence[float], b: Sequence[float], cv: float, confidence: float) -> SizeRatio:
-    before, after = Level.of(a), Level.of(b)
-    log_ratio = after.log_value - before.log_value
-    lower, upper = None, None
-    if before.variance is not None and after.variance is not None:
-        variances = [before.variance, after.variance]
-        variance, degrees = summed(variances, [len(a) - 1.0, len(b) - 1.0])
-        lower, upper = interval(log_ratio, variance, degrees, confidence)
+    change = of_levels(num_envs, Level.of(a), Level.of(b))
+    lower, upper = interval(change.log_gain, change.variance, change.degrees, confidence)
     if lower is None or upper is None:
-        ends = gain_interval(log_ratio, [cv / math.sqrt(len(a)), cv / math.sqrt(len(b))], confidence)
+        ends = gain_interval(change.log_gain, [cv / math.sqrt(len(a)), cv / math.sqrt(len(b))], confidence)
         lower, upper = (math.exp(end) for end in ends)
     ratio = statistics.geometric_mean(b) / statistics.geometric_mean(a)
-    return SizeRatio(num_envs=num_envs, ratio=ratio, ratio_lower=lower, ratio_upper=upper, repeats=min(len(a), len(b)))
+    return SizeRatio(num_envs=num_envs, ratio=ratio, ratio_lower=lower, ratio_upper=upper, repeats=change.repeats)

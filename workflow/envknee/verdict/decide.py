@@ -11,6 +11,7 @@ from envknee.record.schema import Failure, Record
 from envknee.record.status import BROKE
 from envknee.verdict import (
     batch,
+    gpu_peaks,
     learning,
     machines,
     memory_limit,
@@ -76,6 +77,7 @@ def _arm(arm: str, measured: Measurements, scalings: Sequence[Scaling], study: S
         learning=learned,
         joint=[answer(arm, kind, records, joint, settings, ranks.world_size) for kind, joint in study.joint.items()],
         memory=memory_limit.analyse(records, settings),
+        gpu_peaks=gpu_peaks.analyse(records),
         phases=phase_law.analyse(measured, settings),
         noise_scales=noise_scale.analyse(records, ranks, settings),
         batch=batch.analyse(records, settings),

@@ -133,8 +133,10 @@ def _contrasts(
     logs = {size: by_block(values, blocks[size] if blocks else None) for size, values in sorted(fps.items())}
 
     def loads_of(size: int) -> dict[Hashable, list[float]] | None:
-        own = [] if loads is None else [load for load in loads[size] if load is not None]
-        return loads_by_block(own, blocks[size] if blocks else None) if len(own) == len(fps[size]) else None
+        known = [] if loads is None else [load for load in loads[size] if load is not None]
+        if len(known) < len(fps[size]):
+            return None
+        return loads_by_block(known, blocks[size] if blocks else None)
 
     def contrast(size: int) -> Contrast:
         smaller, larger = loads_of(size), loads_of(2 * size)

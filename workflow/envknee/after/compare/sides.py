@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envknee.decide.read import load_measured
+from envknee.record.packed import study_folder
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.study.errors import UserError
 from envknee.study.model import Study
-from envknee.study.paths import StudyFolder
 
 SHORTEST_HASH = 4
 """Fewest digits that name a commit or an image."""
@@ -52,7 +52,7 @@ def _read(text: str) -> dict[str, Side]:
     """
     path, _, arm = text.rpartition(":") if ":" in text and not Path(text).exists() else (text, "", "")
     path, _, build = path.rpartition("@") if "@" in path and not Path(path).exists() else (path, "", "")
-    study, records = load_measured(StudyFolder(Path(path)))
+    study, records = load_measured(study_folder(Path(path)))
     if arm and arm not in study.arms:
         arms = ", ".join(f"{path}:{name}" for name in sorted(study.arms))
         raise UserError(f"{path} has no arm {arm!r}. Name one of them: {arms}")

@@ -24,8 +24,8 @@ COLUMN_HELP = "\n".join(
 EPILOG = f"""columns:
 {COLUMN_HELP}
 
-A header and a row per measurement, in any order; lines that start with # are comments. CSV, TSV, columns of spaces, Markdown and
-reStructuredText with prose around, sizes in the headings, JSON records, JSON lines and Isaac Lab's training bundles are read, and
+A header and a row per measurement, in any order; lines that start with # are comments. CSV, TSV, columns of spaces, Markdown,
+HTML and reStructuredText with prose around, sizes in the headings, JSON records, JSON lines and Isaac Lab's training bundles are read, and
 common names such as total_fps, "FPS (k)", s/iter or "VRAM (MiB)". Rows that differ in another column, such as gpu or task, are
 series of their own.
 Without repeats you get an estimate, from any ratio of sizes. A limit is "reached" by three repeats of N and 2N: number them in repeat.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from envknee.study.errors import UserError
@@ -58,6 +59,27 @@ def bounded(lines: Iterable[Line], source: str) -> list[Line]:
     return table
 
 
+def tables(blocks: Iterable[tuple[str, Sequence[Line]]], source: str, least_columns: int = 1) -> list[Grid]:
+    """Return a grid for each block of lines with its title: the first line is the header, and a row may end early.
+
+    A block without a row, or with fewer columns, is no table. At most `MOST_TABLES` are returned.
+    """
+    grids = (_grid(title, bounded(lines, source), least_columns) for title, lines in blocks)
+    return list(islice((grid for grid in grids if grid is not None), MOST_TABLES))
+
+
+def _grid(title: str, table: Sequence[Line], least_columns: int) -> Grid | None:
+    if len(table) < 2 or len(table[0].cells) < least_columns:
+        return None
+    header, *rows = table
+    return Grid(header, tuple(_padded(row, len(header.cells)) for row in rows), title)
+
+
+def _padded(row: Line, columns: int) -> Line:
+    """Return a row with at least as many cells as the header."""
+    return Line(row.number, row.cells + ("",) * (columns - len(row.cells)))
+
+
 def _too_large(cells: Sequence[str], rows_before: int) -> str | None:
     if rows_before > MOST_ROWS:
         return f"more than {MOST_ROWS:,} rows"
@@ -69,9 +91,9 @@ def _too_large(cells: Sequence[str], rows_before: int) -> str | None:
     return None
 
 
-def title_of(lines: Sequence[str], above: int) -> str:
-    """Return the last text above a line (index from 0), without marks of headings."""
-    for text in reversed(lines[max(0, above - 20) : above]):
+def title_of(above: Sequence[str]) -> str:
+    """Return the last text of the lines between two tables, without marks of headings."""
+    for text in reversed(above[-20:]):
         plain = text.strip().strip("#*_=:-~`\"'|+. ").strip()
         if plain:
             return plain if len(plain) <= 60 else f"{plain[:57]}..."

@@ -123,7 +123,7 @@ def read_rows(grid: Grid, columns: Columns, source: str) -> tuple[list[Reading],
             replace(one, settings=one.settings | set(grid.settings))
             for one in _readings(line, columns, where, decimal_comma, section)
         ]
-        if not measured and _says_failed(line, columns):
+        if not measured and _says_failed([cells.plain(cell) for cell in line.cells], columns):
             not_measured.append(line)
         readings += measured
     remarks = []
@@ -165,14 +165,11 @@ def _readings(
     for column, place in columns.places.items():
         if column == "status" or column not in (*COLUMNS, "total_envs"):
             continue
-        (number, *more) = cells.numbers(line.cells[place], decimal_comma)
-        text = _scaled(number, column, columns.factors[column], texts[place])
-        if column in ("vram_gb", "ram_gb") and (no_memory[place] or (more and not no_memory[place])):
-            text = (
-                ""
-                if no_memory[place]
-                else max((_scaled(one, column, columns.factors[column], "") for one in (number, *more)), key=float)
-            )
+        numbers = cells.numbers(line.cells[place], decimal_comma)
+        number, scaled = numbers[0], [_scaled(one, column, columns.factors[column], texts[place]) for one in numbers]
+        text = scaled[0]
+        if column in ("vram_gb", "ram_gb"):
+            text = "" if no_memory[place] else _largest(scaled)
         if column == "repeat" and text and not number.is_number:
             text = "".join(re.findall(r"\d+", text)[-1:]) or text
         values[column] = _number(text, column, where)
@@ -223,7 +220,7 @@ def _fps(
         return []
     if no_memory[fps.place] or (not text and any(no_memory)):
         return [(None, 0.0, 0.0)]
-    if _says_failed(line, columns):
+    if _says_failed(texts, columns):
         return []
     found = []
     for number in cells.numbers(line.cells[fps.place], decimal_comma):
@@ -236,12 +233,17 @@ def _fps(
     return found
 
 
-def _says_failed(line: Line, columns: Columns) -> bool:
+def _says_failed(texts: Sequence[str], columns: Columns) -> bool:
     """Tell whether a row says that it is no measurement: by its status, in place of FPS, or anywhere if it has none."""
-    texts = [cells.plain(cell) for cell in line.cells]
     of_fps = [texts[one.place] for one in columns.fps]
     status = texts[columns.places["status"]] if "status" in columns.places else ""
     return any(map(FAILED.search, (*of_fps, status))) or (not any(of_fps) and any(map(FAILED.search, texts)))
+
+
+def _largest(texts: Sequence[str]) -> str:
+    """Return the largest number of the repeats in a cell; a text that is no number first, for the error message."""
+    no_number = [text for text in texts if not cells.PLAIN.fullmatch(text)]
+    return no_number[0] if no_number else max(texts, key=float)
 
 
 def _scaled(number: Number, column: str, factor: Decimal, text: str) -> str:

@@ -84,7 +84,7 @@ def parse(text: str, source: str, choice: Choice | None = None) -> Table:
     choice = choice or Choice()
     grids = _grids(text, source)
     found, errors = _Found(), list[UserError]()
-    for grid in grids:
+    for number, grid in enumerate(grids, 1):
         before = len(found.readings)
         try:
             _read(grid, source, choice, found)
@@ -93,7 +93,7 @@ def parse(text: str, source: str, choice: Choice | None = None) -> Table:
             if len(grids) == 1 or names_environments(grid.header.cells):
                 raise
         if len(grids) > 1:
-            title = grid.title or f"table {grids.index(grid) + 1}"
+            title = grid.title or f"table {number}"
             found.readings[before:] = [reading.of_table(title) for reading in found.readings[before:]]
     if not found.readings and errors:
         raise errors[0]
@@ -125,8 +125,6 @@ def _grids(text: str, source: str) -> list[Grid]:
         first = first or grids
     if mistake is not None:
         raise mistake
-    if "<table" in text.lower():
-        raise UserError(f"{source} has a table in HTML, which is not read. Give it as Markdown or CSV.")
     return first or [_nothing(source)]
 
 

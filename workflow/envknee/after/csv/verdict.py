@@ -6,8 +6,9 @@ no phases and no devices, and the verdict says nothing about them.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import groupby
+from typing import TypeVar
 
 from pydantic import Field
 
@@ -36,11 +37,12 @@ from envknee.verdict.schema.table import (
     SeriesVerdict,
     TableVerdict,
 )
-from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.verdict.schema.throughput import Law, ThroughputLimit
 from envknee.verdict.series import Ranks, Series
 from envknee.verdict.throughput import fit_law
 
 Labels = tuple[tuple[str, str], ...]
+Key = TypeVar("Key", bound=Hashable)
 
 SIDE_BY_SIDE = ("table", "FPS column")
 """Labels of series that a file puts side by side."""
@@ -64,9 +66,7 @@ class Options(Decide):
 def decide(table: Table, source: str, options: Options) -> TableVerdict:
     """Return the verdict over a table, which is called `source`."""
     parts = _parted(table.rows)
-    families = {
-        key: [row for row in table.rows if key == _family(row)] for key in dict.fromkeys(map(_family, table.rows))
-    }
+    families = _grouped(table.rows, _family)
     memories = {key: _memory(rows, options) for key, rows in families.items()}
     hosts = {key: _host_memory(rows, options) for key, rows in families.items()}
     missed = {
@@ -135,12 +135,16 @@ def _largest_first(rows: Sequence[TableRow]) -> tuple[int, int]:
 
 def _parted(rows: Sequence[TableRow]) -> list[list[TableRow]]:
     """Return the rows of each series, in the order of the table."""
-    parts: dict[tuple[object, ...], list[TableRow]] = {}
+    parts = _grouped(rows, _key).values()
+    return sorted(parts, key=lambda part: (min(row.line for row in part), part[0].horizon, part[0].batch_size or 0))
+
+
+def _grouped(rows: Sequence[TableRow], key: Callable[[TableRow], Key]) -> dict[Key, list[TableRow]]:
+    """Return the rows of each key, keys in the order of their first rows."""
+    groups: dict[Key, list[TableRow]] = {}
     for row in rows:
-        parts.setdefault(_key(row), []).append(row)
-    return sorted(
-        parts.values(), key=lambda part: (min(row.line for row in part), part[0].horizon, part[0].batch_size or 0)
-    )
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def _key(row: TableRow) -> tuple[Labels, int, int, int | None]:
@@ -164,20 +168,18 @@ def _fps(rows: Sequence[TableRow]) -> dict[int, list[float]]:
     return fps
 
 
-def _noise(options: Options) -> Callable[[int], float]:
+def _noise(options: Options, law: Law | None) -> Callable[[int], float]:
+    """Return the coefficient of variation to assume for a size, where nothing was repeated."""
     cv = options.assume_cv
-    return lambda num_envs: assumed_cv(num_envs, None) if cv is None else cv
+    half = None if law is None else law.half_saturation_num_envs
+    return lambda num_envs: assumed_cv(num_envs, half) if cv is None else cv
 
 
 def _beside(first: str, second: str, a: Sequence[TableRow], b: Sequence[TableRow], options: Options) -> Beside:
     failed = tuple(sorted({row.num_envs for row in rows if row.fps is None}) for rows in (a, b))
     law = fit_law(_fps(a), 1, options.confidence)
-    half = law.half_saturation_num_envs if law is not None and law.used else None
-
-    def cv(num_envs: int) -> float:
-        return assumed_cv(num_envs, half) if options.assume_cv is None else options.assume_cv
-
-    return beside.beside(first, second, _fps(a), _fps(b), (failed[0], failed[1]), cv, options.confidence)
+    noise = _noise(options, law if law is not None and law.used else None)
+    return beside.beside(first, second, _fps(a), _fps(b), (failed[0], failed[1]), noise, options.confidence)
 
 
 def _side_by_side(parts: Sequence[Sequence[TableRow]], options: Options) -> list[Beside]:
@@ -202,7 +204,7 @@ def _scaling(parts: Sequence[Sequence[TableRow]], options: Options) -> list[GpuS
         labels, gpus, horizon, batch = _key(rows[0])
         grouped.setdefault((labels, horizon, batch), {})[gpus] = _fps(rows)
     found = [
-        beside.scaling(labels, by_gpus, _noise(options), options.confidence)
+        beside.scaling(labels, by_gpus, _noise(options, None), options.confidence)
         for (labels, _, _), by_gpus in grouped.items()
         if len(by_gpus) > 1
     ]
@@ -247,16 +249,14 @@ def _estimate(limit: ThroughputLimit, rows: Sequence[TableRow], step: float, opt
         return None
     repeats = {point.num_envs: len(point.fps_repeats) for point in limit.points}
     spreads = {row.num_envs: row.fps_spread / row.fps for row in rows if row.fps}
-    cv = options.assume_cv
-    half = limit.law.half_saturation_num_envs if limit.law else None
+    usual = _noise(options, limit.law)
 
     def noise(num_envs: int) -> float:
-        usual = assumed_cv(num_envs, half) if cv is None else cv
-        return max(usual, spreads.get(num_envs, 0.0)) / math.sqrt(repeats[num_envs])
+        return max(usual(num_envs), spreads.get(num_envs, 0.0)) / math.sqrt(repeats[num_envs])
 
     return estimate(
         {point.num_envs: point.fps for point in limit.points}, noise, options.delta, options.confidence, limit.law,
-        assumed_cv=cv,
+        assumed_cv=options.assume_cv,
         rounding={row.num_envs: max(step, row.fps_digit) / row.fps / 2.0 for row in rows if row.fps},
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 from envknee.decide.read import load_study
+from envknee.record.packed import study_folder
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
 from envknee.show.figures.canvas import saved
@@ -35,4 +36,4 @@ def main() -> None:
     """Draw every figure of a study, from its verdict and records."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
-    draw_all(StudyFolder(parser.parse_args().folder))
+    draw_all(study_folder(parser.parse_args().folder))

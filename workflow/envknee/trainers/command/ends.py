@@ -48,11 +48,11 @@ COMPILING = re.compile(
 
 NOT_A_NUMBER = re.compile(
     r"(?:NaN|inf(?:inite)?) (?:values? )?(?:detected|found|encountered)|(?:loss|value|action)s? (?:is|are|became) (?:nan|inf)"
-    r"|\b(?:contains?|has|have|produced|returned) (?:nan|inf(?:inite)?)(?: values?)?\b"
+    r"|\b(?:contains?|found|has|have|produced|returned) (?:nan|inf(?:inite)?)(?: values?)?\b"
     r"|expects all elements of std >= 0\.0|satisfy the constraint .* but found invalid values|invalid values:\s*tensor\(.*nan",
     re.IGNORECASE | re.DOTALL,
 )
-"""Messages of the guards in Isaac Lab, RSL-RL and mjlab, and of PyTorch's distributions when a policy has become NaN."""
+"""Messages of the guards in Isaac Lab, RSL-RL, mjlab and Stable-Baselines3, and of PyTorch's distributions when a policy has become NaN."""
 
 DIVERGED_ABOVE = 1e10
 """Training does not recover from a loss of this size. The limit is higher than for envknee's own trainers (1e6): a value loss is a squared
@@ -78,7 +78,7 @@ NEEDLES_OF_NAN: Needles = {
     **{
         figure: tuple(
             f"{verb} {figure}"
-            for verb in ("is", "are", "contain", "contains", "became", "has", "have", "produced", "returned")
+            for verb in ("is", "are", "contain", "contains", "found", "became", "has", "have", "produced", "returned")
         )
         for figure in ("nan", "inf")
     },

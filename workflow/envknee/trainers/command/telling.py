@@ -32,6 +32,7 @@ ROOT = re.compile(
 """Errors that make everything after them fail, too: the first such line counts."""
 WATCHDOG = re.compile(r"watchdog|ProcessGroupNCCL|NCCL", re.IGNORECASE)
 """Lines of NCCL's watchdog, which ends ranks because of another error."""
+TRACEBACK = "Traceback (most recent call last)"
 DRIVER = re.compile(
     r"NVRM: Xid|CUDA driver version is insufficient|no CUDA-capable device|CUDA_ERROR_(?!OUT_OF_MEMORY)\w+|cuInit failed"
     r"|ERROR_INCOMPATIBLE_DRIVER|forward compatibility was attempted|nvidia-smi has failed|Failed to initialize NVML"
@@ -47,7 +48,12 @@ def line_of(lines: Sequence[str]) -> str | None:
     Of several ranks, the first error of any; of one program, the last. What a driver says comes behind it.
     """
     short = [line[:MOST_SHOWN].rstrip() for line in lines]
-    errors = [line for line in short if ERROR.match(RANK.sub("", line)) and not OF_LAUNCHERS.search(line)]
+    raised = _raised(short)
+    errors = [
+        line
+        for place, line in enumerate(short)
+        if (place in raised or ERROR.match(RANK.sub("", line))) and not OF_LAUNCHERS.search(line)
+    ]
     roots = [line for line in short if ROOT.search(line)]
     causes = roots[:1] or [line for line in errors if not WATCHDOG.search(line)] or errors
     if not causes:
@@ -58,3 +64,17 @@ def line_of(lines: Sequence[str]) -> str | None:
     if ROOT.search(found) and "illegal" not in found.lower() and "assert" not in found.lower():
         found = f"{found} (700: illegal address)"
     return found if driver is None else f"{found} (driver: {driver})"
+
+
+def _raised(lines: Sequence[str]) -> set[int]:
+    """Return the places of lines that end a traceback of Python's: the exception, whatever its name."""
+    places: set[int] = set()
+    is_open = False
+    for place, line in enumerate(lines):
+        text = RANK.sub("", line)
+        if text.startswith(TRACEBACK):
+            is_open = True
+        elif is_open and text and not text[0].isspace():
+            places.add(place)
+            is_open = False
+    return places

@@ -62,6 +62,14 @@ class CardPrediction(Largest):
     """Memory that such a card reports, in GB (1e9 bytes)."""
 
 
+class GpuPeaks(OfPlace):
+    """The peak memory of each GPU at one point of a foreign command that uses several: the largest of its repeats."""
+
+    num_envs: int
+    peaks_gb: list[float]
+    """In the order of CUDA_VISIBLE_DEVICES. The fullest one decides the memory limit."""
+
+
 Quantity = Literal["device memory used", "resident set of the process"]
 
 

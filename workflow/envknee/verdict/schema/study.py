@@ -7,7 +7,7 @@ from envknee.verdict.schema.headline import Headline
 from envknee.verdict.schema.joint import JointAnswer
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Rules, best_of
 from envknee.verdict.schema.levers import Remedies
-from envknee.verdict.schema.memory import MemoryLimit
+from envknee.verdict.schema.memory import GpuPeaks, MemoryLimit
 from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.throughput import ThroughputLimit
@@ -68,6 +68,7 @@ class ArmVerdict(Frozen):
     """By FPS of collecting and learning together."""
     learning: list[LearningLimit]
     memory: MemoryLimit | None
+    gpu_peaks: list[GpuPeaks] = newer([])
     phases: list[PhaseLaws] = []
     """Laws of each series with phases."""
     batch: list[BatchLaw] = []

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from envknee.after.csv.grid import MOST_TABLES, Grid, Line, bounded, title_of
+from envknee.after.csv.grid import Grid, Line, tables, title_of
 
 RULE = re.compile(r"\s*[=\-─━]{2,}([\s=\-─━]*)")
 WIDE = re.compile(r"\s{2,}|\t")
@@ -12,24 +12,17 @@ DIGIT = re.compile(r"\d")
 
 def read(lines: Sequence[str], source: str) -> list[Grid]:
     """Return every block of lines that have as many cells as the line above them."""
-    grids = []
-    for first, block in _blocks(lines):
-        table = bounded(block, source)
-        if len(table) >= 2 and len(table[0].cells) > 1:
-            grids.append(Grid(table[0], tuple(table[1:]), title_of(lines, first)))
-        if len(grids) == MOST_TABLES:
-            break
-    return grids
+    return tables(_blocks(lines), source, least_columns=2)
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, list[Line]]]:
-    """Yield the index of the first line of each block, and its lines. A blank line or a line of prose ends it."""
-    start = 0
+def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, list[Line]]]:
+    """Yield the title of each block, and its lines. A blank line or a line of prose ends it."""
+    start = ended = 0
     while start < len(lines):
         block = _block(lines, start)
         if len(block) >= 2:
-            yield start, block
-            start = block[-1].number
+            yield title_of(lines[ended:start]), block
+            start = ended = block[-1].number
         else:
             start += 1
 
@@ -51,7 +44,8 @@ def _block(lines: Sequence[str], start: int) -> list[Line]:
             continue
         if not text.strip() or text.lstrip().startswith("```"):
             break
-        cells = _sliced(text, spans) if len(spans) > 1 else _split(text, len(block[0].cells) if block else None)
+        columns = len(block[0].cells) if block else None
+        cells = _sliced(text, spans) if len(spans) > 1 else _split(text, columns)
         if block and (len(cells) != len(block[0].cells) or not any(map(DIGIT.search, cells))):
             break
         block.append(Line(index + 1, cells))

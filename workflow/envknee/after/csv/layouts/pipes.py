@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from envknee.after.csv.grid import MOST_TABLES, Grid, Line, bounded, title_of
+from envknee.after.csv.grid import Grid, Line, tables, title_of
 
 RULE = re.compile(r"[|:\-+=\s]*[\-=][|:\-+=\s]*")
 """A line between rows: `|---|---:|`, `--+--`, `+===+===+`."""
@@ -13,26 +13,19 @@ ESCAPED = re.compile(r"(?<!\\)\|")
 
 def read(lines: Sequence[str], source: str) -> list[Grid]:
     """Return every block of lines with pipes."""
-    grids = []
-    for first, block in _blocks(lines):
-        table = bounded(block, source)
-        if len(table) >= 2:
-            header, *rows = table
-            grids.append(Grid(header, tuple(_padded(row, len(header.cells)) for row in rows), title_of(lines, first)))
-        if len(grids) == MOST_TABLES:
-            break
-    return grids
+    return tables(_blocks(lines), source)
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, list[Line]]]:
-    """Yield the index of the first line of each block, and its lines."""
-    first, block = 0, list[Line]()
+def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, list[Line]]]:
+    """Yield the title of each block, and its lines."""
+    first, ended, block = 0, 0, list[Line]()
     for index, text in enumerate([*lines, ""]):
         stripped = text.strip()
         is_rule = RULE.fullmatch(stripped) is not None and ("|" in stripped or "+" in stripped)
         if not is_rule and "|" not in stripped:
             if block:
-                yield first, block
+                yield title_of(lines[ended:first]), block
+                ended = index
             block = []
             continue
         if not block:
@@ -44,8 +37,3 @@ def _cells(line: str) -> tuple[str, ...]:
     inner = line[1:] if line.startswith("|") else line
     inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
     return tuple(cell.replace("\\|", "|") for cell in ESCAPED.split(inner))
-
-
-def _padded(row: Line, columns: int) -> Line:
-    """Return a row with as many cells as the header: Markdown lets a row end early."""
-    return Line(row.number, row.cells + ("",) * (columns - len(row.cells)))
