@@ -258,16 +258,21 @@ def test_notes_tell_censored_lost_and_unequal_seeds():
         a_setting(512, 32, 1024, 6.0, reached=7),
         a_setting(256, 32, 512, 6.4, seeds=6, reached=6, lost=2),
         a_setting(128, 16, 512, None, reached=0, most_slower=None, may_be_best=False),
+        a_setting(128, 32, 512, None, seeds=4, reached=3, most_slower=None),
     ]
     found = an_answer(confirmed=settings, censored=5, spreads_differ=True)
     assert joint_notes(found)[:-1] == [
         "5 of 64 search trials did not reach the target: they count as lower bounds",
         "512 × 32 × 1,024: 1 of 8 seeds did not reach the target",
         "256 × 32 × 512: 2 of 8 trials did not run, so it is not recommended",
+        "128 × 32 × 512: 1 of 4 seeds did not reach the target",
         "seeds of some settings vary more than those of others: each interval rests on its own setting's seeds",
     ]
     lines = [said for name, said in joint_lines(found, ONE) if name == "setting"]
-    assert lines[2] == "128 × 16 × 512: none of 8 fresh seeds reached the target; shown slower than another one"
+    assert lines[2:] == [
+        "128 × 16 × 512: none of 8 fresh seeds reached the target; shown slower than another one; 3.00 GB",
+        "128 × 32 × 512: 3 of 4 fresh seeds reached the target; 3.00 GB",
+    ]
 
 
 def test_smaller_cards_have_answers_of_their_own():

@@ -137,7 +137,8 @@ def joint_lines(found: JointAnswer, ranks: Ranks) -> list[tuple[str, str]]:
 def confirmed_line(found: JointAnswer, setting: ConfirmedSetting) -> str:
     """Return what fresh seeds show of one setting."""
     if setting.cost is None:
-        parts = [f"none of {seeds_words(found.kind, setting.seeds)} {ARRIVED[found.kind]}"]
+        reached = setting.reached or "none"
+        parts = [f"{reached} of {seeds_words(found.kind, setting.seeds)} {ARRIVED[found.kind]}"]
     else:
         parts = [confirmed_cost(found.kind, setting, found.error_of_claim)]
     if setting.most_slower is not None:
