@@ -325,3 +325,10 @@ def test_the_best_fps_seen_by_a_joint_search_are_no_recommendation():
     [arm] = decide(records, study).arms
     assert arm.headline is None and arm.recommended is None
     assert arm.joint[0].soonest is not None
+
+
+def test_one_confirmed_setting_has_its_interval_and_no_comparison():
+    study, records = confirmed_study(num_envs=[256, 512], trials=9, confirm={"settings": 1, "seeds": 3})
+    found = joint_of(study, records)
+    assert (found.soonest, found.fewest_environments) == (0, None)
+    assert found.confirmed[0].cost_lower is not None and found.confirmed[0].most_slower is None

@@ -168,7 +168,7 @@ def test_where_none_is_shown_at_most_delta_slower_that_is_said():
 @pytest.mark.parametrize(
     ("others", "words"),
     [
-        ([], []),
+        ([], []),  # nor that none is shown at most 25% slower
         ([SETTINGS[2]], ["shown slower: every other setting with fresh seeds (1)"]),
         ([SETTINGS[1]], ["not shown slower: 256 × 32 × 512"]),
         ([SETTINGS[1]] * 5, ["not shown slower: all 5 others with fresh seeds"]),

@@ -178,6 +178,8 @@ def likely_lines(found: JointAnswer) -> list[str]:
 def cheapest(found: JointAnswer) -> list[str]:
     """Return the cheapest settings that are shown at most delta slower, or that there is none; one line for each setting."""
     names_of = _names_of(found)
+    if len(found.confirmed) < 2:
+        return []
     if not names_of:
         return [f"no setting is shown to be at most {found.delta:.0%} slower than the best one"]
     return [
