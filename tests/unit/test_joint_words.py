@@ -5,11 +5,15 @@ from typing import Any
 
 import markupsafe
 import pytest
+import yaml
 from drawn import with_verdict
+from envknee.ask.plan import plan_of
+from envknee.decide.settings import settings_of
 from envknee.decide.verdict_file import read_verdict
 from envknee.record.read import load_records
 from envknee.record.schema import Request
 from envknee.show import report, terminal
+from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.schema.joint import (
@@ -33,6 +37,7 @@ from envknee.words.joint import (
     likely_lines,
     profile_lines,
 )
+from envknee.words.plan import plan_lines
 from envknee.words.progress import trial_words
 from envknee.words.runs import arm_description
 from programs import run_main
@@ -405,3 +410,12 @@ def test_progress_marks_fresh_seeds(trials: tuple[Study, list[Trial]]):
     _, made = trials
     assert "fresh" not in trial_words(made[0].request)
     assert trial_words(made[-1].request).endswith(" · fresh")
+
+
+def test_the_example_of_the_page_is_a_study():
+    page = (Path(__file__).parents[2] / "docs" / "joint.md").read_text(encoding="utf-8")
+    example = page.split("```yaml\n")[1].split("```")[0]
+    study = parse_study(yaml.safe_load(example))
+    joint = settings_of(study).joint["learning"]
+    assert (len(joint.settings), joint.search_trials, joint.confirmed, joint.seeds) == (100, 64, 6, 8)
+    assert not any("tell little" in line for line in plan_lines(plan_of(study)))
