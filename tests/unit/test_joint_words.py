@@ -25,8 +25,11 @@ from envknee.verdict.schema.joint import (
     OnCards,
     ProfileValue,
 )
+from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.series import Ranks
+from envknee.words.answer import answers_table
+from envknee.words.cards import cards_table
 from envknee.words.joint import (
     card_lines,
     joint_evidence,
@@ -138,6 +141,32 @@ def test_a_confirmed_answer_tells_the_result_first():
         " the threshold of num_envs and the threshold of horizon"
     ]
     assert joint_next(found) == "This answers the question for the listed values."
+
+
+def test_the_table_of_answers_and_cards_names_one_setting_for_each_arm(
+    tmp_path: Path, trials: tuple[Study, list[Trial]]
+):
+    folder = a_folder(tmp_path, trials)
+    verdict, arm = read_verdict(folder, load_records(folder)), arm_of(folder)
+    [setting] = [own for own in joint_of(folder).confirmed[:1]]
+    card = CardPrediction(
+        card="8 GB", memory_gb=8.0, horizon=setting.horizon, batch_size=setting.batch_size, largest_num_envs=700,
+        largest_num_envs_lower=None, largest_num_envs_upper=None,
+    )  # fmt: skip
+    assert arm.memory is not None
+    memory = arm.memory.model_copy(update={"cards": [card, card.model_copy(update={"horizon": 999})]})
+    two = [
+        arm.model_copy(update={"arm": name, "memory": memory, "world_size": size})
+        for name, size in (("one", 1), ("two", 2))
+    ]
+    both = verdict.model_copy(update={"arms": two})
+    assert cards_table(both).columns == (
+        "card", *(f"{name}: horizon {setting.horizon}, batch {setting.batch_size:,}" for name in ("one", "two"))
+    )  # fmt: skip
+    table = answers_table(both, two)
+    assert table.columns[1] == "num_envs × horizon × batch"
+    rest = f"{setting.horizon} × {setting.batch_size:,}"
+    assert [row[1] for row in table.rows] == [f"{setting.num_envs} × {rest}", f"{setting.num_envs} per GPU × {rest}"]
 
 
 def test_environments_count_per_gpu_where_several_train_together():
@@ -374,7 +403,7 @@ def test_summary_of_a_whole_study_answers_with_the_joint_answer(
     assert found.soonest is not None
     soonest = found.confirmed[found.soonest]
     row = next(line for line in text.splitlines() if "target in" in line)
-    assert row.startswith(f"{soonest.num_envs}, horizon {soonest.horizon}, batch {soonest.batch_size:,}")
+    assert row.startswith(f"{soonest.num_envs} × {soonest.horizon} × {soonest.batch_size:,}  ")
     assert f"target in {soonest.cost:.1f} s (" in row
     assert len(text.splitlines()) <= terminal.MOST_LINES
     assert [line for line in text.splitlines() if line.endswith("…")] == []
