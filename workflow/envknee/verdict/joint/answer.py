@@ -3,6 +3,9 @@
 The number of fresh seeds is fixed beforehand, and seeds count at looks as planned (`rule.schedule`): after the planned number, and if
 there are more, after 5, 8, 13, ... Each look has its own share of the chance of error, so that it holds however often seeds are added.
 Before the first look nothing is claimed.
+
+A study's chance of error holds for all claims about an arm together: kinds of trial with fresh seeds have equal parts of it, and so have the
+claims of each kind (Bonferroni).
 """
 
 import math
@@ -75,6 +78,9 @@ def answer(
         range(len(confirmed)), key=lambda place: (confirmed[place].cost is None, confirmed[place].cost or 0.0)
     )
     ranked = [confirmed[place] for place in order]
+    found_thresholds = []
+    if before is not None and fresh is not None:
+        found_thresholds = _thresholds(axes, before, model, fresh, delta, kind, alpha, settings)
     told = model if model is not None and not model.surface.is_rough else None
     return JointAnswer(
         arm=arm,
@@ -101,9 +107,7 @@ def answer(
         **named(ranked, [own.most_slower for own in ranked], range(len(ranked)), delta),
         on_cards=[] if levels is None else on_cards(ranked, order, levels, of_claim, delta, settings, _on_gpu(of_kind)),
         spreads_differ=levels is not None and levels.spreads_differ,
-        thresholds=[]
-        if before is None or fresh is None
-        else _thresholds(axes, before, model, fresh, delta, kind, alpha, settings),
+        thresholds=found_thresholds,
         mini_batches=[] if told is None else told.mini_batches(ranks, delta),
     )  # fmt: skip
 
