@@ -4,7 +4,7 @@ The number of fresh seeds is fixed beforehand, and seeds count at looks as plann
 there are more, after 5, 8, 13, ... Each look has its own share of the chance of error, so that it holds however often seeds are added.
 Before the first look nothing is claimed.
 
-A study's chance of error holds for all claims about an arm together: kinds of trial with fresh seeds have equal parts of it, and so have the
+A study's chance of error holds for all claims about an arm together: kinds of trial with fresh seeds have equal parts, and so have the
 claims of each kind (Bonferroni).
 """
 
