@@ -1,0 +1,147 @@
+"""Shared parts of the figures of the joint answer: whose answer a panel shows, its unit, its trials, and names of settings."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import matplotlib as mpl
+from matplotlib.colors import to_hex
+
+from envknee.record.schema import Record
+from envknee.show.evidence import Evidence
+from envknee.show.figures import canvas
+from envknee.verdict.joint.observed import Observed, observed
+from envknee.verdict.schema.joint import JointAnswer, JointShape, Setting
+from envknee.verdict.schema.study import ArmVerdict
+
+NO_TRIAL = "No trial tells a cost yet."
+
+ROUGH = (
+    "The surface is rough: the cost deviates so much from its trend that trials of other settings tell little."
+    " The model's numbers are withheld."
+)
+
+LEGAL = "num_envs/horizon/batch"
+"""How the name of a setting is read."""
+
+
+class Answered(NamedTuple):
+    """The joint answer of an arm to one kind of trial, with its trials."""
+
+    arm: ArmVerdict
+    answer: JointAnswer
+    trials: Sequence[tuple[Record, Observed]]
+    """Those that tell a cost, in the order of their numbers."""
+
+    @property
+    def is_fps(self) -> bool:
+        """Whether the cost is shown as FPS, of which more is better."""
+        return self.answer.kind == "throughput"
+
+    @property
+    def quantity(self) -> str:
+        """The label of an axis."""
+        if not self.is_fps:
+            return "Wall seconds to the target"
+        return "Frames per second" + (", all ranks together" if self.arm.world_size > 1 else "")
+
+    def value(self, cost: float) -> float:
+        """Return a cost as it is shown: seconds, or FPS."""
+        return 1.0 / cost if self.is_fps else cost
+
+    def ends(self, lower: float, upper: float) -> tuple[float, float]:
+        """Return the ends of an interval of costs as they are shown, the smaller one first."""
+        return (1.0 / upper, 1.0 / lower) if self.is_fps else (lower, upper)
+
+    def told(self, cost: float) -> str:
+        """Return `6.1 s` or `12,300 FPS`."""
+        value = self.value(cost)
+        return f"{value:,.0f} FPS" if self.is_fps else f"{value:,.1f} s"
+
+    def short(self, cost: float) -> str:
+        """Return the number for a cell of a map: `6.1` or `12k`."""
+        value = self.value(cost)
+        if value >= 1e6:
+            return f"{value / 1e6:.1f}M"
+        if value >= 1e4:
+            return f"{value / 1e3:.0f}k"
+        return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+    def mini_batches(self, record: Record) -> int | None:
+        """Return the mini-batches of a trial's epoch; None with the library's own batch."""
+        point = record.request.point
+        return None if point.batch_size is None else point.rollout * self.arm.world_size // point.batch_size
+
+
+def answered(evidence: Evidence) -> list[Answered]:
+    """Return every joint answer of a study that has trials."""
+    return [
+        Answered(arm, answer, _trials(evidence.records, arm.arm, answer))
+        for arm in evidence.verdict.arms
+        for answer in arm.joint
+        if answer.state != "no data"
+    ]
+
+
+def _trials(records: Iterable[Record], arm: str, answer: JointAnswer) -> list[tuple[Record, Observed]]:
+    own = [record for record in records if (record.request.arm, record.request.kind) == (arm, answer.kind)]
+    own.sort(key=lambda record: record.request.number)
+    return [(record, cost) for record in own if (cost := observed(record)) is not None]
+
+
+def with_shape(shown: Sequence[Answered]) -> list[tuple[Answered, JointShape]]:
+    """Return the answers whose model is told, with its surface."""
+    return [(own, own.answer.shape) for own in shown if own.answer.shape is not None]
+
+
+def why_nothing(shown: Sequence[Answered]) -> str:
+    """Return why no answer has a surface."""
+    return ROUGH if any(own.answer.is_rough for own in shown) else NO_TRIAL
+
+
+def names(shown: Sequence[Answered]) -> list[str]:
+    """Return a name for each answer: its arm, its kind, or both, as far as they differ."""
+    arms, kinds = {own.arm.arm for own in shown}, {own.answer.kind for own in shown}
+
+    def name(own: Answered) -> str:
+        parts = [own.arm.arm] * (len(arms) > 1) + ["FPS" if own.is_fps else "learning"] * (len(kinds) > 1)
+        return ", ".join(parts)
+
+    return [name(own) for own in shown]
+
+
+def titled(shown: Sequence[Answered], phrases: Sequence[str]) -> str:
+    """Return a title from a phrase for each answer."""
+    return canvas.by_arm(dict(zip(names(shown), phrases, strict=True)))
+
+
+def panel_name(axes: mpl.axes.Axes, name: str) -> None:
+    """Write a name above the left corner of a panel, if there is one."""
+    if name:
+        axes.set_title(name, loc="left", fontsize=10, pad=5)
+
+
+def setting_name(setting: Setting) -> str:
+    """Return `1,024/32/2,048`, with `lib` for the library's own batch."""
+    batch = "lib" if setting.batch_size is None else f"{setting.batch_size:,}"
+    return f"{setting.num_envs:,}/{setting.horizon:,}/{batch}"
+
+
+def scale(costs: Iterable[float], worst: float = 5.0) -> dict[float, str]:
+    """Return a colour for each cost: dark for the least, light for `worst` times it and more."""
+    every = sorted(set(costs))
+    if not every:
+        return {}
+    span = math.log(min(max(every[-1] / every[0], 1.2), worst))
+    return {cost: shade(min(math.log(cost / every[0]) / span, 1.0)) for cost in every}
+
+
+def shade(share: float) -> str:
+    """Return a colour from dark (0) to light (1)."""
+    return to_hex(mpl.colormaps["viridis"](0.93 * share))
+
+
+def colours_of(sizes: Iterable[int]) -> dict[int, str]:
+    """Return a colour for each of several sizes, ascending from dark to light."""
+    every = sorted(set(sizes))
+    return {size: shade(place / max(len(every) - 1, 1)) for place, size in enumerate(every)}

@@ -1,0 +1,123 @@
+"""Confirmed settings by their fresh seeds: means, intervals and seeds, with the cut-off."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from envknee.show.evidence import Evidence
+from envknee.show.figures import canvas
+from envknee.show.figures.answers import LEGAL, Answered, answered, names, panel_name, setting_name, titled
+from envknee.show.figures.style import COLOURS, DASHED, GREY, INK
+from envknee.verdict.schema.joint import ConfirmedSetting
+from envknee.words.numbers import percent
+
+
+def draw_forest(evidence: Evidence) -> Figure:
+    """Return a panel for each answer with a row for each confirmed setting, the best one on top."""
+    verdict = evidence.verdict
+    shown = [own for own in answered(evidence) if own.answer.confirmed]
+    if not shown:
+        return canvas.in_words("Confirmed settings", "No fresh seed has run yet.", verdict)
+    rows = [max(2, len(own.answer.confirmed)) for own in shown]
+    figure, panels = canvas.panels(
+        titled(shown, [_found(own) for own in shown]), verdict, height=1.6 + 0.4 * sum(rows) + 0.8 * (len(rows) - 1),
+        ratios=tuple(map(float, rows)), share=False, gaps=(0.0, 0.8),
+    )  # fmt: skip
+    for axes, own, name in zip(panels, shown, names(shown), strict=True):
+        _panel(axes, own)
+        panel_name(axes, name)
+    canvas.legend(panels[0], _keys(shown))
+    return figure
+
+
+def _panel(axes: Axes, own: Answered) -> None:
+    answer, colour = own.answer, COLOURS[0]
+    for place, setting in enumerate(answer.confirmed):
+        _seeds(axes, own, setting, place)
+        if setting.cost is not None:
+            if setting.cost_lower is not None and setting.cost_upper is not None:
+                axes.plot(own.ends(setting.cost_lower, setting.cost_upper), [place] * 2, color=colour, linewidth=1.8)
+            face = colour if setting.may_be_best else "white"
+            axes.plot(own.value(setting.cost), place, "D", color=colour, markersize=6.5, markerfacecolor=face, zorder=4)
+        if roles := _roles(own, place):
+            axes.annotate(
+                roles, (0.995, place - 0.36), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=8,
+                color=INK, zorder=5,
+            )  # fmt: skip
+    if answer.soonest is not None and (best := answer.confirmed[answer.soonest].cost) is not None:
+        axes.axvline(own.value(best * (1.0 + answer.delta)), color=INK, linewidth=1.0, linestyle=DASHED, zorder=1)
+    axes.set_yticks(
+        range(len(answer.confirmed)), [f"{setting_name(setting)}\n{_bound(setting)}" for setting in answer.confirmed],
+        fontsize=7.5,
+    )  # fmt: skip
+    axes.set_ylim(max(2, len(answer.confirmed)) - 0.5, -0.6)
+    axes.set_xscale("log")
+    canvas.readable_ticks(axes.xaxis)
+    axes.set_xlabel(own.quantity)
+
+
+def _seeds(axes: Axes, own: Answered, setting: ConfirmedSetting, place: int) -> None:
+    for record, cost in own.trials:
+        point = record.request.point
+        of_setting = (point.num_envs, point.horizon, point.batch_size) == (
+            setting.num_envs,
+            setting.horizon,
+            setting.batch_size,
+        )
+        if record.request.confirms and of_setting:
+            marker, face = (">", "white") if cost.is_censored else ("o", GREY)
+            axes.plot(
+                own.value(cost.cost), place + 0.22, marker, color=GREY, markersize=3.4, markerfacecolor=face, alpha=0.8,
+                zorder=3,
+            )  # fmt: skip
+
+
+def _bound(setting: ConfirmedSetting) -> str:
+    if setting.lost:
+        return f"{setting.lost} did not run"
+    if setting.most_slower is None:
+        return f"{setting.reached} of {setting.seeds} seeds arrived" if setting.reached < setting.seeds else ""
+    return "shown to be the best" if setting.most_slower == 0.0 else f"at most {percent(setting.most_slower, 0)} worse"
+
+
+def _roles(own: Answered, place: int) -> str:
+    answer = own.answer
+    roles = {
+        ("most FPS" if own.is_fps else "soonest"): answer.soonest,
+        "fewest environments": answer.fewest_environments,
+        "least memory": answer.least_memory,
+    }
+    return ", ".join(role for role, at in roles.items() if at == place)
+
+
+def _keys(shown: Sequence[Answered]) -> list[Line2D]:
+    answer, settings = shown[0].answer, [setting for own in shown for setting in own.answer.confirmed]
+    keys = [canvas.key("mean of fresh seeds: no other\nsetting is shown to be better", "D", COLOURS[0])]
+    if any(not setting.may_be_best for setting in settings):
+        keys.append(canvas.key("another is shown to be better", "D", COLOURS[0], hollow=True))
+    if any(setting.cost_lower is not None for setting in settings):
+        keys.append(canvas.line_key("interval that holds for all\nsettings at once", COLOURS[0], 1.8))
+    else:
+        keys.append(canvas.note("intervals follow once the\nplanned seeds have ended"))
+    keys.append(canvas.key("one seed", size=3.4))
+    if any(cost.is_censored and record.request.confirms for own in shown for record, cost in own.trials):
+        keys.append(canvas.key("a seed that did not reach\nthe target: more than this", ">", hollow=True, size=4))
+    if any(own.answer.soonest is not None for own in shown):
+        keys.append(canvas.line_key(f"cut-off: {answer.delta:.0%} above the\nleast cost", INK, linestyle=DASHED))
+    keys.append(canvas.note(f"left: {LEGAL},\nand how much worse than the\nbest other setting at most"))
+    return keys
+
+
+def _found(own: Answered) -> str:
+    answer = own.answer
+    if answer.soonest is None:
+        under_way = "fresh seeds are under way" if answer.state == "confirming" else "no setting can be compared"
+        return f"{under_way}: no setting is named yet"
+    best = answer.confirmed[answer.soonest]
+    assert best.cost is not None and best.cost_lower is not None and best.cost_upper is not None
+    first, last = own.ends(best.cost_lower, best.cost_upper)
+    digits = 0 if own.is_fps else 1
+    named = "most FPS" if own.is_fps else "soonest"
+    return f"{named}: {setting_name(best)}, {own.told(best.cost)} ({first:,.{digits}f} to {last:,.{digits}f})"

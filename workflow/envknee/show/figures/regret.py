@@ -1,0 +1,73 @@
+"""Expected regret of the model's pick against trials spent."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from envknee.show.evidence import Evidence
+from envknee.show.figures import canvas
+from envknee.show.figures.answers import LEGAL, Answered, answered, names, setting_name, titled, why_nothing, with_shape
+from envknee.show.figures.style import DASHED, DASHES, INK, Look, look_at
+from envknee.verdict.schema.joint import RegretStep
+from envknee.words.numbers import percent
+
+
+def draw_regret(evidence: Evidence) -> Figure:
+    """Return what the search would have lost, had it ended after its first trials."""
+    verdict, shown = evidence.verdict, answered(evidence)
+    told = [(own, shape.regret) for own, shape in with_shape(shown) if shape.regret]
+    if not told:
+        return canvas.in_words("Regret of the search", why_nothing(shown), verdict)
+    arms = [own for own, _ in told]
+    figure, (axes,) = canvas.panels(titled(arms, [_found(steps) for _, steps in told]), verdict, height=5.2)
+    looks = [look_at(place, name or "expected") for place, name in enumerate(names(arms))]
+    for (_, steps), look in zip(told, looks, strict=True):
+        _draw(axes, steps, look, names_picks=len(told) == 1)
+    for delta in sorted({own.answer.delta for own in arms}):
+        axes.axhline(delta, color=INK, linewidth=1.0, linestyle=DASHED, zorder=1)
+        axes.annotate(
+            f"cut-off {delta:.0%}", (1.005, delta), xycoords=("axes fraction", "data"), va="center", fontsize=9
+        )
+    counts = sorted({step.trials for _, steps in told for step in steps})
+    canvas.sizes_axis(axes, counts, "Trials of the search")
+    axes.set_ylabel("Expected loss of the model's pick\nagainst the best setting")
+    axes.yaxis.set_major_formatter(canvas.PERCENT)
+    axes.set_ylim(
+        0.0,
+        1.12 * max(max(step.regret_upper for _, steps in told for step in steps), *(own.answer.delta for own in arms)),
+    )
+    _legend(axes, arms, looks, names_picks=len(told) == 1)
+    return figure
+
+
+def _draw(axes: Axes, steps: Sequence[RegretStep], look: Look, names_picks: bool) -> None:
+    counts = [step.trials for step in steps]
+    axes.plot(
+        counts, [step.regret for step in steps], f"{look.marker}-", color=look.colour, linewidth=1.8, markersize=6
+    )
+    axes.plot(counts, [step.regret_upper for step in steps], color=look.colour, linewidth=1.0, linestyle=DASHES[2])
+    previous = None
+    for step in steps if names_picks else []:
+        if (name := setting_name(step)) != previous:
+            axes.annotate(
+                name, (step.trials, step.regret), xytext=(3, 7), textcoords="offset points", fontsize=7.5, rotation=35,
+                zorder=5,
+            )  # fmt: skip
+        previous = name
+
+
+def _legend(axes: Axes, arms: Sequence[Answered], looks: Sequence[Look], names_picks: bool) -> None:
+    keys = [canvas.line_key(look.label, look.colour, 1.8, marker=look.marker, markersize=6) for look in looks]
+    keys.append(canvas.line_key(f"{arms[0].answer.confidence:.0%} upper bound", linestyle=DASHES[2]))
+    keys.append(canvas.note("by the model of all trials,\nfresh seeds included"))
+    if names_picks:
+        keys.append(canvas.note(f"at the marks the pick where it\nchanges: {LEGAL}"))
+    canvas.legend(axes, keys)
+
+
+def _found(steps: Sequence[RegretStep]) -> str:
+    last = steps[-1]
+    half = min(steps, key=lambda step: (abs(2 * step.trials - last.trials), step.trials))
+    ended = f"after {last.trials:,} trials the pick is expected to lose {percent(last.regret)} against the best setting"
+    return ended if half is last else f"{ended}, after {half.trials:,} {percent(half.regret)}"
