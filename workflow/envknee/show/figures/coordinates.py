@@ -104,7 +104,7 @@ def _cost_heights(axes: Axes, place: int, axis: _Axis, trials: Sequence[Trial]) 
     values = sorted(map(axis.of, trials))
     ends = [values[0], values[-1]]
     decades = range(math.floor(math.log10(ends[0])), math.ceil(math.log10(ends[1])) + 1)
-    nice = [digit * 10.0**decade for decade in decades for digit in (1, 1.5, 2, 3, 5, 7)]
+    nice = [digit * 10.0**decade for decade in decades for digit in (1, 1.5, 2, 3, 4, 6, 8)]
     ticks = {value: _height(value, ends) for value in nice if ends[0] <= value <= ends[1]}
     _scale(axes, place, ticks)
     return [_height(axis.of(trial), ends) for trial in trials]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.markers import CARETLEFT, CARETRIGHT
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
@@ -12,6 +13,8 @@ from envknee.show.figures.answers import LEGAL, Answered, answered, names, panel
 from envknee.show.figures.style import COLOURS, DASHED, GREY, INK
 from envknee.verdict.schema.joint import ConfirmedSetting
 from envknee.words.numbers import percent
+
+COLOUR = COLOURS[0]
 
 
 def draw_forest(evidence: Evidence) -> Figure:
@@ -33,29 +36,38 @@ def draw_forest(evidence: Evidence) -> Figure:
 
 
 def _panel(axes: Axes, own: Answered) -> None:
-    answer, colour = own.answer, COLOURS[0]
+    answer = own.answer
     for place, setting in enumerate(answer.confirmed):
         _seeds(axes, own, setting, place)
-        if setting.cost is not None:
-            if setting.cost_lower is not None and setting.cost_upper is not None:
-                axes.plot(own.ends(setting.cost_lower, setting.cost_upper), [place] * 2, color=colour, linewidth=1.8)
-            face = colour if setting.may_be_best else "white"
-            axes.plot(own.value(setting.cost), place, "D", color=colour, markersize=6.5, markerfacecolor=face, zorder=4)
-        if roles := _roles(own, place):
-            axes.annotate(
-                roles, (0.995, place - 0.36), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=8,
-                color=INK, zorder=5,
-            )  # fmt: skip
+        _mean(axes, own, setting, place)
+        said = ", ".join(part for part in (_roles(own, place), _bound(setting)) if part)
+        axes.annotate(
+            said, (0.995, place - 0.36), xycoords=("axes fraction", "data"), ha="right", va="center", fontsize=7.5,
+            color=INK, zorder=5, bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
+        )  # fmt: skip
     if answer.soonest is not None and (best := answer.confirmed[answer.soonest].cost) is not None:
         axes.axvline(own.value(best * (1.0 + answer.delta)), color=INK, linewidth=1.0, linestyle=DASHED, zorder=1)
-    axes.set_yticks(
-        range(len(answer.confirmed)), [f"{setting_name(setting)}\n{_bound(setting)}" for setting in answer.confirmed],
-        fontsize=7.5,
-    )  # fmt: skip
-    axes.set_ylim(max(2, len(answer.confirmed)) - 0.5, -0.6)
+    axes.set_yticks(range(len(answer.confirmed)), [setting_name(setting) for setting in answer.confirmed], fontsize=8)
+    axes.set_ylim(max(2, len(answer.confirmed)) - 0.5, -0.7)
     axes.set_xscale("log")
     canvas.readable_ticks(axes.xaxis)
     axes.set_xlabel(own.quantity)
+
+
+def _mean(axes: Axes, own: Answered, setting: ConfirmedSetting, place: int) -> None:
+    """Draw a mean with its interval, which is drawn to a factor of `canvas.WIDEST` at most; a caret says that it goes on."""
+    if setting.cost is None:
+        return
+    value = own.value(setting.cost)
+    if setting.cost_lower is not None and setting.cost_upper is not None:
+        ends = own.ends(setting.cost_lower, setting.cost_upper)
+        drawn = max(ends[0], value / canvas.WIDEST), min(ends[1], value * canvas.WIDEST)
+        axes.plot(drawn, [place] * 2, color=COLOUR, linewidth=1.8)
+        for end, at, caret in zip(ends, drawn, (CARETLEFT, CARETRIGHT), strict=True):
+            if end != at:
+                axes.plot(at, place, color=COLOUR, marker=caret, markersize=6)
+    face = COLOUR if setting.may_be_best else "white"
+    axes.plot(value, place, "D", color=COLOUR, markersize=6.5, markerfacecolor=face, zorder=4)
 
 
 def _seeds(axes: Axes, own: Answered, setting: ConfirmedSetting, place: int) -> None:
@@ -94,11 +106,11 @@ def _roles(own: Answered, place: int) -> str:
 
 def _keys(shown: Sequence[Answered]) -> list[Line2D]:
     answer, settings = shown[0].answer, [setting for own in shown for setting in own.answer.confirmed]
-    keys = [canvas.key("mean of fresh seeds: no other\nsetting is shown to be better", "D", COLOURS[0])]
+    keys = [canvas.key("mean of fresh seeds: no other\nsetting is shown to be better", "D", COLOUR)]
     if any(not setting.may_be_best for setting in settings):
-        keys.append(canvas.key("another is shown to be better", "D", COLOURS[0], hollow=True))
+        keys.append(canvas.key("another is shown to be better", "D", COLOUR, hollow=True))
     if any(setting.cost_lower is not None for setting in settings):
-        keys.append(canvas.line_key("interval that holds for all\nsettings at once", COLOURS[0], 1.8))
+        keys.append(canvas.line_key("interval that holds for all\nsettings at once", COLOUR, 1.8))
     else:
         keys.append(canvas.note("intervals follow once the\nplanned seeds have ended"))
     keys.append(canvas.key("one seed", size=3.4))
@@ -106,7 +118,9 @@ def _keys(shown: Sequence[Answered]) -> list[Line2D]:
         keys.append(canvas.key("a seed that did not reach\nthe target: more than this", ">", hollow=True, size=4))
     if any(own.answer.soonest is not None for own in shown):
         keys.append(canvas.line_key(f"cut-off: {answer.delta:.0%} above the\nleast cost", INK, linestyle=DASHED))
-    keys.append(canvas.note(f"left: {LEGAL},\nand how much worse than the\nbest other setting at most"))
+    keys.append(canvas.note(f"left: {LEGAL}"))
+    if any(setting.most_slower is not None for setting in settings):
+        keys.append(canvas.note("worse: against the best\nother confirmed setting"))
     return keys
 
 

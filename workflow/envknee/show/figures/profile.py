@@ -9,11 +9,23 @@ from matplotlib.patches import Patch
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.answers import Answered, answered, names, panel_name, titled, why_nothing, with_shape
+from envknee.show.figures.answers import (
+    Answered,
+    answered,
+    names,
+    panel_name,
+    setting_name,
+    titled,
+    why_nothing,
+    with_shape,
+)
 from envknee.show.figures.style import COLOURS, DASHED, GREY, INK
-from envknee.verdict.schema.joint import AxisProfile, JointThreshold, ProfileValue
+from envknee.verdict.schema.joint import AxisProfile, ProfileValue
 
 MODEL, FRESH = COLOURS[0], COLOURS[1]
+
+BESIDE = 1.06
+"""A factor on the value of an axis that keeps marks of fresh seeds beside those of the model."""
 
 
 def draw_profile(evidence: Evidence) -> Figure:
@@ -40,36 +52,47 @@ def draw_profile(evidence: Evidence) -> Figure:
 
 
 def _panel(axes: Axes, own: Answered, profile: AxisProfile) -> None:
-    known = [(point.value, *_shown(own, point)) for point in profile.values]
-    sizes = [size for size, *_ in known]
-    axes.fill_between(
-        sizes, [lower for *_, lower, _ in known], [upper for *_, upper in known], color=MODEL, alpha=0.15, linewidth=0
-    )
-    axes.plot(sizes, [value for _, value, *_ in known], "o-", color=MODEL, linewidth=1.8, markersize=6, zorder=4)
-    _cut_offs(axes, {size: value for size, value, *_ in known}, own)
-    for setting in own.answer.confirmed:
-        if setting.cost is not None:
-            x = (setting.num_envs if profile.axis == "num_envs" else setting.horizon) * 1.05
-            if setting.cost_lower is not None and setting.cost_upper is not None:
-                canvas.interval_bar(axes, x, *own.ends(setting.cost_lower, setting.cost_upper), FRESH)
-            axes.plot(x, own.value(setting.cost), "s", color=FRESH, markersize=4.5, markerfacecolor="white", zorder=3)
+    known = {point.value: _shown(own, point) for point in profile.values}
+    sizes, values = list(known), [value for value, *_ in known.values()]
+    lower, upper = [low for _, low, _ in known.values()], [high for *_, high in known.values()]
+    axes.fill_between(sizes, lower, upper, color=MODEL, alpha=0.15, linewidth=0)
+    axes.plot(sizes, values, "o-", color=MODEL, linewidth=1.8, markersize=6, zorder=4)
+    cut_offs = _cut_offs(axes, dict(zip(sizes, values, strict=True)), own)
+    fresh = _fresh(axes, own, profile)
     axes.set_yscale("log")
     canvas.readable_ticks(axes.yaxis)
-    bottom, top = axes.get_ylim()
-    axes.set_ylim(bottom / (top / bottom) ** 0.28, top * (top / bottom) ** 0.04)
+    # A wide interval of few fresh seeds goes on beyond the panel.
+    bottom, top = min([*lower, *cut_offs, *fresh]), max([*upper, *cut_offs, *fresh])
+    axes.set_ylim(bottom / (top / bottom) ** 0.5, top * (top / bottom) ** 0.2)
     for point in profile.values:
         axes.annotate(
             _others(point, profile), (point.value, 0.02), xycoords=("data", "axes fraction"), ha="center", va="bottom",
-            fontsize=8, color=INK, linespacing=1.1,
+            fontsize=8, color=INK, linespacing=1.1, zorder=5, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
         )  # fmt: skip
     axes.set_ylabel(own.quantity)
-    threshold = _threshold(own, profile)
+    threshold = next((found for found in own.answer.thresholds if found.axis == profile.axis), None)
     if threshold is not None and threshold.threshold is not None:
         axes.axvline(threshold.threshold, color=INK, linewidth=1.2, zorder=1)
         axes.annotate(
             f" threshold {threshold.threshold:,}", (threshold.threshold, 0.99), xycoords=("data", "axes fraction"),
             va="top", fontsize=9,
         )  # fmt: skip
+
+
+def _fresh(axes: Axes, own: Answered, profile: AxisProfile) -> list[float]:
+    """Draw what fresh seeds of the very settings of the profile show; return their values."""
+    confirmed = {setting_name(setting): setting for setting in own.answer.confirmed}
+    values = []
+    for point in profile.values:
+        setting = confirmed.get(setting_name(point))
+        if setting is None or setting.cost is None:
+            continue
+        x = point.value * BESIDE
+        if setting.cost_lower is not None and setting.cost_upper is not None:
+            canvas.interval_bar(axes, x, *own.ends(setting.cost_lower, setting.cost_upper), FRESH)
+        values.append(own.value(setting.cost))
+        axes.plot(x, values[-1], "s", color=FRESH, markersize=5, markerfacecolor="white", zorder=5)
+    return values
 
 
 def _shown(own: Answered, point: ProfileValue) -> tuple[float, float, float]:
@@ -84,17 +107,15 @@ def _others(point: ProfileValue, profile: AxisProfile) -> str:
     return f"{other}\nB {'lib' if point.batch_size is None else f'{point.batch_size:,}'}"
 
 
-def _cut_offs(axes: Axes, values: dict[int, float], own: Answered) -> None:
-    """Draw from each value where the next doubling must lie to pay."""
+def _cut_offs(axes: Axes, values: dict[int, float], own: Answered) -> list[float]:
+    """Draw from each value where the next doubling must lie to pay; return these places."""
     pays = 1.0 + own.answer.delta if own.is_fps else 1.0 - own.answer.delta
-    for size, value in values.items():
-        if 2 * size in values:
-            axes.plot([size, 2 * size], [value, value * pays], color=GREY, linewidth=1.0, linestyle=DASHED, zorder=2)
-            axes.plot(2 * size, value * pays, "_", color=GREY, markersize=12, markeredgewidth=1.4, zorder=2)
-
-
-def _threshold(own: Answered, profile: AxisProfile) -> JointThreshold | None:
-    return next((found for found in own.answer.thresholds if found.axis == profile.axis), None)
+    doubled = [size for size in values if 2 * size in values]
+    for size in doubled:
+        value = values[size]
+        axes.plot([size, 2 * size], [value, value * pays], color=GREY, linewidth=1.0, linestyle=DASHED, zorder=2)
+        axes.plot(2 * size, value * pays, "_", color=GREY, markersize=14, markeredgewidth=1.6, zorder=2)
+    return [values[size] * pays for size in doubled]
 
 
 def _keys(shown: Sequence[Answered]) -> list[Line2D | Patch]:
@@ -103,20 +124,14 @@ def _keys(shown: Sequence[Answered]) -> list[Line2D | Patch]:
         canvas.line_key("model of all trials,\nthe other axes at their best", MODEL, 1.8, marker="o", markersize=6),
         Patch(color=MODEL, alpha=0.15, linewidth=0, label=f"its {answer.confidence:.0%} interval"),
     ]
+    directions = dict.fromkeys("up" if own.is_fps else "down" for own in shown)
     keys += [
-        canvas.line_key(f"cut-off: doubling pays\nif it {_gains(own, 'gets')} to the bar", linestyle=DASHED)
-        for own in {one.is_fps: one for one in shown}.values()
+        canvas.line_key(f"cut-off: doubling pays\nif it gets {way} to the bar", linestyle=DASHED) for way in directions
     ]
     if any(setting.cost is not None for own in shown for setting in own.answer.confirmed):
-        keys.append(
-            canvas.key("a confirmed setting: mean\nof fresh seeds, interval", "s", FRESH, hollow=True, size=4.5)
-        )
+        keys.append(canvas.key("the same setting by fresh\nseeds alone, if confirmed", "s", FRESH, hollow=True, size=5))
     keys.append(canvas.note("at each value the best:\nN num_envs, T horizon, B batch"))
     return keys
-
-
-def _gains(own: Answered, verb: str) -> str:
-    return f"{verb} up" if own.is_fps else f"{verb} down"
 
 
 def _found(own: Answered) -> str:

@@ -95,8 +95,8 @@ def _found(shape: JointShape) -> str:
     if first is last:
         return f"{_millions(first.frames)} frames, {MILLION * first.seconds_per_frame:,.1f} s per million"
     return (
-        f"from {first.num_envs:,} to {last.num_envs:,} environments: {_millions(first.frames)} to {_millions(last.frames)} frames,"
-        f" {MILLION * first.seconds_per_frame:,.1f} to {MILLION * last.seconds_per_frame:,.1f} s per million"
+        f"from {first.num_envs:,} to {last.num_envs:,} environments: {_millions(first.frames)} to {_millions(last.frames)} frames\n"
+        f"at {MILLION * first.seconds_per_frame:,.1f} to {MILLION * last.seconds_per_frame:,.1f} s per million"
     )
 
 
