@@ -5,7 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import to_hex
+from matplotlib.ticker import LogLocator
 
 from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
@@ -20,6 +23,9 @@ ROUGH = (
     "The surface is rough: the cost deviates so much from its trend that trials of other settings tell little."
     " The model's numbers are withheld."
 )
+
+NARROW = 8.0
+"""A logarithmic axis of less than this factor needs more numbers than 1, 2, 5."""
 
 LEGAL = "num_envs/horizon/batch"
 """How the name of a setting is read."""
@@ -64,7 +70,7 @@ class Answered(NamedTuple):
         if value >= 1e6:
             return f"{value / 1e6:.1f}M"
         if value >= 1e4:
-            return f"{value / 1e3:.0f}k"
+            return f"{value / 1e3:.{1 if value < 1e5 else 0}f}k"
         return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
     def mini_batches(self, record: Record) -> int | None:
@@ -115,7 +121,7 @@ def titled(shown: Sequence[Answered], phrases: Sequence[str]) -> str:
     return canvas.by_arm(dict(zip(names(shown), phrases, strict=True)))
 
 
-def panel_name(axes: mpl.axes.Axes, name: str) -> None:
+def panel_name(axes: Axes, name: str) -> None:
     """Write a name above the left corner of a panel, if there is one."""
     if name:
         axes.set_title(name, loc="left", fontsize=10, pad=5)
@@ -127,13 +133,28 @@ def setting_name(setting: Setting) -> str:
     return f"{setting.num_envs:,}/{setting.horizon:,}/{batch}"
 
 
-def scale(costs: Iterable[float], worst: float = 5.0) -> dict[float, str]:
+def cost_ticks(axis: Axis, least: float, most: float) -> None:
+    """Number a logarithmic axis, also one that spans less than a decade."""
+    canvas.readable_ticks(axis)
+    if most < NARROW * least:
+        axis.set_major_locator(LogLocator(10, subs=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)))
+
+
+def reach(costs: Iterable[Sequence[float]], most: float) -> float:
+    """Return at how many times the least cost of an answer the colours end: where the costs of all answers do, but at `most` times."""
+    return max([1.2, *(min(most, max(own) / min(own)) for own in costs if own)])
+
+
+def scale(costs: Iterable[float], worst: float) -> dict[float, str]:
     """Return a colour for each cost: dark for the least, light for `worst` times it and more."""
     every = sorted(set(costs))
-    if not every:
-        return {}
-    span = math.log(min(max(every[-1] / every[0], 1.2), worst))
-    return {cost: shade(min(math.log(cost / every[0]) / span, 1.0)) for cost in every}
+    return {cost: shade(min(math.log(cost / every[0]) / math.log(worst), 1.0)) for cost in every}
+
+
+def scale_steps(worst: float) -> list[tuple[str, str]]:
+    """Return colours of `scale` for a legend, with what they mean."""
+    said = {0.0: "the least cost", 0.5: f"{worst**0.5:.2g} times", 1.0: f"{worst:.2g} times and more"}
+    return [(shade(share), label) for share, label in said.items()]
 
 
 def shade(share: float) -> str:

@@ -11,7 +11,17 @@ from matplotlib.lines import Line2D
 from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.answers import NO_TRIAL, Answered, answered, names, panel_name, scale, shade, titled
+from envknee.show.figures.answers import (
+    NO_TRIAL,
+    Answered,
+    answered,
+    names,
+    panel_name,
+    reach,
+    scale,
+    scale_steps,
+    titled,
+)
 from envknee.show.figures.style import GREY, INK
 from envknee.verdict.joint.observed import Observed
 from envknee.words.numbers import counted
@@ -22,7 +32,7 @@ SPREAD = 0.035
 """Half the height over which lines through one value are spread, as a share of the axis."""
 
 WORST = 5.0
-"""Times the least cost at which the colours end."""
+"""Times the least cost at which the colours end at the latest."""
 
 
 class _Axis(NamedTuple):
@@ -45,14 +55,15 @@ def draw_coordinates(evidence: Evidence) -> Figure:
     shown = [own for own in answered(evidence) if _searched(own)]
     if not shown:
         return canvas.in_words("Trials of the search", NO_TRIAL, verdict)
+    worst = reach([[cost.cost for _, cost in _searched(own)] for own in shown], WORST)
     figure, panels = canvas.panels(
         titled(shown, [_found(own) for own in shown]), verdict, height=1.5 + 3.9 * len(shown),
         ratios=(1.0,) * len(shown), share=False, gaps=(0.0, 0.75),
     )  # fmt: skip
     for axes, own, name in zip(panels, shown, names(shown), strict=True):
-        _panel(axes, own)
+        _panel(axes, own, worst)
         panel_name(axes, name)
-    canvas.legend(panels[0], _keys(shown))
+    canvas.legend(panels[0], _keys(shown, worst))
     return figure
 
 
@@ -60,10 +71,10 @@ def _searched(own: Answered) -> list[Trial]:
     return [(record, cost) for record, cost in own.trials if not record.request.confirms]
 
 
-def _panel(axes: Axes, own: Answered) -> None:
+def _panel(axes: Axes, own: Answered, worst: float) -> None:
     # The best lines come last, on top.
     trials = sorted(_searched(own), key=lambda trial: -trial[1].cost)
-    colours = scale((cost.cost for _, cost in trials), WORST)
+    colours = scale((cost.cost for _, cost in trials), worst)
     cost_axis = _Axis("FPS" if own.is_fps else "seconds", lambda trial: own.value(trial[1].cost))
     every = [axis for axis in AXES if axis.name != "batch size" or all(map(axis.of, trials))]
     heights = [_heights(axes, place, axis, trials) for place, axis in enumerate(every)]
@@ -126,10 +137,9 @@ def _scale(axes: Axes, place: int, ticks: dict[float, float]) -> None:
         )  # fmt: skip
 
 
-def _keys(shown: Sequence[Answered]) -> list[Line2D]:
-    steps = ((0.0, "the least cost"), (0.5, f"{WORST**0.5:.1f} times"), (1.0, f"{WORST:g} times and more"))
+def _keys(shown: Sequence[Answered], worst: float) -> list[Line2D]:
     keys = [canvas.note("a line is a trial of the search,\ncoloured by its cost:")]
-    keys += [canvas.line_key(label, shade(share), 2.2) for share, label in steps]
+    keys += [canvas.line_key(label, colour, 2.2) for colour, label in scale_steps(worst)]
     if any(cost.is_censored for own in shown for _, cost in _searched(own)):
         keys.append(canvas.line_key("did not reach the target:\nmore than shown", linestyle=(0, (3, 2))))
     keys.append(canvas.note("The best one seen is lucky:\nthe confirmed settings tell\nwhat to expect."))

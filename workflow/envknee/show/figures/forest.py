@@ -1,5 +1,6 @@
 """Confirmed settings by their fresh seeds: means, intervals and seeds, with the cut-off."""
 
+import math
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
@@ -9,12 +10,14 @@ from matplotlib.markers import CARETLEFT, CARETRIGHT
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.answers import LEGAL, Answered, answered, names, panel_name, setting_name, titled
+from envknee.show.figures.answers import LEGAL, Answered, answered, cost_ticks, names, panel_name, setting_name, titled
 from envknee.show.figures.style import COLOURS, DASHED, GREY, INK
 from envknee.verdict.schema.joint import ConfirmedSetting
-from envknee.words.numbers import percent
 
 COLOUR = COLOURS[0]
+
+USEFUL = 4.0
+"""The largest bound of how much worse a setting is that is worth saying, as a share."""
 
 
 def draw_forest(evidence: Evidence) -> Figure:
@@ -25,7 +28,7 @@ def draw_forest(evidence: Evidence) -> Figure:
         return canvas.in_words("Confirmed settings", "No fresh seed has run yet.", verdict)
     rows = [max(2, len(own.answer.confirmed)) for own in shown]
     figure, panels = canvas.panels(
-        titled(shown, [_found(own) for own in shown]), verdict, height=1.6 + 0.4 * sum(rows) + 0.8 * (len(rows) - 1),
+        titled(shown, [_found(own) for own in shown]), verdict, height=max(1.6 + 0.4 * sum(rows) + 0.8 * (len(rows) - 1), 4.4),
         ratios=tuple(map(float, rows)), share=False, gaps=(0.0, 0.8),
     )  # fmt: skip
     for axes, own, name in zip(panels, shown, names(shown), strict=True):
@@ -50,7 +53,7 @@ def _panel(axes: Axes, own: Answered) -> None:
     axes.set_yticks(range(len(answer.confirmed)), [setting_name(setting) for setting in answer.confirmed], fontsize=8)
     axes.set_ylim(max(2, len(answer.confirmed)) - 0.5, -0.7)
     axes.set_xscale("log")
-    canvas.readable_ticks(axes.xaxis)
+    cost_ticks(axes.xaxis, *axes.get_xlim())
     axes.set_xlabel(own.quantity)
 
 
@@ -91,7 +94,11 @@ def _bound(setting: ConfirmedSetting) -> str:
         return f"{setting.lost} did not run"
     if setting.most_slower is None:
         return f"{setting.reached} of {setting.seeds} seeds arrived" if setting.reached < setting.seeds else ""
-    return "shown to be the best" if setting.most_slower == 0.0 else f"at most {percent(setting.most_slower, 0)} worse"
+    if setting.most_slower == 0.0:
+        return "shown to be the best"
+    return (
+        f"at most {math.ceil(100 * setting.most_slower)}% worse" if setting.most_slower <= USEFUL else "no useful bound"
+    )
 
 
 def _roles(own: Answered, place: int) -> str:
@@ -117,7 +124,7 @@ def _keys(shown: Sequence[Answered]) -> list[Line2D]:
     if any(cost.is_censored and record.request.confirms for own in shown for record, cost in own.trials):
         keys.append(canvas.key("a seed that did not reach\nthe target: more than this", ">", hollow=True, size=4))
     if any(own.answer.soonest is not None for own in shown):
-        keys.append(canvas.line_key(f"cut-off: {answer.delta:.0%} above the\nleast cost", INK, linestyle=DASHED))
+        keys.append(canvas.line_key(f"cut-off: {answer.delta:.0%} worse than\nthe best mean", INK, linestyle=DASHED))
     keys.append(canvas.note(f"left: {LEGAL}"))
     if any(setting.most_slower is not None for setting in settings):
         keys.append(canvas.note("worse: against the best\nother confirmed setting"))

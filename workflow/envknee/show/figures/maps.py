@@ -10,14 +10,24 @@ from matplotlib.patches import Patch, Rectangle
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.answers import Answered, answered, names, scale, shade, titled, why_nothing, with_shape
+from envknee.show.figures.answers import (
+    Answered,
+    answered,
+    names,
+    reach,
+    scale,
+    scale_steps,
+    titled,
+    why_nothing,
+    with_shape,
+)
 from envknee.show.figures.style import INK
 from envknee.verdict.schema.joint import JointShape, Setting
 from envknee.words.numbers import counted
 
 LIKELY = "#E69F00"
 WORST = 4.0
-"""Times the least cost at which the colours end."""
+"""Times the least cost at which the colours end at the latest."""
 
 COLUMNS = 2
 MOST_NUMBERED = 8
@@ -32,20 +42,21 @@ def draw_maps(evidence: Evidence) -> Figure:
         return canvas.in_words("Maps", why_nothing(shown), verdict)
     name_of = dict(zip(map(id, shown), names(shown), strict=True))
     maps = [(own, shape, horizon) for own, shape in told for horizon in sorted({at.horizon for at in shape.expected})]
+    worst = reach([[at.cost for at in shape.expected] for _, shape in told], WORST)
     columns = min(COLUMNS, len(maps))
     rows = math.ceil(len(maps) / columns)
     most = max(len({at.batch_size for at in shape.expected}) for _, shape in told)
     each = max(1.1, 0.33 * most)
     figure, panels = canvas.panels(
         titled([own for own, _ in told], [_found(own) for own, _ in told]), verdict,
-        height=1.6 + (each + 0.55) * rows, ratios=(1.0,) * rows, columns=columns, share=False, gaps=(0.3, 0.55),
+        height=max(1.6 + (each + 0.55) * rows, 4.9), ratios=(1.0,) * rows, columns=columns, share=False, gaps=(0.3, 0.55),
     )  # fmt: skip
     for place, axes in enumerate(panels):
         if place >= len(maps):
             axes.set_axis_off()
             continue
         own, shape, horizon = maps[place]
-        _map(axes, own, shape, horizon)
+        _map(axes, own, shape, horizon, worst)
         name = name_of[id(own)]
         axes.set_title(
             f"{name}: horizon {horizon:,}" if name else f"Horizon {horizon:,}", loc="left", fontsize=9.5, pad=4
@@ -55,14 +66,14 @@ def draw_maps(evidence: Evidence) -> Figure:
             axes.set_ylabel("Batch size")
         if place + columns >= len(maps):
             axes.set_xlabel("num_envs")
-    canvas.legend(panels[columns - 1], _keys([own for own, _ in told]))
+    canvas.legend(panels[columns - 1], _keys([own for own, _ in told], worst))
     return figure
 
 
-def _map(axes: Axes, own: Answered, shape: JointShape, horizon: int) -> None:
+def _map(axes: Axes, own: Answered, shape: JointShape, horizon: int, worst: float) -> None:
     sizes = sorted({at.num_envs for at in shape.expected})
     batches = sorted({at.batch_size for at in shape.expected}, key=lambda batch: batch or 0)
-    colours = scale([at.cost for at in shape.expected], WORST)
+    colours = scale([at.cost for at in shape.expected], worst)
     least = min(at.cost for at in shape.expected)
     likely = {_key(setting) for setting in own.answer.likely}
     ran: dict[tuple[int, int, int | None], list[bool]] = {}
@@ -72,7 +83,7 @@ def _map(axes: Axes, own: Answered, shape: JointShape, horizon: int) -> None:
     for at in (at for at in shape.expected if at.horizon == horizon):
         x, y = sizes.index(at.num_envs), batches.index(at.batch_size)
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, color=colours[at.cost], linewidth=0, zorder=1))
-        ink = "white" if at.cost < least * WORST**0.6 else INK
+        ink = "white" if at.cost < least * worst**0.6 else INK
         if len(sizes) <= MOST_NUMBERED:
             axes.text(x, y, own.short(at.cost), ha="center", va="center", fontsize=8, color=ink, zorder=3)
         trials = ran.get(_key(at), [])
@@ -99,11 +110,10 @@ def _key(setting: Setting) -> tuple[int, int, int | None]:
     return setting.num_envs, setting.horizon, setting.batch_size
 
 
-def _keys(shown: Sequence[Answered]) -> list[Line2D | Patch]:
+def _keys(shown: Sequence[Answered], worst: float) -> list[Line2D | Patch]:
     quantities = " or ".join(dict.fromkeys("FPS" if own.is_fps else "seconds to target" for own in shown))
-    steps = ((0.0, "the best one's"), (0.5, f"{WORST**0.5:g} times its cost"), (1.0, f"{WORST:g} times and more"))
     keys: list[Line2D | Patch] = [canvas.note(f"{quantities},\nby the model of all trials:")]
-    keys += [Patch(color=shade(share), linewidth=0, label=label) for share, label in steps]
+    keys += [Patch(color=colour, linewidth=0, label=label) for colour, label in scale_steps(worst)]
     keys.append(
         Patch(
             fill=False,
@@ -115,8 +125,15 @@ def _keys(shown: Sequence[Answered]) -> list[Line2D | Patch]:
     keys.append(canvas.key("was tried", size=2.5, colour=INK))
     if any(cost.is_censored for own in shown for _, cost in own.trials):
         keys.append(canvas.key("a trial there did not\nreach the target", "^", INK, hollow=True, size=4.5))
-    keys.append(canvas.note("white: not legal, the batch does\nnot divide the rollout"))
+    if any(_has_gaps(own.answer.shape) for own in shown if own.answer.shape is not None):
+        keys.append(canvas.note("white: not legal, the batch does\nnot divide the rollout"))
     return keys
+
+
+def _has_gaps(shape: JointShape) -> bool:
+    """Tell whether some combination of the axes' values is no setting."""
+    axes = zip(*map(_key, shape.expected), strict=True)
+    return math.prod(len(set(values)) for values in axes) > len(shape.expected)
 
 
 def _found(own: Answered) -> str:

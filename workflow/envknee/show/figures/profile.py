@@ -12,6 +12,7 @@ from envknee.show.figures import canvas
 from envknee.show.figures.answers import (
     Answered,
     answered,
+    cost_ticks,
     names,
     panel_name,
     setting_name,
@@ -60,10 +61,10 @@ def _panel(axes: Axes, own: Answered, profile: AxisProfile) -> None:
     cut_offs = _cut_offs(axes, dict(zip(sizes, values, strict=True)), own)
     fresh = _fresh(axes, own, profile)
     axes.set_yscale("log")
-    canvas.readable_ticks(axes.yaxis)
     # A wide interval of few fresh seeds goes on beyond the panel.
     bottom, top = min([*lower, *cut_offs, *fresh]), max([*upper, *cut_offs, *fresh])
     axes.set_ylim(bottom / (top / bottom) ** 0.5, top * (top / bottom) ** 0.2)
+    cost_ticks(axes.yaxis, *axes.get_ylim())
     for point in profile.values:
         axes.annotate(
             _others(point, profile), (point.value, 0.02), xycoords=("data", "axes fraction"), ha="center", va="bottom",
@@ -144,5 +145,7 @@ def _found(own: Answered) -> str:
         return f"doubling still {gains} {answer.delta:.0%} at the most environments"
     if answer.is_rough:
         return "a rough surface: no profile"
-    why = {"searched": "; no fresh seeds confirm it", "confirming": "; fresh seeds are under way"}.get(answer.state, "")
+    why = {"searched": "; there is no confirming stage", "confirming": "; fresh seeds are under way"}.get(
+        answer.state, ""
+    )
     return f"no threshold of num_envs is shown at {answer.delta:.0%}{why}"

@@ -31,8 +31,9 @@ def draw_regret(evidence: Evidence) -> Figure:
     for delta in sorted({own.answer.delta for own in arms}):
         axes.axhline(delta, color=INK, linewidth=1.0, linestyle=DASHED, zorder=1)
         axes.annotate(
-            f"cut-off {delta:.0%}", (1.005, delta), xycoords=("axes fraction", "data"), va="center", fontsize=9
-        )
+            f"cut-off {delta:.0%}", (0.995, delta), xycoords=("axes fraction", "data"), xytext=(0, 2),
+            textcoords="offset points", ha="right", va="bottom", fontsize=9,
+        )  # fmt: skip
     counts = sorted({step.trials for _, steps in told for step in steps})
     canvas.sizes_axis(axes, counts, "Trials of the search")
     axes.set_ylabel("Expected loss of the model's pick\nagainst the best setting")

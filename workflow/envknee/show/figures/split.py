@@ -8,9 +8,9 @@ from matplotlib.patches import Patch
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.answers import Answered, answered, titled, why_nothing, with_shape
+from envknee.show.figures.answers import Answered, answered, cost_ticks, titled, why_nothing, with_shape
 from envknee.show.figures.style import GREY, Look, look_at
-from envknee.verdict.schema.joint import JointShape, ProfileValue
+from envknee.verdict.schema.joint import FramesOfSetting, JointShape, ProfileValue
 
 Band = tuple[int, float, float, float]
 """num_envs, a value, and its interval."""
@@ -38,23 +38,13 @@ def draw_split(evidence: Evidence) -> Figure:
         profile = next((own.values for own in shape.profiles if own.axis == "num_envs"), [])
         _draw(seconds, [band for point in profile if (band := _seconds(point))], look)
         _draw(frames, [(at.num_envs, at.frames, at.frames_lower, at.frames_upper) for at in shape.frames], look)
-        per_million = [
-            (
-                at.num_envs,
-                *(
-                    MILLION * value
-                    for value in (at.seconds_per_frame, at.seconds_per_frame_lower, at.seconds_per_frame_upper)
-                ),
-            )
-            for at in shape.frames
-        ]
-        _draw(speeds, per_million, look)
+        _draw(speeds, [_per_million(at) for at in shape.frames], look)
     seconds.set_ylabel("Wall seconds\nto the target")
     frames.set_ylabel("Frames\nto the target")
     speeds.set_ylabel("Seconds per\nmillion frames")
     for axes in (seconds, frames, speeds):
         axes.set_yscale("log")
-        canvas.readable_ticks(axes.yaxis)
+        cost_ticks(axes.yaxis, *axes.get_ylim())
     canvas.sizes_axis(speeds, [at.num_envs for _, shape in told for at in shape.frames], canvas.num_envs_label(verdict))
     _legend(seconds, arms, looks)
     return figure
@@ -64,6 +54,11 @@ def _seconds(point: ProfileValue) -> Band | None:
     if point.cost is None or point.cost_lower is None or point.cost_upper is None:
         return None
     return point.value, point.cost, point.cost_lower, point.cost_upper
+
+
+def _per_million(at: FramesOfSetting) -> Band:
+    lower, upper = at.seconds_per_frame_lower, at.seconds_per_frame_upper
+    return at.num_envs, MILLION * at.seconds_per_frame, MILLION * lower, MILLION * upper
 
 
 def _draw(axes: Axes, bands: Sequence[Band], look: Look) -> None:

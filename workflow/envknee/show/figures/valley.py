@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.answers import NO_TRIAL, Answered, answered, colours_of, names, panel_name, titled
+from envknee.show.figures.answers import NO_TRIAL, Answered, answered, colours_of, cost_ticks, names, panel_name, titled
 from envknee.show.figures.style import GREY, INK
 from envknee.words.numbers import counted
 
@@ -49,14 +49,15 @@ def _panel(axes: Axes, own: Answered, colours: dict[int, str]) -> None:
     counts = [point.value for point in valley]
     if valley:
         bands = [own.ends(point.cost_lower, point.cost_upper) for point in valley]
-        axes.fill_between(counts, *zip(*bands, strict=True), color=GREY, alpha=0.2, linewidth=0, zorder=1)
+        lower, upper = [low for low, _ in bands], [high for _, high in bands]
+        axes.fill_between(counts, lower, upper, color=GREY, alpha=0.2, linewidth=0, zorder=1)
         axes.plot(counts, [own.value(point.cost) for point in valley], color=INK, linewidth=1.6, zorder=3)
         for point in valley:
             face = INK if point.not_slower else "white"
             axes.plot(point.value, own.value(point.cost), "D", color=INK, markersize=6, markerfacecolor=face, zorder=4)
     counts = sorted({*counts, *(count for record, _ in own.trials if (count := own.mini_batches(record)))})
     axes.set_yscale("log")
-    canvas.readable_ticks(axes.yaxis)
+    cost_ticks(axes.yaxis, *axes.get_ylim())
     canvas.sizes_axis(axes, counts, "Mini-batches of an epoch: optimizer steps over one rollout")
     axes.set_ylabel(own.quantity)
 
@@ -85,4 +86,4 @@ def _found(own: Answered) -> str:
     if not near:
         return f"{counted(len(own.trials), 'trial')} by mini-batches; the model is withheld"
     counts = f"{near[0]} to {near[-1]} mini-batches are" if len(near) > 1 else f"{near[0]} mini-batches are"
-    return f"{counts} not shown to cost {own.answer.delta:.0%} more than the best number"
+    return f"{counts} not shown to be {own.answer.delta:.0%} worse than the best number"

@@ -7,6 +7,7 @@ its frames, and its speed as well as any other.
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
+from typing import Any
 
 from envknee.base.point import Point
 from envknee.record.schema import Record
@@ -39,7 +40,7 @@ def frames_at(settings: Sequence[Point], records: Sequence[Record], confidence: 
     ]
 
 
-def _interval(name: str, surface: Surface, place: int, confidence: float) -> dict[str, float]:
+def _interval(name: str, surface: Surface, place: int, confidence: float) -> dict[str, Any]:
     half = NormalDist().inv_cdf((1.0 + confidence) / 2) * math.sqrt(max(float(surface.covariance[place, place]), 0.0))
     mean = float(surface.mean[place])
     return {name: math.exp(mean), f"{name}_lower": math.exp(mean - half), f"{name}_upper": math.exp(mean + half)}
