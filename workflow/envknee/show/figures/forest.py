@@ -16,6 +16,9 @@ from envknee.verdict.schema.joint import ConfirmedSetting
 
 COLOUR = COLOURS[0]
 
+LEFT_IN = 1.35
+"""Room for names of settings, inches."""
+
 USEFUL = 4.0
 """The largest bound of how much worse a setting is that is worth saying, as a share."""
 
@@ -31,6 +34,7 @@ def draw_forest(evidence: Evidence) -> Figure:
         titled(shown, [_found(own) for own in shown]), verdict, height=max(1.6 + 0.4 * sum(rows) + 0.8 * (len(rows) - 1), 4.4),
         ratios=tuple(map(float, rows)), share=False, gaps=(0.0, 0.8),
     )  # fmt: skip
+    figure.subplots_adjust(left=LEFT_IN / canvas.WIDTH_IN)
     for axes, own, name in zip(panels, shown, names(shown), strict=True):
         _panel(axes, own)
         panel_name(axes, name)
