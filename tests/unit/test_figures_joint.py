@@ -399,6 +399,28 @@ def test_a_search_without_a_confirming_stage_has_a_profile_and_says_what_it_lack
     assert "No fresh seed has run yet." in texts(draw_forest(searched))
 
 
+def test_a_single_setting_has_no_profile_and_no_split():
+    one: dict[str, Any] = {"num_envs": [256], "horizon": [16], "batch_size": [512], "trials": 3}
+    evidence = played(learned, "learning", confirm={"settings": 1, "seeds": 3}, **one)
+    assert "num_envs and horizon have one value each." in texts(draw_profile(evidence))
+    assert "num_envs has one value." in texts(draw_split(evidence))
+    assert "1 setting is the best" in texts(draw_maps(evidence))
+    assert len(marks(draw_forest(evidence).axes[0], "D")) == 1
+
+
+def test_a_target_that_no_seed_reaches_leaves_bounds_alone():
+    def never(request: Any) -> Trial:
+        return measured(request, seconds=None, device=GPU)
+
+    small: dict[str, Any] = {"num_envs": [256, 512], "trials": 12, "confirm": {"settings": 3, "seeds": 3}}
+    evidence = played(never, "learning", **small)
+    (forest,), (valley,) = draw_forest(evidence).axes, draw_valley(evidence).axes
+    assert marks(forest, "D") == [] and [x for x, _ in marks(forest, ">")] == [30.0] * 9
+    assert "No setting can be named: too few fresh seeds" in texts(draw_forest(evidence))
+    assert marks(valley, "o") == [] and ys(valley, "^") == [30.0] * 21
+    assert "12 trials of the search, of which 12 did not reach the target" in texts(draw_coordinates(evidence))
+
+
 def test_the_librarys_own_batch_has_no_valley_and_no_axis():
     evidence = played(learned_by_library, "learning", num_envs=[256, 512], batch_size="library", trials=8, confirm=None)
     assert "The batch is the library's own" in texts(draw_valley(evidence))

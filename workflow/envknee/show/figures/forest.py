@@ -122,7 +122,7 @@ def _keys(shown: Sequence[Answered]) -> list[Line2D]:
         keys.append(canvas.key("another is shown to be better", "D", COLOUR, hollow=True))
     if any(setting.cost_lower is not None for setting in settings):
         keys.append(canvas.line_key("interval that holds for all\nsettings at once", COLOUR, 1.8))
-    else:
+    if any(own.answer.state == "confirming" for own in shown):
         keys.append(canvas.note("intervals follow once the\nplanned seeds have ended"))
     keys.append(canvas.key("one seed", size=3.4))
     if any(cost.is_censored and record.request.confirms for own in shown for record, cost in own.trials):
@@ -138,8 +138,9 @@ def _keys(shown: Sequence[Answered]) -> list[Line2D]:
 def _found(own: Answered) -> str:
     answer = own.answer
     if answer.soonest is None:
-        under_way = "fresh seeds are under way" if answer.state == "confirming" else "no setting can be compared"
-        return f"{under_way}: no setting is named yet"
+        if answer.state == "confirming":
+            return "fresh seeds are under way: no setting is named yet"
+        return "no setting can be named: too few fresh seeds tell its cost"
     best = answer.confirmed[answer.soonest]
     assert best.cost is not None and best.cost_lower is not None and best.cost_upper is not None
     first, last = own.ends(best.cost_lower, best.cost_upper)

@@ -22,9 +22,10 @@ def draw_split(evidence: Evidence) -> Figure:
     """Return three quantities one above the other: seconds, frames, and seconds per million frames."""
     verdict = evidence.verdict
     shown = [own for own in answered(evidence) if not own.is_fps]
-    told = [(own, shape) for own, shape in with_shape(shown) if shape.frames]
+    told = [(own, shape) for own, shape in with_shape(shown) if len(shape.frames) > 1]
     if not told:
-        return canvas.in_words("Frames and seconds per frame", why_nothing(shown), verdict)
+        why = "num_envs has one value." if with_shape(shown) else why_nothing(shown)
+        return canvas.in_words("Frames and seconds per frame", why, verdict)
     looks = [look_at(place, own.arm.arm) for place, (own, _) in enumerate(told)]
     arms = [own for own, _ in told]
     figure, (seconds, frames, speeds) = canvas.panels(
@@ -87,8 +88,6 @@ def _legend(axes: Axes, arms: Sequence[Answered], looks: Sequence[Look]) -> None
 
 def _found(shape: JointShape) -> str:
     first, last = shape.frames[0], shape.frames[-1]
-    if first is last:
-        return f"{_millions(first.frames)} frames, {MILLION * first.seconds_per_frame:,.1f} s per million"
     return (
         f"from {first.num_envs:,} to {last.num_envs:,} environments: {_millions(first.frames)} to {_millions(last.frames)} frames\n"
         f"at {MILLION * first.seconds_per_frame:,.1f} to {MILLION * last.seconds_per_frame:,.1f} s per million"
