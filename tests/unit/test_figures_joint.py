@@ -127,7 +127,7 @@ def costs_of(evidence: Evidence, confirms: bool) -> list[tuple[Record, float]]:
 
 
 def name_of(setting: Setting) -> str:
-    return f"{setting.num_envs:,}/{setting.horizon}/{setting.batch_size:,}"
+    return f"{setting.num_envs:,} × {setting.horizon} × {setting.batch_size:,}"
 
 
 def ys(axes: Axes, marker: str) -> list[float]:
@@ -399,13 +399,13 @@ def test_a_search_without_a_confirming_stage_has_a_profile_and_says_what_it_lack
     assert "No fresh seed has run yet." in texts(draw_forest(searched))
 
 
-def test_a_single_setting_has_no_profile_and_no_split():
-    one: dict[str, Any] = {"num_envs": [256], "horizon": [16], "batch_size": [512], "trials": 3}
-    evidence = played(learned, "learning", confirm={"settings": 1, "seeds": 3}, **one)
+def test_one_num_envs_and_one_horizon_have_no_profile_and_no_split():
+    one: dict[str, Any] = {"num_envs": [256], "horizon": [16], "batch_size": [512, 1024], "trials": 4}
+    evidence = played(learned, "learning", confirm={"settings": 2, "seeds": 3}, **one)
     assert "num_envs and horizon have one value each." in texts(draw_profile(evidence))
     assert "num_envs has one value." in texts(draw_split(evidence))
-    assert "1 setting is the best" in texts(draw_maps(evidence))
-    assert len(marks(draw_forest(evidence).axes[0], "D")) == 1
+    assert cells(draw_maps(evidence), filled=True) == 2
+    assert len(marks(draw_forest(evidence).axes[0], "D")) == 2
 
 
 def test_a_target_that_no_seed_reaches_leaves_bounds_alone():

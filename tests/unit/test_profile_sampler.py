@@ -231,6 +231,22 @@ def test_what_does_not_fit_together_is_told(changes: dict[str, Any], words: str)
         a_study(**changes)
 
 
+def test_few_legal_points_are_told_with_how_to_have_more():
+    few = {"num_envs": [100, 128], "horizon": [7, 8], "batch_size": [1024, 700, 512]}
+    lines = plan_lines(plan_of(a_study(**few)))
+    assert any(line.startswith("learning: 9 of 12 points are not measured") for line in lines)
+    (said,) = [line for line in lines if "for one model over three axes" in line]
+    assert said.startswith("learning: 3 legal points for") and "List more num_envs" in said
+    assert not any("for one model" in line for line in plan_lines(plan_of(a_study())))
+    assert not any(
+        "for one model" in line for line in plan_lines(plan_of(a_study(**few, sampler="sobol", trials=None, points=3)))
+    )
+    with pytest.raises(
+        UserError, match="learning: 1 of 4 listed points is legal, and sampler: profile chooses among several"
+    ):
+        space.plan(a_study(num_envs=[128, 256], horizon=[8], batch_size=[1000, 2048]))
+
+
 def test_axes_without_a_legal_point_and_with_too_many_are_told():
     with pytest.raises(UserError, match=r"learning: no point is legal. batch_size \[100\] must divide"):
         space.plan(a_study(batch_size=[100]))

@@ -54,6 +54,7 @@ def plan_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False) 
 
 def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study) -> SectionPlan:
     num_envs, horizons, _ = space.axes(sweep)
+    legal = len(space.legal_points(sweep, study.world_sizes))
     return SectionPlan(
         kind=kind,
         trials=len(slots),
@@ -69,6 +70,7 @@ def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study
         rules=[_rule(name, arm, sweep, study) for name, arm in sorted(study.arms.items()) if arm.scaling is not None],
         illegal=_illegal(sweep, study),
         search_trials=sweep.search_trials if sweep.is_joint else None,
+        few_for_model=sweep.is_joint and legal < space.LEAST_SETTINGS,
         confirmed=None if sweep.confirm is None else sweep.confirm.settings,
         fresh_seeds=None if sweep.confirm is None else sweep.confirm.seeds + sweep.more_repeats,
     )

@@ -42,8 +42,18 @@ def _joint(sweep: Sweep, study: Study) -> JointSettings | None:
     """Return the settings of a section with a joint answer; None for another one."""
     if not sweep.is_joint and sweep.confirm is None:
         return None
-    seeds = None if sweep.confirm is None else sweep.confirm.seeds
-    return JointSettings(space.legal_points(sweep, study.world_sizes), seeds, sweep.is_joint)
+    stage = sweep.confirm
+    searched = sweep.search_trials
+    if not sweep.is_joint:
+        searched = space.points_asked(sweep, study.world_sizes) * sweep.repeats
+    return JointSettings(
+        settings=space.legal_points(sweep, study.world_sizes),
+        seeds=None if stage is None else stage.seeds,
+        replaces_series=sweep.is_joint,
+        search_trials=searched,
+        error_share=1.0 / max(1, sum(section.confirm is not None for section in study.sections.values())),
+        confirmed=0 if stage is None else stage.settings,
+    )
 
 
 def arm_settings(arm: Arm) -> ArmSettings:

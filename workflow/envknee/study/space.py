@@ -10,6 +10,14 @@ from envknee.study.errors import UserError
 from envknee.study.model import Arm, Raise, Study, Sweep
 from envknee.study.scaling_rule import Scaled, divides, scaled
 
+MORE_LEGAL = (
+    "List more num_envs and horizons, or batch sizes that divide more rollouts: powers of two divide each other"
+)
+"""How a study gets more legal points."""
+
+LEAST_SETTINGS = 10
+"""Legal points with fewer of which one model over three axes tells little: its trend has ten terms."""
+
 MOST_SETTINGS = 2000
 """Most legal points of a section with one model over all of them: a fit of 2,000 takes some seconds."""
 
@@ -175,6 +183,7 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
             f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
         )
     if sweep.is_joint:
+        _check_searched(kind, points, len(listed_points(sweep)))
         _check_joint(kind, points)
         searched = itertools.product(range(sweep.search_trials), sorted(study.arms))
         return [Slot(number, arm, kind, 0) for number, (_, arm) in enumerate(searched, first)]
@@ -217,6 +226,24 @@ def _confirming(study: Study, kind: Kind, rounds: range, first: int) -> list[Slo
         Slot(number, arm, kind, sweep.first_fresh + seed, chunk=place, confirms=True)
         for number, (seed, place, arm) in enumerate(trials, first)
     ]
+
+
+def _check_searched(kind: Kind, legal: int, listed: int) -> None:
+    """Make sure that a search has something to choose.
+
+    Raises:
+        UserError: when a single point is legal.
+    """
+    if legal == 1:
+        raise UserError(
+            f"{kind}: 1 of {_counted(listed)} is legal, and sampler: profile chooses among several. {MORE_LEGAL}, or take"
+            " sampler: grid"
+        )
+
+
+def _counted(listed: int) -> str:
+    """Return `1 listed point`, or `12 listed points`."""
+    return f"{listed:,} listed point{'' if listed == 1 else 's'}"
 
 
 def _check_joint(kind: Kind, settings: int) -> None:

@@ -71,6 +71,12 @@ class JointSettings:
     """Fresh seeds of each confirmed setting, as fixed beforehand; None without a confirming stage."""
     replaces_series: bool
     """Whether its search chose trials by the model, so that series of them, and the best one seen, say nothing."""
+    search_trials: int = 0
+    """Trials of an arm's search."""
+    error_share: float = 1.0
+    """Its part of the study's chance of error: sections with fresh seeds have equal parts."""
+    confirmed: int = 0
+    """Settings of an arm that have fresh seeds."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ def plan_lines(plan: StudyPlan) -> list[str]:
         for rule in section.rules:
             lines += rule_lines(rule)
     lines += [illegal_line(section.kind, section.illegal) for section in plan.sections if section.illegal is not None]
+    lines += [few_line(section) for section in plan.sections if section.few_for_model]
     if not plan.has_doubling:
         lines.append("Power: one num_envs is no doubling; list at least two, such as {from: 512, to: 4096}")
     if plan.power is not None:
@@ -78,6 +79,14 @@ def illegal_line(kind: str, illegal: IllegalPoints) -> str:
     return (
         f"{kind}: {len(points)} of {illegal.listed} points are not measured, because batch_size must divide num_envs x"
         f" horizon{ranks} and does not: {', '.join(named)}{more}"
+    )
+
+
+def few_line(section: SectionPlan) -> str:
+    """Return that few points are left for one model over all axes, and how to have more."""
+    return (
+        f"{section.kind}: {counted(section.points, 'legal point')} for one model over three axes, which has ten terms: it will tell little."
+        " List more num_envs and horizons, or batch sizes that divide more rollouts, such as powers of two"
     )
 
 

@@ -14,7 +14,7 @@ from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.verdict.joint.observed import Observed, observed
-from envknee.verdict.schema.joint import JointAnswer, JointShape, Setting
+from envknee.verdict.schema.joint import JointAnswer, JointShape
 from envknee.verdict.schema.study import ArmVerdict
 
 NO_TRIAL = "No trial tells a cost yet."
@@ -26,9 +26,6 @@ ROUGH = (
 
 NARROW = 8.0
 """A logarithmic axis of less than this factor needs more numbers than 1, 2, 5."""
-
-LEGAL = "num_envs/horizon/batch"
-"""How the name of a setting is read."""
 
 
 class Answered(NamedTuple):
@@ -58,11 +55,6 @@ class Answered(NamedTuple):
     def ends(self, lower: float, upper: float) -> tuple[float, float]:
         """Return the ends of an interval of costs as they are shown, the smaller one first."""
         return (1.0 / upper, 1.0 / lower) if self.is_fps else (lower, upper)
-
-    def told(self, cost: float) -> str:
-        """Return `6.1 s` or `12,300 FPS`."""
-        value = self.value(cost)
-        return f"{value:,.0f} FPS" if self.is_fps else f"{value:,.1f} s"
 
     def short(self, cost: float) -> str:
         """Return the number for a cell of a map: `6.1` or `12k`."""
@@ -125,12 +117,6 @@ def panel_name(axes: Axes, name: str) -> None:
     """Write a name above the left corner of a panel, if there is one."""
     if name:
         axes.set_title(name, loc="left", fontsize=10, pad=5)
-
-
-def setting_name(setting: Setting) -> str:
-    """Return `1,024/32/2,048`, with `lib` for the library's own batch."""
-    batch = "lib" if setting.batch_size is None else f"{setting.batch_size:,}"
-    return f"{setting.num_envs:,}/{setting.horizon:,}/{batch}"
 
 
 def cost_ticks(axis: Axis, least: float, most: float) -> None:

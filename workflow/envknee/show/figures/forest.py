@@ -10,13 +10,15 @@ from matplotlib.markers import CARETLEFT, CARETRIGHT
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.answers import LEGAL, Answered, answered, cost_ticks, names, panel_name, setting_name, titled
+from envknee.show.figures.answers import Answered, answered, cost_ticks, names, panel_name, titled
 from envknee.show.figures.style import COLOURS, DASHED, GREY, INK
 from envknee.verdict.schema.joint import ConfirmedSetting
+from envknee.words.joint import FIRST
+from envknee.words.joint_costs import cost_words, interval_words, level_words, short_setting
 
 COLOUR = COLOURS[0]
 
-LEFT_IN = 1.35
+LEFT_IN = 1.5
 """Room for names of settings, inches."""
 
 USEFUL = 4.0
@@ -54,7 +56,7 @@ def _panel(axes: Axes, own: Answered) -> None:
         )  # fmt: skip
     if answer.soonest is not None and (best := answer.confirmed[answer.soonest].cost) is not None:
         axes.axvline(own.value(best * (1.0 + answer.delta)), color=INK, linewidth=1.0, linestyle=DASHED, zorder=1)
-    axes.set_yticks(range(len(answer.confirmed)), [setting_name(setting) for setting in answer.confirmed], fontsize=8)
+    axes.set_yticks(range(len(answer.confirmed)), [short_setting(setting) for setting in answer.confirmed], fontsize=8)
     axes.set_ylim(max(2, len(answer.confirmed)) - 0.5, -0.7)
     axes.set_xscale("log")
     cost_ticks(axes.xaxis, *axes.get_xlim())
@@ -108,9 +110,10 @@ def _bound(setting: ConfirmedSetting) -> str:
 def _roles(own: Answered, place: int) -> str:
     answer = own.answer
     roles = {
-        ("most FPS" if own.is_fps else "soonest"): answer.soonest,
+        FIRST[answer.kind]: answer.soonest,
         "fewest environments": answer.fewest_environments,
         "least memory": answer.least_memory,
+        "fewest GPU-seconds": answer.fewest_gpu_seconds,
     }
     return ", ".join(role for role, at in roles.items() if at == place)
 
@@ -121,7 +124,11 @@ def _keys(shown: Sequence[Answered]) -> list[Line2D]:
     if any(not setting.may_be_best for setting in settings):
         keys.append(canvas.key("another is shown to be better", "D", COLOUR, hollow=True))
     if any(setting.cost_lower is not None for setting in settings):
-        keys.append(canvas.line_key("interval that holds for all\nsettings at once", COLOUR, 1.8))
+        keys.append(
+            canvas.line_key(
+                f"{level_words(answer.error_of_claim)} interval that holds\nfor all settings at once", COLOUR, 1.8
+            )
+        )
     if any(own.answer.state == "confirming" for own in shown):
         keys.append(canvas.note("intervals follow once the\nplanned seeds have ended"))
     keys.append(canvas.key("one seed", size=3.4))
@@ -129,7 +136,7 @@ def _keys(shown: Sequence[Answered]) -> list[Line2D]:
         keys.append(canvas.key("a seed that did not reach\nthe target: more than this", ">", hollow=True, size=4))
     if any(own.answer.soonest is not None for own in shown):
         keys.append(canvas.line_key(f"cut-off: {answer.delta:.0%} worse than\nthe best mean", INK, linestyle=DASHED))
-    keys.append(canvas.note(f"left: {LEGAL}"))
+    keys.append(canvas.note("row: num_envs × horizon\n× batch"))
     if any(setting.most_slower is not None for setting in settings):
         keys.append(canvas.note("worse: against the best\nother confirmed setting"))
     return keys
@@ -143,7 +150,5 @@ def _found(own: Answered) -> str:
         return "no setting can be named: too few fresh seeds tell its cost"
     best = answer.confirmed[answer.soonest]
     assert best.cost is not None and best.cost_lower is not None and best.cost_upper is not None
-    first, last = own.ends(best.cost_lower, best.cost_upper)
-    digits = 0 if own.is_fps else 1
-    named = "most FPS" if own.is_fps else "soonest"
-    return f"{named}: {setting_name(best)}, {own.told(best.cost)} ({first:,.{digits}f} to {last:,.{digits}f})"
+    interval = interval_words(answer.kind, best.cost_lower, best.cost_upper)
+    return f"{FIRST[answer.kind]}: {short_setting(best)}, {cost_words(answer.kind, best.cost)} ({interval})"

@@ -15,13 +15,13 @@ from envknee.show.figures.answers import (
     cost_ticks,
     names,
     panel_name,
-    setting_name,
     titled,
     why_nothing,
     with_shape,
 )
 from envknee.show.figures.style import COLOURS, DASHED, GREY, INK
 from envknee.verdict.schema.joint import AxisProfile, ProfileValue
+from envknee.words.joint_costs import short_setting
 
 MODEL, FRESH = COLOURS[0], COLOURS[1]
 
@@ -82,10 +82,10 @@ def _panel(axes: Axes, own: Answered, profile: AxisProfile) -> None:
 
 def _fresh(axes: Axes, own: Answered, profile: AxisProfile) -> list[float]:
     """Draw what fresh seeds of the very settings of the profile show; return their values."""
-    confirmed = {setting_name(setting): setting for setting in own.answer.confirmed}
+    confirmed = {short_setting(setting): setting for setting in own.answer.confirmed}
     values = []
     for point in profile.values:
-        setting = confirmed.get(setting_name(point))
+        setting = confirmed.get(short_setting(point))
         if setting is None or setting.cost is None:
             continue
         x = point.value * BESIDE

@@ -8,9 +8,10 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.answers import LEGAL, Answered, answered, names, setting_name, titled, why_nothing, with_shape
+from envknee.show.figures.answers import Answered, answered, names, titled, why_nothing, with_shape
 from envknee.show.figures.style import DASHED, DASHES, INK, Look, look_at
 from envknee.verdict.schema.joint import RegretStep
+from envknee.words.joint_costs import short_setting
 from envknee.words.numbers import percent
 
 LEAST = 1e-3
@@ -63,15 +64,15 @@ def _legend(axes: Axes, arms: Sequence[Answered], looks: Sequence[Look], steps: 
     keys.append(canvas.line_key(f"{arms[0].answer.confidence:.0%} upper bound", linestyle=DASHES[2]))
     keys.append(canvas.note("by the model of all trials,\nfresh seeds included"))
     if steps:
-        keys.append(canvas.note(f"the pick,\n{LEGAL}, after"))
-        keys += [canvas.note(f"{step.trials:,} trials: {setting_name(step)}") for step in _changes(steps)]
+        keys.append(canvas.note("the pick after (num_envs ×\nhorizon × batch)"))
+        keys += [canvas.note(f"{step.trials:,} trials: {short_setting(step)}") for step in _changes(steps)]
     canvas.legend(axes, keys)
 
 
 def _changes(steps: Sequence[RegretStep]) -> list[RegretStep]:
     """Return the steps with another pick than the step before."""
-    earlier = [None, *map(setting_name, steps)]
-    return [step for step, name in zip(steps, earlier, strict=False) if setting_name(step) != name]
+    earlier = [None, *map(short_setting, steps)]
+    return [step for step, name in zip(steps, earlier, strict=False) if short_setting(step) != name]
 
 
 def _found(steps: Sequence[RegretStep]) -> str:

@@ -10,6 +10,7 @@ profile    along one axis, with the others at their best
 thompson   which setting a search tries next
 selection  which settings have fresh seeds
 fresh      what fresh seeds show about them; dunnett has its critical values
+claims     which of them are named, also on smaller cards
 thresholds from which value of an axis on doubling saves too little: fresh seeds and model must agree
 frames     seconds as frames times seconds per frame
 regret     what a shorter search would have lost

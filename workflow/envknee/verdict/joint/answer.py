@@ -18,12 +18,14 @@ from envknee.base.fields import Kind
 from envknee.base.point import Point
 from envknee.record.schema import Record
 from envknee.verdict.joint import thresholds
+from envknee.verdict.joint.claims import named, on_cards
 from envknee.verdict.joint.fresh import Levels, levels_of
 from envknee.verdict.joint.observed import observed, trials_of
 from envknee.verdict.joint.prior import Array
 from envknee.verdict.joint.profile import Axis, best_by, profile_of
 from envknee.verdict.joint.shape import shape_of
 from envknee.verdict.joint.surface import DRAWS, Surface, chances_of_best, credible_set, fit
+from envknee.verdict.learning_cost import gpus_of
 from envknee.verdict.rule import union
 from envknee.verdict.rule.contrasts import Contrast
 from envknee.verdict.rule.doublings import Seeds, exp
@@ -43,6 +45,9 @@ from envknee.verdict.settings import JointSettings, Settings
 SEED = 0
 """Of the draws: the same records give the same answer."""
 
+CLAIMS_ABOUT_SETTINGS = 2
+"""The interval of the soonest one, and the comparisons with the best."""
+
 AXES: Mapping[str, Axis] = {"num_envs": lambda point: point.num_envs, "horizon": lambda point: point.horizon}
 
 
@@ -57,7 +62,11 @@ def answer(
     every = trials_of(of_kind, joint.settings, kind)
     searched = trials_of(search, joint.settings, kind)
     fresh = _fresh(of_kind, joint)
-    alpha = 1.0 - settings.confidence
+    of_kind_error = (1.0 - settings.confidence) * joint.error_share
+    axes = _axes_with_doublings(joint.settings)
+    # Bonferroni over claims: the interval, the comparisons with the best, and each threshold.
+    claims = CLAIMS_ABOUT_SETTINGS + len(axes)
+    alpha = of_kind_error / claims
     of_claim = alpha / fresh.factor if fresh is not None and fresh.is_whole else alpha
     model = _Model(fit(joint.settings, every), settings.confidence) if every.places else None
     before = fit(joint.settings, searched) if searched.places else None
@@ -67,11 +76,6 @@ def answer(
         range(len(confirmed)), key=lambda place: (confirmed[place].cost is None, confirmed[place].cost or 0.0)
     )
     ranked = [confirmed[place] for place in order]
-    allowed = [
-        place
-        for place, own in enumerate(ranked)
-        if own.most_slower is not None and own.most_slower <= delta and not own.lost
-    ]
     told = model if model is not None and not model.surface.is_rough else None
     return JointAnswer(
         arm=arm,
@@ -79,28 +83,42 @@ def answer(
         state=_state(every.places, joint, fresh),
         delta=delta,
         confidence=settings.confidence,
+        claims=claims,
+        error_of_kind=of_kind_error,
         error_of_claim=of_claim,
         search_trials=len(searched.places),
+        search_left=0 if fresh is not None else max(0, joint.search_trials - len(search)),
+        fresh_ended=len(of_kind) - len(search),
+        fresh_planned=joint.confirmed * (joint.seeds or 0),
+        seeds_to_next_look=None if fresh is None else fresh.seeds_to_next_look,
+        legal_settings=len(joint.settings),
+        replaces_series=joint.replaces_series,
         censored=sum(searched.is_censored),
         amplitude=None if model is None else model.surface.amplitude,
         seed_sd=None if model is None else model.surface.noise,
         is_rough=model is not None and model.surface.is_rough,
         likely=[] if told is None else told.likely,
         confirmed=ranked,
-        soonest=next((place for place, own in enumerate(ranked) if own.cost_lower is not None and not own.lost), None),
-        fewest_environments=min(allowed, key=lambda place: (ranked[place].num_envs, place), default=None),
-        least_memory=min(
-            (place for place in allowed if ranked[place].memory_peak_gb is not None),
-            key=lambda place: (ranked[place].memory_peak_gb or 0.0, place),
-            default=None,
-        ),
+        **named(ranked, [own.most_slower for own in ranked], range(len(ranked)), delta),
+        on_cards=[] if levels is None else on_cards(ranked, order, levels, of_claim, delta, settings, _on_gpu(of_kind)),
         spreads_differ=levels is not None and levels.spreads_differ,
-        thresholds=[] if before is None or fresh is None else _thresholds(before, model, fresh, delta, kind, settings),
+        thresholds=[]
+        if before is None or fresh is None
+        else _thresholds(axes, before, model, fresh, delta, kind, alpha, settings),
         mini_batches=[] if told is None else told.mini_batches(ranks, delta),
         shape=None
         if told is None
         else shape_of(told.surface, told.draws, told.interval, searched, of_kind, settings.confidence),
     )  # fmt: skip
+
+
+def _axes_with_doublings(settings: Sequence[Point]) -> dict[str, Axis]:
+    """Return the axes that have several values."""
+    return {name: axis for name, axis in AXES.items() if len({axis(setting) for setting in settings}) > 1}
+
+
+def _on_gpu(records: Sequence[Record]) -> bool:
+    return any(gpus_of(record) for record in records)
 
 
 def _state(places: Sequence[int], joint: JointSettings, fresh: "Fresh | None") -> JointState:
@@ -132,6 +150,14 @@ class Fresh:
     def factor(self) -> float:
         """What a p-value counts times at the last look."""
         return math.inf if self.look is None else self.schedule.factor(self.look)
+
+    @property
+    def seeds_to_next_look(self) -> int | None:
+        """Further seeds of each setting until the next look; None before the first one, or after the last one."""
+        if self.look is None:
+            return None
+        later = self.schedule.next_look(self.look + 1)
+        return None if later is None else later - self.look
 
     @cached_property
     def seeds(self) -> list[Seeds]:
@@ -234,6 +260,7 @@ def _one(
             mean, half = float(levels.means[place]), levels.half_width(place, alpha)
             lower, upper = exp(mean - half), exp(mean + half)
     peaks = [record.memory_peak_gb for record in records if record.memory_peak_gb is not None]
+    gpus = max(map(gpus_of, records), default=0)
     shows_chance = model is not None and not model.surface.is_rough
     return ConfirmedSetting(
         **vars(setting),
@@ -246,12 +273,20 @@ def _one(
         may_be_best=may_be_best,
         most_slower=None if most_slower is None else exp(most_slower) - 1.0,
         chance=float(model.chances[settings.index(setting)]) if model is not None and shows_chance else None,
-        memory_peak_gb=statistics.median(peaks) if peaks else None,
+        memory_peak_gb=max(peaks, default=None),
+        gpu_seconds=exp(mean) * gpus if mean is not None and gpus else None,
     )
 
 
 def _thresholds(
-    before: Surface, model: _Model | None, fresh: Fresh, delta: float, kind: Kind, settings: Settings
+    axes: Mapping[str, Axis],
+    before: Surface,
+    model: _Model | None,
+    fresh: Fresh,
+    delta: float,
+    kind: Kind,
+    alpha: float,
+    settings: Settings,
 ) -> list[JointThreshold]:
     """Return the threshold of each axis with a doubling; none while seeds are under way."""
     # A gain of delta in FPS is a factor of 1 + delta; a saving of delta of the seconds one of 1 / (1 - delta).
@@ -259,18 +294,29 @@ def _thresholds(
     if not fresh.is_whole or model is None:
         return []
     return [
-        _threshold(name, axis, before, model, fresh, log_limit, settings.confidence)
-        for name, axis in AXES.items()
-        if len({axis(setting) for setting in before.settings}) > 1
+        _threshold(name, axis, before, model, fresh, log_limit, alpha, settings.confidence)
+        for name, axis in axes.items()
     ]
 
 
 def _threshold(
-    name: str, axis: Axis, before: Surface, model: _Model, fresh: Fresh, log_limit: float, confidence: float
+    name: str,
+    axis: Axis,
+    before: Surface,
+    model: _Model,
+    fresh: Fresh,
+    log_limit: float,
+    alpha: float,
+    confidence: float,
 ) -> JointThreshold:
+    """Return the threshold of one axis.
+
+    Its fresh seeds have the claim's part `alpha` of the chance of error. The model has the study's whole one: it makes no claim of its
+    own, and can only take away what fresh seeds name.
+    """
     confirmed = [before.settings.index(setting) for setting in fresh.settings]
     stand_ins = thresholds.stand_ins(before.mean, before.settings, confirmed, axis)
-    decision = _by_fresh(stand_ins, fresh, log_limit, confidence)
+    decision = _by_fresh(stand_ins, fresh, log_limit, 1.0 - alpha)
     profile = profile_of(model.draws, before.settings, axis)
     best = best_by(model.surface.mean, before.settings, axis)
     rough = model.surface.is_rough

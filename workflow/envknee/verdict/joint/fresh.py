@@ -9,6 +9,10 @@ once for all k settings, each at its own level:
 
 The last two are Hsu's multiple comparisons with the best (Hsu 1984, Ann. Stat. 12:1136). If Bartlett's test says that spreads differ, each
 setting has its own, with the degrees of the one with fewest seeds and Bonferroni's t in place of d.
+
+A setting with too many censored seeds has no mean, and a lower bound of it: the mean with each such seed at its bound. The mean of all its
+seeds, had they been trained to the end, is at least as large. So it may be shown slower by that bound, and the others are at most as much
+slower than it as the bound says: both hold at least as often as with the whole seeds. Its spread is taken to be the largest of the others.
 """
 
 import math
@@ -40,11 +44,20 @@ class Levels:
     """Whether a setting has few enough censored seeds to be compared."""
     seeds: Sequence[int]
     """Of each setting."""
+    floors: Array
+    """Means of ln cost with censored seeds at their bounds, shape (settings,); NaN without a seed."""
 
     @property
     def comparable(self) -> list[int]:
         """Places of the settings that are compared."""
         return [place for place, decides in enumerate(self.decides) if decides and self.degrees > 0]
+
+    @property
+    def bounded(self) -> list[int]:
+        """Places of the settings of which only a lower bound of the mean is known; none if spreads differ, so that theirs is unknown."""
+        if self.degrees <= 0 or self.spreads_differ:
+            return []
+        return [place for place, seeds in enumerate(self.seeds) if seeds and not self.decides[place]]
 
     def margin(self, one: int, other: int, alpha: float) -> float:
         """Return by how much the difference of two means may be off, for comparisons with the best at level `alpha`."""
@@ -65,17 +78,30 @@ class Levels:
         return min(self.comparable, key=lambda place: (float(self.means[place]), place), default=None)
 
     def may_be_best(self, place: int, alpha: float) -> bool:
-        """Tell whether no other setting is shown to cost less. One that cannot be compared may be the best."""
-        if place not in self.comparable:
+        """Tell whether no other setting is shown to cost less. One of which not even a bound is known may be the best."""
+        if place not in self.comparable and place not in self.bounded:
             return True
-        return all(self._difference(place, other) <= self.margin(place, other, alpha) for other in self._others(place))
+        return all(
+            float(self.floors[place] - self.means[other]) <= self.margin(place, other, alpha)
+            for other in self.comparable
+            if other != place
+        )
 
-    def most_slower(self, place: int, alpha: float) -> float | None:
-        """Return the most that ln cost is above that of the best other setting; None if it cannot be compared with every one that ran."""
-        ran = [own for own, seeds in enumerate(self.seeds) if seeds]
-        if self.comparable != ran or place not in ran or len(ran) < 2:
+    def most_slower(self, place: int, alpha: float, among: Sequence[int] | None = None) -> float | None:
+        """Return the most that ln cost is above that of the best other setting, of all or of those among some places.
+
+        None if it is unknown, or if one of the others ran and not even a bound of it is known.
+        """
+        places = range(len(self.seeds)) if among is None else among
+        ran = [own for own in places if self.seeds[own]]
+        known = {*self.comparable, *self.bounded}
+        if place not in self.comparable or len(ran) < 2 or not known.issuperset(ran):
             return None
-        most = max(self._difference(place, other) + self.margin(place, other, alpha) for other in self._others(place))
+        most = max(
+            float(self.means[place] - self.floors[other]) + self.margin(place, other, alpha)
+            for other in ran
+            if other != place
+        )
         return max(0.0, most)
 
     def contrast(self, value: int, one: int, other: int) -> Contrast:
@@ -91,9 +117,6 @@ class Levels:
             min(self.seeds[one], self.seeds[other]),
             decides=known,
         )
-
-    def _others(self, place: int) -> list[int]:
-        return [other for other in self.comparable if other != place]
 
     def _difference(self, one: int, other: int) -> float:
         return float(self.means[one] - self.means[other])
@@ -115,8 +138,15 @@ def levels_of(seeds: Sequence[Seeds]) -> Levels:
         degrees = float(min(counts) - 1)
         of_each = [_variance_of_mean(seeds[place]) for place in fitted.known]
         covariance[fitted.known, fitted.known] = of_each
+    spread = max((float(covariance[place, place]) * seeds[place].count for place in fitted.known), default=0.0)
+    floors = means.copy()
     decides = [place in fitted.known and censored.decides(own) for place, own in enumerate(seeds)]
-    return Levels(means, covariance, degrees, fitted.unequal, decides, [own.count for own in seeds])
+    for place, own in enumerate(seeds):
+        if own.count and not decides[place]:
+            floors[place] = float(np.log(own.values).mean())
+            covariance[place] = covariance[:, place] = 0.0
+            covariance[place, place] = spread / own.count
+    return Levels(means, covariance, degrees, fitted.unequal, decides, [own.count for own in seeds], floors)
 
 
 def _variance_of_mean(own: Seeds) -> float:

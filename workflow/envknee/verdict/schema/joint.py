@@ -53,7 +53,31 @@ class ConfirmedSetting(Setting):
     chance: float | None
     """That it is the best of all settings, by the model of all trials; None on a rough surface."""
     memory_peak_gb: float | None
-    """Median over its fresh seeds."""
+    """The largest of its fresh seeds."""
+    gpu_seconds: float | None = newer(None)
+    """`cost` times the GPUs of a trial; None on a CPU, or without a cost."""
+
+
+class Claims(Frozen):
+    """Settings that are named, as places in `JointAnswer.confirmed`."""
+
+    soonest: int | None
+    """The least mean of fresh seeds; None before all of them have ended, or without a comparable setting."""
+    fewest_environments: int | None
+    """Of those shown to cost at most delta more than the best one, the one with fewest environments; None without one."""
+    least_memory: int | None
+    """Likewise the one with least memory."""
+    fewest_gpu_seconds: int | None = newer(None)
+    """Likewise the one with fewest GPU-seconds; None on a CPU."""
+
+
+class OnCards(Claims):
+    """The same among the confirmed settings that fit smaller cards."""
+
+    cards: list[str]
+    """Cards that fit the same settings, small ones first."""
+    fitting: list[int]
+    """These settings, as places in `JointAnswer.confirmed`."""
 
 
 class ProfileValue(Setting):
@@ -144,7 +168,7 @@ class JointShape(Frozen):
     """Ascending by trials; the last one has the whole search."""
 
 
-class JointAnswer(Frozen):
+class JointAnswer(Claims):
     """The joint answer of one arm and kind of trial."""
 
     arm: str
@@ -152,12 +176,29 @@ class JointAnswer(Frozen):
     state: JointState
     delta: float
     confidence: float
-    """Of the study of one kind: each claim below has its part of the chance of error, `error_of_claim`."""
+    """Of all claims about an arm together, those about seconds and about FPS if a study has both."""
+    claims: int = newer(0)
+    """Claims of this kind of trial, with equal parts of its chance of error: the soonest's interval, the comparisons with the best, and
+    the threshold of each axis."""
+    error_of_kind: float = newer(0.0)
+    """Chance of error of all of these together: the whole one, or half of it if a study has both kinds."""
     error_of_claim: float
-    """Chance of error of each of these at the last look: the soonest's interval, the comparisons with the best, and each threshold."""
+    """Chance of error of each claim at the last look."""
     search_trials: int
+    search_left: int = newer(0)
+    """Trials of the search that have not ended; 0 once its fresh seeds have begun."""
+    fresh_ended: int = newer(0)
+    """Trials of fresh seeds that have ended."""
+    fresh_planned: int = newer(0)
+    """Trials of fresh seeds that were fixed beforehand; fewer run where fewer settings fit the memory."""
+    seeds_to_next_look: int | None = newer(None)
+    """Further seeds of each setting until the study is looked at again; None before the first look, or after the last one."""
+    legal_settings: int = newer(0)
+    """Settings among which the search looks: the batch divides their rollout."""
+    replaces_series: bool = newer(False)
+    """Whether the model chose the trials of the search, so that series of them are no claim."""
     censored: int
-    """Those of them that only tell a lower bound."""
+    """Those of the search that only tell a lower bound."""
     amplitude: float | None
     """Of deviations from the trend, in ln cost."""
     seed_sd: float | None
@@ -168,12 +209,8 @@ class JointAnswer(Frozen):
     """The fewest settings that hold the best one with the study's confidence, by the model, the likeliest first."""
     confirmed: list[ConfirmedSetting]
     """The least cost first."""
-    soonest: int | None
-    """Places in `confirmed`: the least mean of fresh seeds; None before all seeds have ended, or without a comparable setting."""
-    fewest_environments: int | None
-    """Of those shown to cost at most delta more than the soonest, the one with fewest environments; None without one."""
-    least_memory: int | None
-    """Likewise the one with least memory."""
+    on_cards: list[OnCards] = newer([])
+    """Only cards that some of the confirmed settings fit, and others do not."""
     spreads_differ: bool
     """Whether seeds of some settings vary more than those of others."""
     thresholds: list[JointThreshold]

@@ -62,6 +62,8 @@ class SectionPlan(Frozen):
     illegal: IllegalPoints | None
     search_trials: int | None = newer(None)
     """Trials of an arm's search with one model over all points; None for other samplers."""
+    few_for_model: bool = newer(False)
+    """Whether so few points are legal that the model tells little."""
     confirmed: int | None = newer(None)
     """Settings of an arm that have fresh seeds after the search; None without such a stage."""
     fresh_seeds: int | None = newer(None)

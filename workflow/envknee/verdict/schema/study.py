@@ -63,7 +63,7 @@ class ArmVerdict(Frozen):
     hardware: list[str]
     trials: int
     headline: Headline | None = None
-    """None if no throughput trial was timed to its end."""
+    """None if no throughput trial was timed to its end, or if the model chose these trials: then `joint` has the recommendation."""
     throughput: list[ThroughputLimit]
     """By FPS of collecting and learning together."""
     learning: list[LearningLimit]
