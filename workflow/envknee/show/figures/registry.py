@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from envknee.show.evidence import Evidence
 
-THRESHOLDS, LEARNING = "1 Thresholds", "2 Learning"
+TOGETHER, THRESHOLDS, LEARNING = "0 All axes together", "1 Thresholds", "2 Learning"
 """Sections of the report, with their place; the table of trials comes after them."""
 
 
@@ -68,7 +68,26 @@ def _has_batch_sizes(study: Study) -> bool:
     return study.learning is not None and study.learning.batch_size != "library" and len(study.learning.batch_size) > 1
 
 
+def _is_joint(study: Study) -> bool:
+    return any(sweep.is_joint or sweep.confirm is not None for sweep in study.sections.values())
+
+
+def _joint_learns(study: Study) -> bool:
+    return study.learning is not None and (study.learning.is_joint or study.learning.confirm is not None)
+
+
+def _confirms(study: Study) -> bool:
+    return any(sweep.confirm is not None for sweep in study.sections.values())
+
+
 FIGURES = (
+    Entry("forest", TOGETHER, _confirms, is_kept=True),
+    Entry("profile", TOGETHER, _is_joint, is_kept=True),
+    Entry("valley", TOGETHER, _is_joint),
+    Entry("maps", TOGETHER, _is_joint),
+    Entry("split", TOGETHER, _joint_learns),
+    Entry("coordinates", TOGETHER, _is_joint),
+    Entry("regret", TOGETHER, _is_joint),
     Entry("throughput", THRESHOLDS, lambda study: study.throughput is not None, is_kept=True),
     Entry("memory", THRESHOLDS, lambda _: True),
     Entry("phases", THRESHOLDS, lambda study: study.throughput is not None and study.phases != "off"),

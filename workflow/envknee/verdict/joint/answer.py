@@ -26,6 +26,7 @@ from envknee.verdict.joint.fresh import Levels, levels_of
 from envknee.verdict.joint.observed import observed, trials_of
 from envknee.verdict.joint.prior import Array
 from envknee.verdict.joint.profile import Axis, best_by, profile_of
+from envknee.verdict.joint.shape import shape_of
 from envknee.verdict.joint.surface import DRAWS, Surface, chances_of_best, credible_set, fit
 from envknee.verdict.learning_cost import gpus_of
 from envknee.verdict.rule import union
@@ -109,6 +110,9 @@ def answer(
         spreads_differ=levels is not None and levels.spreads_differ,
         thresholds=found_thresholds,
         mini_batches=[] if told is None else told.mini_batches(ranks, delta),
+        shape=None
+        if told is None
+        else shape_of(told.surface, told.draws, told.interval, searched, of_kind, settings.confidence),
     )  # fmt: skip
 
 
