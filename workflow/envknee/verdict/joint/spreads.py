@@ -35,10 +35,13 @@ class Spreads:
 
 
 def shared(variances: Array, degrees: Array) -> Spreads:
-    """Return the variances of settings, of which each has at least one degree of freedom. Both arguments have shape (settings,)."""
+    """Return the variances of settings from those of their own seeds, and the degrees of freedom of these; 0: a single seed.
+
+    Both arguments have shape (settings,). Some setting has at least one degree.
+    """
     total = float(degrees.sum())
     pooled = float((variances * degrees).sum()) / total
-    known = variances > 0.0
+    known = (variances > 0.0) & (degrees > 0.0)
     in_common, scale = _prior(variances[known], degrees[known])
     if math.isinf(in_common):
         count = len(variances)
