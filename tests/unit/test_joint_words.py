@@ -221,19 +221,19 @@ def test_an_undecided_threshold_says_what_is_missing_and_how_many_seeds_to_add()
     undecided = a_threshold(state="undecided", threshold=None, by_model=None)
     found = an_answer(thresholds=[undecided, a_threshold("horizon", state="undecided", threshold=None, tested=[16])])
     assert [said for said in joint_evidence(found) if "threshold" in said] == [
-        "num_envs threshold undecided: fresh seeds name 128, the model names none; both must agree",
+        "num_envs threshold undecided: fresh seeds name 128, the model names none",
         "horizon threshold undecided: fewer than two values have a good setting with fresh seeds",
     ]
     assert joint_next(found) == "Raise `more_repeats` by 5: it adds fresh seeds to every confirmed setting."
 
 
-def test_a_rough_surface_is_said_first_and_withholds_the_model():
+def test_a_rough_surface_is_said_and_withholds_the_model():
     settings = [setting.model_copy(update={"chance": None}) for setting in SETTINGS]
     undecided = a_threshold(state="undecided", threshold=None, by_model=None)
     found = an_answer(is_rough=True, amplitude=0.4, confirmed=settings, thresholds=[undecided], mini_batches=[])
     evidence = joint_evidence(found)
-    assert evidence[0] == "rough surface: neighbours differ by about 40%; the model's intervals are withheld"
-    assert "num_envs threshold undecided: fresh seeds name 128, the model is withheld; both must agree" in evidence
+    assert "rough surface: neighbours differ by about 40%; the model's intervals are withheld" in evidence
+    assert "num_envs threshold undecided: fresh seeds name 128, the model is withheld" in evidence
     assert not any("by the model" in said for said in evidence)
     assert joint_next(found) == "List more values between the tested ones: the model then has nearer neighbours."
 
@@ -300,7 +300,7 @@ def test_notes_tell_censored_lost_and_unequal_seeds():
         "512 × 32 × 1,024: 1 of 8 seeds did not reach the target",
         "256 × 32 × 512: 2 of 8 trials did not run, so it is not recommended",
         "128 × 32 × 512: 1 of 4 seeds did not reach the target",
-        "seeds of some settings vary more than those of others: each interval rests on its own setting's seeds",
+        "seeds of some settings vary more than those of others: these have wider intervals",
     ]
     lines = [said for name, said in joint_lines(found, ONE) if name == "setting"]
     assert lines[2:] == [
