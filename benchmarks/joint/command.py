@@ -56,7 +56,7 @@ class Part(NamedTuple):
     @property
     def file(self) -> str:
         """The name of its file."""
-        slug = re.sub(r"[^a-z0-9.%]+", "-", self.name.lower()).strip("-")
+        slug = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
         return f"{self.what}-{slug}-seed-{self.seed}-part-{self.number:03}-of-{self.studies}.json"
 
 

@@ -9,12 +9,14 @@ import math
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from envknee.ask.ask import answer
 from envknee.ask.history import Asked, ByNumber, Footprint, History
 from envknee.record.schema import Record, Request
 from envknee.study import space
+from envknee.study.designs import derived_seed
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.rules import ASK_VERSION
@@ -80,7 +82,7 @@ def study_of(sampler: str, seed: int) -> Study:
 def by_profile(measure: Measure, seed: int) -> Tried:
     """Return the search of sampler profile."""
     startup = studies.sobol_places(studies.Plan(search="profile"), seed % studies.SOBOL_ORDERS)
-    return studies.search_by_profile(max(TRIALS), startup, measure, seed)
+    return studies.search_by_profile(max(TRIALS), startup, measure, partial(derived_seed, seed))
 
 
 SAMPLERS: Mapping[str, Callable[[Measure, int], Tried]] = {

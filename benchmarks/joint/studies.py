@@ -12,7 +12,7 @@ That a study through requests and policies says the same is tested (tests/unit/t
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -132,7 +132,7 @@ def run(plan: Plan, seed: int, measure: Measure, deltas: Sequence[float], of_dra
     with once_each():
         places = sobol_places(plan, seed)
         if plan.search == "profile":
-            tried = search_by_profile(plan.trials, places, measure, of_draws)
+            tried = search_by_profile(plan.trials, places, measure, partial(derived_seed, of_draws))
         else:
             tried = [(place, measure(place)) for place in places[: plan.trials]]
         records = [record_of(slot, SETTINGS[place], cost) for slot, (place, cost) in zip(slots, tried, strict=False)]
@@ -167,14 +167,20 @@ def answer_of(plan: Plan, study: Study, records: Sequence[Record], delta: float)
     return answer(records) if further and undecided else found
 
 
-def search_by_profile(trials: int, startup: Sequence[int], measure: Measure, seed: int) -> list[tuple[int, Observed]]:
-    """Return the trials of profile Thompson, one after the other: place and cost. `startup` are the places to begin with."""
+def search_by_profile(
+    trials: int, startup: Sequence[int], measure: Measure, seed_of: Callable[[int], int]
+) -> list[tuple[int, Observed]]:
+    """Return the trials of profile Thompson, one after the other: place and cost.
+
+    `startup` are the places to begin with; `seed_of` returns the seed of a trial's draw by its number.
+    """
     tried: list[tuple[int, Observed]] = []
     for number in range(trials):
-        place = startup[number]
-        if number >= thompson.startup_of(trials):
+        if number < thompson.startup_of(trials):
+            place = startup[number]
+        else:
             fitted = surface.fit(SETTINGS, trials_at(tried))
-            place = thompson.next_place(fitted, range(len(SETTINGS)), number, derived_seed(seed, number))
+            place = thompson.next_place(fitted, range(len(SETTINGS)), number, seed_of(number))
         tried.append((place, measure(place)))
     return tried
 
