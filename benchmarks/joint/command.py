@@ -35,7 +35,7 @@ from benchmarks.prove import within
 
 STUDIES = 2000
 OF_SAMPLERS = 200
-PART_OF_SAMPLERS = 10
+PART_OF_SAMPLERS = 2
 FOLDER = Path("results/prove-joint")
 
 BEGIN, END = "<!-- make prove-joint -->\n", "<!-- end of make prove-joint -->\n"
@@ -103,9 +103,9 @@ def parts_of(row_names: Sequence[str], sampler_names: Sequence[str], arguments: 
         for number, size in rows.parts(arguments.studies)
     ]
     of_samplers = [
-        Part("sampler", name, number, PART_OF_SAMPLERS, arguments.seed)
+        Part("sampler", name, number, size, arguments.seed)
         for name in sampler_names
-        for number in range(-(-arguments.sampler_studies // PART_OF_SAMPLERS))
+        for number, size in rows.parts(arguments.sampler_studies, PART_OF_SAMPLERS)
     ]
     searching = {name for name, row in rows.ROWS.items() if row.plan.search == "profile"}
     return [

@@ -134,6 +134,6 @@ ROWS: Mapping[str, Row] = {
 """In the order of the table."""
 
 
-def parts(studies: int) -> list[tuple[int, int]]:
-    """Return number and size of each part of a row with so many studies."""
-    return [(number, min(PART, studies - number * PART)) for number in range(math.ceil(studies / PART))]
+def parts(studies: int, size: int = PART) -> list[tuple[int, int]]:
+    """Return number and size of each part of so many studies."""
+    return [(number, min(size, studies - number * size)) for number in range(math.ceil(studies / size))]
