@@ -386,8 +386,13 @@ def test_the_documented_tables_have_the_program_s_columns_and_rows():
     told = [line[0] for line in lines if line[0] in ROWS]
     assert told == [*ROWS, *ROWS]
     assert [line[0] for line in lines if line[0] in samplers.SAMPLERS] == list(samplers.SAMPLERS)
-    fresh = [column.heading for column in tables.CLAIMS[:6]]
-    for line in lines:
-        if line[0] in ROWS and not line[-1] and len(line) == len(tables.CLAIMS) + 2:
-            missed = [own for own, cell in zip(heads[0], line, strict=True) if "!" in cell]
-            assert not set(missed) & set(fresh), "fresh seeds keep every promise in scope"
+    # The model's set and intervals may miss, and are marked; fresh seeds and thresholds keep every promise in scope.
+    of_claims, of_doublings = (lines[lines.index(head) + 2 :][: len(ROWS)] for head in heads[:2])
+    kept = [line[: 1 + FRESH_CLAIMS] for line in of_claims if not line[-1]] + [
+        line for line in of_doublings if not line[-1]
+    ]
+    assert not [line[0] for line in kept if any("!" in cell for cell in line)], "in scope and missed"
+
+
+FRESH_CLAIMS = 6
+"""The first columns of `tables.CLAIMS`, which rest on fresh seeds."""
