@@ -326,13 +326,14 @@ def _threshold(
     rough = model.surface.is_rough
     # The doublings that fresh seeds test, so that both speak of the same ones.
     values = [doubling.num_envs for doubling in decision.doublings]
-    by_model = None if rough else thresholds.by_model(profile, values, log_limit, 1.0 - confidence)
+    alpha = 1.0 - confidence
+    by_model = None if rough else thresholds.by_model(profile, values, log_limit, alpha)
     named = None if decision.threshold is None or by_model is None else max(decision.threshold, by_model)
-    undecided = "still pays" if decision.state == "still pays" else "undecided"
+    pays = decision.state == "still pays" and not rough and thresholds.still_pays(profile, values, log_limit, alpha)
     unknown: dict[str, Any] = dict.fromkeys(("cost", "cost_lower", "cost_upper"))
     return JointThreshold(
         axis="num_envs" if name == "num_envs" else "horizon",
-        state="reached" if named is not None else undecided,
+        state=_state_of(named, pays),
         threshold=named,
         by_fresh=decision.threshold,
         by_model=by_model,
@@ -346,6 +347,12 @@ def _threshold(
             for value in profile.values
         ],
     )
+
+
+def _state_of(named: int | None, pays: bool) -> union.State:
+    if named is not None:
+        return "reached"
+    return "still pays" if pays else "undecided"
 
 
 def _by_fresh(stand_ins: Mapping[int, int], fresh: Fresh, log_limit: float, confidence: float) -> union.Decision:

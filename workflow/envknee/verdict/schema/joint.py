@@ -95,7 +95,7 @@ class JointThreshold(Frozen):
 
     axis: Literal["num_envs", "horizon"]
     state: Literal["reached", "still pays", "undecided"]
-    """Still pays: the largest doubling is shown by fresh seeds to save at least delta."""
+    """Still pays: fresh seeds and the model show that the axis's largest doubling saves at least delta."""
     threshold: int | None
     """The larger one of the next two; None unless both are named."""
     by_fresh: int | None
