@@ -151,8 +151,8 @@ def fixed_costs(costs: Any, noise: float) -> Costs:
 
 
 def rounded(found: JointAnswer) -> Any:
-    """Return an answer to nine digits: records of another order are summed in another order."""
-    return json.loads(found.model_dump_json(), parse_float=lambda number: float(f"{float(number):.9g}"))
+    """Return an answer to seven digits: records of another order are summed in another order."""
+    return json.loads(found.model_dump_json(), parse_float=lambda number: float(f"{float(number):.7g}"))
 
 
 @pytest.mark.parametrize("plan", [Plan(trials=20, seeds=3), Plan(kind="throughput", trials=20, seeds=3)])
