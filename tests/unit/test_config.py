@@ -164,7 +164,7 @@ def test_a_study_written_as_json_is_read_back_with_its_numbers(tmp_path: Path) -
 
 SIZES_WANTED = "expected a list of whole numbers, or {from: A, to: B} for A, 2A, 4A, ... up to B"
 BATCH_WANTED = "expected 'library', a list of whole numbers, or {from: A, to: B}"
-SAMPLERS_WANTED = "'adaptive', 'gp', 'grid', 'random', 'sobol' or 'tpe'"
+SAMPLERS_WANTED = "'adaptive', 'gp', 'grid', 'profile', 'random', 'sobol' or 'tpe'"
 LARGEST_WANTED = "expected whole numbers of at most 1,000,000,000,000"
 DOUBLINGS_WANTED = "expected whole numbers with 1 <= from <= to"
 ARCHITECTURES_WANTED = "study: architectures are for the image that is built with runtime: apptainer and no `image:`"

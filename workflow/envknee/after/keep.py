@@ -33,6 +33,7 @@ from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.verdict.schema.study import Verdict
 from envknee.words.headline import headline_statement
+from envknee.words.joint import joint_lines
 from envknee.words.series import series_words
 from envknee.words.statements import statement
 from envknee.words.study import hardware_of
@@ -147,6 +148,8 @@ def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Seq
     ]
     for arm in verdict.arms:
         lines += [f"**{arm.arm}**" + (f": {headline_statement(arm, arm.headline)}" if arm.headline else ""), ""]
+        for found in arm.joint:
+            lines += [f"* {name}: {said}" for name, said in joint_lines(found, arm.ranks)]
         lines += [f"* {series_words(limit.series)}: {statement(limit)}" for limit in (*arm.throughput, *arm.learning)]
         lines += [f"* memory: {statement(arm.memory)}"] if arm.memory else []
         lines += [f"* {statement(scaling)}" for scaling in verdict.scaling if scaling.arm == arm.arm] + [""]

@@ -8,6 +8,8 @@ history      what a request may use: earlier requests and records
 journal      the same in one file, so that not every file is read again
 question     what a sampler is told of earlier trials, and may answer
 samplers/    what picks points, a file each
+settings_left settings that may fit the memory
+confirm      fresh seeds of the settings that the search found
 versions     which rules ask: those of the study's ask_version
 policies     why a trial is not run: reasons in order
 repeat       what earlier repeats tell of the next one

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from envknee.ask import samplers, versions
+from envknee.ask import confirm, samplers, versions
 from envknee.ask.history import Asked, ByNumber, History
 from envknee.ask.journal import Journal, read_request
 from envknee.ask.question import Question
@@ -154,6 +154,10 @@ def answer(study: Study, slot: Slot, history: History, recorded: Sequence[Reques
     if study.replay is not None:
         return _recorded(study, slot, recorded[slot.number], memory)
     question = Question(study, slot, history, memory)
+    if slot.confirms:
+        choice = confirm.choose(question)
+        refused = versions.refusal(study.ask_version, memory, choice.point) if choice.skip is None else None
+        return request_for(study, slot, choice.point, refused, choice.skip, choice.confirms)
     if question.sweep.chooses_trials:
         choice = versions.choose(question)
         return request_for(study, slot._replace(repeat=choice.repeat), choice.point, None, choice.skip, choice.confirms)
@@ -222,9 +226,10 @@ def foreign(study: Study, slot: Slot, request: Request) -> str | None:
     """Return what in a request does not follow from the study, whatever its point; None if all does."""
     point = request.point
     sweep = study.sections[slot.kind]
-    if sweep.chooses_trials:
-        slot = slot._replace(repeat=request.repeat)
-    expected = request_for(study, slot, point, request.refusal, request.skip, request.confirms)
+    confirms = slot.confirms
+    if sweep.chooses_trials and not slot.confirms:
+        slot, confirms = slot._replace(repeat=request.repeat), request.confirms and not sweep.is_joint
+    expected = request_for(study, slot, point, request.refusal, request.skip, confirms)
     for field, value in expected:
         if getattr(request, field) != value:
             return f"its {field} is {getattr(request, field)!r}, and {value!r} was expected"

@@ -54,11 +54,12 @@ def plan_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False) 
 
 def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study) -> SectionPlan:
     num_envs, horizons, _ = space.axes(sweep)
+    legal = len(space.legal_points(sweep, study.world_sizes))
     return SectionPlan(
         kind=kind,
         trials=len(slots),
         points=space.points_asked(sweep, study.world_sizes),
-        repeats=sweep.repeats if sweep.chooses_trials else sweep.all_repeats,
+        repeats=sweep.repeats if sweep.chooses_trials or sweep.confirm else sweep.all_repeats,
         chooses_trials=sweep.chooses_trials,
         sampler=sweep.sampler,
         measured_again=sum(slot.again for slot in slots),
@@ -68,6 +69,10 @@ def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study
         batch_size=None if sweep.batch_size == "library" else list(sweep.batch_size),
         rules=[_rule(name, arm, sweep, study) for name, arm in sorted(study.arms.items()) if arm.scaling is not None],
         illegal=_illegal(sweep, study),
+        search_trials=sweep.search_trials if sweep.is_joint else None,
+        few_for_model=sweep.is_joint and legal < space.LEAST_SETTINGS,
+        confirmed=None if sweep.confirm is None else sweep.confirm.settings,
+        fresh_seeds=None if sweep.confirm is None else sweep.confirm.seeds + sweep.more_repeats,
     )
 
 

@@ -120,13 +120,9 @@ def has_large_rollout(repeat: Repeat, point: Point) -> LargeRollout | None:
 
 def crashed_before(repeat: Repeat, point: Point) -> CrashedBefore | None:
     """Leave out repeats of a point whose program crashes."""
-    question, footprints = repeat.question, repeat.question.history.footprints  # no whole record is read
-    here = [
-        asked.number
-        for asked in question.asked
-        if asked.point == point and asked.number < question.slot.first_unknown and asked.number in footprints
-    ]
-    first = next((number for number in here if footprints[number].status == "crashed"), None)
+    question = repeat.question
+    here = [asked.number for asked in question.asked if asked.point == point and asked.number in question.footprints]
+    first = next((number for number in here if question.footprints[number].status == "crashed"), None)
     return None if first is None else CrashedBefore(num_envs=point.num_envs, trial=first)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from envknee.ask.history import Asked, History
+from envknee.ask.history import Asked, Footprint, History
 from envknee.ask.refusals import MEMORY_MARGIN, KnownMemory
 from envknee.base.point import Point
 from envknee.record.reasons import RefusalReason, SkipReason
@@ -43,6 +43,16 @@ class Question:
     def requests(self) -> list[Request]:
         """Earlier requests of this arm and kind, in order."""
         return [self.history.requests[asked.number] for asked in self.asked]
+
+    @cached_property
+    def footprints(self) -> Mapping[int, Footprint]:
+        """The small part of the record of each earlier request of this arm and kind, by number, as the window shows them.
+
+        No whole record is read for it.
+        """
+        visible = self.history.footprints
+        known = [asked.number for asked in self.asked if asked.number < self.slot.first_unknown]
+        return {number: visible[number] for number in known if number in visible}
 
     @cached_property
     def records(self) -> Mapping[int, Record]:

@@ -10,7 +10,7 @@ from envknee.study.arm import Arm
 from envknee.study.model import Study
 from envknee.study.sweep import Sweep
 from envknee.verdict.rule.schedule import EVERY_REPEAT, ONCE, Schedule, as_planned
-from envknee.verdict.settings import ArmSettings, StudySettings
+from envknee.verdict.settings import ArmSettings, JointSettings, StudySettings
 
 
 def settings_of(study: Study) -> StudySettings:
@@ -22,6 +22,7 @@ def settings_of(study: Study) -> StudySettings:
         decide=study.decide,
         arms={name: arm_settings(arm) for name, arm in study.arms.items()},
         looks={kind: schedule_of(study.sections[kind]) if kind in study.sections else ONCE for kind in KINDS},
+        joint={kind: joint for kind, sweep in study.sections.items() if (joint := _joint(sweep, study))},
         drill=study.task.inject.warning if study.task.inject else None,
     )
 
@@ -35,6 +36,24 @@ def schedule_of(sweep: Sweep) -> Schedule:
         or getattr(sweep, "skip_decided", False)
     )
     return EVERY_REPEAT if may_stop else as_planned(sweep.repeats)
+
+
+def _joint(sweep: Sweep, study: Study) -> JointSettings | None:
+    """Return the settings of a section with a joint answer; None for another one."""
+    if not sweep.is_joint and sweep.confirm is None:
+        return None
+    stage = sweep.confirm
+    searched = sweep.search_trials
+    if not sweep.is_joint:
+        searched = space.points_asked(sweep, study.world_sizes) * sweep.repeats
+    return JointSettings(
+        settings=space.legal_points(sweep, study.world_sizes),
+        seeds=None if stage is None else stage.seeds,
+        replaces_series=sweep.is_joint,
+        search_trials=searched,
+        error_share=1.0 / max(1, sum(section.confirm is not None for section in study.sections.values())),
+        confirmed=0 if stage is None else stage.settings,
+    )
 
 
 def arm_settings(arm: Arm) -> ArmSettings:

@@ -138,6 +138,12 @@ class Study(Strict):
             trials = len(self.arms) * len(sweep.num_envs) * len(sweep.horizon) * batches * sweep.all_repeats
             if trials > MOST_TRIALS:
                 yield f"arms x num_envs x horizon x batch_size x repeats make up to {trials:,} trials, and {MOST_TRIALS:,} are the most"
+            if sweep.is_joint and (searched := len(self.arms) * sweep.search_trials) > MOST_TRIALS:
+                yield f"arms x trials make {searched:,} trials, and {MOST_TRIALS:,} are the most"
+            if sweep.confirm is not None:
+                fresh = len(self.arms) * sweep.confirm.settings * (sweep.confirm.seeds + sweep.more_repeats)
+                if fresh > MOST_TRIALS:
+                    yield f"arms x confirm.settings x seeds make {fresh:,} trials, and {MOST_TRIALS:,} are the most"
         if self.image is not None and self.runtime == "host":
             yield f"image {self.image!r} is for runtime: apptainer or docker, and the runtime is host"
         if self.image is not None and self.image.startswith("-"):

@@ -10,6 +10,17 @@ from envknee.study.errors import UserError
 from envknee.study.model import Arm, Raise, Study, Sweep
 from envknee.study.scaling_rule import Scaled, divides, scaled
 
+MORE_LEGAL = (
+    "List more num_envs and horizons, or batch sizes that divide more rollouts: powers of two divide each other"
+)
+"""How a study gets more legal points."""
+
+LEAST_SETTINGS = 10
+"""Legal points with fewer of which one model over three axes tells little: its trend has ten terms."""
+
+MOST_SETTINGS = 2000
+"""Most legal points of a section with one model over all of them: a fit of 2,000 takes some seconds."""
+
 
 def num_mini_batches(num_envs: int, horizon: int, batch_size: int, world_size: int = 1) -> int:
     """Return the optimizer steps in one epoch over a rollout of `horizon` environment steps.
@@ -73,6 +84,10 @@ class Slot(NamedTuple):
     """The trial's place in that part."""
     again: bool = False
     """Whether the trial measures the point of its block's first trial once more, which shows drift."""
+    confirms: bool = False
+    """Whether the trial is a fresh seed of a setting that the search found; `chunk` is then its place in a round of all such settings."""
+    chosen_before: int = 0
+    """With `confirms`, the first trial whose record has no say in which settings are confirmed: the same for all of a section."""
     first_unknown: int = 0
     """The first trial whose record its request must not know: that of the latest `window` - 1 jobs before its own, so that `window` jobs
     can run side by side."""
@@ -119,19 +134,24 @@ def plan(study: Study) -> list[Slot]:
     slots: list[Slot] = []
     for kind, sweep in study.sections.items():
         slots += _slots(study, kind, range(sweep.repeats), len(slots))
+        if sweep.confirm:
+            slots += _confirming(study, kind, range(sweep.confirm.seeds), len(slots))
     # These come last, in the order in which they were asked for, so that measured trials keep their numbers.
-    measured = {kind: sweep.repeats for kind, sweep in study.sections.items()}
+    measured = {kind: sweep.confirm.seeds if sweep.confirm else sweep.repeats for kind, sweep in study.sections.items()}
     for later in later_repeats(study):
         first = measured[later.section]
         measured[later.section] += later.repeats
-        slots += _slots(study, later.section, range(first, measured[later.section]), len(slots))
+        further = _confirming if study.sections[later.section].confirm else _slots
+        slots += further(study, later.section, range(first, measured[later.section]), len(slots))
     in_jobs = jobs(slots if study.replay is None else slots[: study.replay.trials])
     firsts = [job[0].number for job in in_jobs]
-    return [
+    planned = [
         slot._replace(first_unknown=firsts[max(0, place - study.window + 1)])
         for place, job in enumerate(in_jobs)
         for slot in job
     ]
+    first_confirming = {slot.kind: slot.first_unknown for slot in reversed(planned) if slot.confirms}
+    return [slot._replace(chosen_before=first_confirming[slot.kind]) if slot.confirms else slot for slot in planned]
 
 
 def later_repeats(study: Study) -> list[Raise]:
@@ -162,6 +182,11 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
             f" but no pair of num_envs {_shown(sweep.num_envs)} and horizon {_shown(sweep.horizon)} allows that."
             f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
         )
+    if sweep.is_joint:
+        _check_searched(kind, points, len(listed_points(sweep)))
+        _check_joint(kind, points)
+        searched = itertools.product(range(sweep.search_trials), sorted(study.arms))
+        return [Slot(number, arm, kind, 0) for number, (_, arm) in enumerate(searched, first)]
     # A learning trial takes too long to be measured again for its drift. With compose_horizons the points that test the law show it.
     once = kind == "learning" or (study.throughput is not None and study.throughput.compose_horizons)
     sizes = enumerate(chunk_sizes(points, sweep.block))
@@ -179,6 +204,59 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
     series = {(point.horizon, point.batch_size) for point in legal_points(sweep, study.world_sizes)}
     half = -(-points * len(repeats) // 2) + 2 * sweep.adaptive.confirm * len(series)
     return [slot._replace(repeat=0) for slot in slots[: (sweep.adaptive.trials or half) * len(study.arms)]]
+
+
+def _confirming(study: Study, kind: Kind, rounds: range, first: int) -> list[Slot]:
+    """Return the slots of some rounds of the confirming stage, each with a fresh seed of all its settings, arms taking turns.
+
+    Raises:
+        UserError: when there are more settings to confirm than legal points.
+    """
+    sweep = study.sections[kind]
+    assert sweep.confirm is not None, "only sections with `confirm`"
+    listed, legal = len(listed_points(sweep)), len(legal_points(sweep, study.world_sizes))
+    if sweep.confirm.settings > legal:
+        raise UserError(
+            f"{kind}: confirm.settings {sweep.confirm.settings}, and {legal} of {listed} listed points are legal (batch_size must divide"
+            f" num_envs x horizon). Confirm {legal} or fewer, or list more num_envs, horizons or batch sizes"
+        )
+    _check_joint(kind, legal)
+    trials = itertools.product(rounds, range(sweep.confirm.settings), sorted(study.arms))
+    return [
+        Slot(number, arm, kind, sweep.first_fresh + seed, chunk=place, confirms=True)
+        for number, (seed, place, arm) in enumerate(trials, first)
+    ]
+
+
+def _check_searched(kind: Kind, legal: int, listed: int) -> None:
+    """Make sure that a search has something to choose.
+
+    Raises:
+        UserError: when a single point is legal.
+    """
+    if legal == 1:
+        raise UserError(
+            f"{kind}: 1 of {_counted(listed)} is legal, and sampler: profile chooses among several. {MORE_LEGAL}, or take"
+            " sampler: grid"
+        )
+
+
+def _counted(listed: int) -> str:
+    """Return `1 listed point`, or `12 listed points`."""
+    return f"{listed:,} listed point{'' if listed == 1 else 's'}"
+
+
+def _check_joint(kind: Kind, settings: int) -> None:
+    """Make sure that a model over all settings can be fitted for each request.
+
+    Raises:
+        UserError: when there are too many.
+    """
+    if settings > MOST_SETTINGS:
+        raise UserError(
+            f"{kind}: {settings:,} points are legal, and {MOST_SETTINGS:,} are the most that one model has. List fewer num_envs,"
+            " horizons or batch sizes: doublings are enough"
+        )
 
 
 def chunk_sizes(points: int, block: int | Literal["all"]) -> list[int]:

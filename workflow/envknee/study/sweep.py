@@ -25,6 +25,15 @@ from envknee.study.rules import (
 CHOOSING_TRIALS = samplers.names(samplers.TRIAL_SAMPLERS)
 """Samplers that choose repeats as well as points, and may stop early."""
 
+PROFILE = "profile"
+"""The sampler of the joint question, which searches num_envs, horizon and batch size at once."""
+
+SEARCH_TRIALS = 64
+"""Trials of its search, unless `trials` says otherwise."""
+
+LEAST_SEEDS = 3
+"""Seeds with fewer of which nothing is decided (`verdict.rule.schedule.LEAST_REPEATS`)."""
+
 
 class UntilDecided(Strict):
     """When a section may stop before all `repeats` are measured.
@@ -53,6 +62,24 @@ class Adaptive(UntilDecided):
     """At most this many trials; without it, half of all points with all their repeats, and the fresh ones."""
 
 
+class Confirm(Strict):
+    """The confirming stage: after the search, fresh seeds of the settings that a model of the search chooses.
+
+    Only these seeds carry claims, so that their number is fixed before any is measured. `more_repeats` adds seeds to all of them; each such
+    look at the study has its own, smaller share of the chance of error.
+    """
+
+    settings: Positive = 6
+    """Settings of each arm: the best one of each num_envs, then the next best."""
+    seeds: Positive = 8
+    """Fresh seeds of each setting, 3 or more."""
+
+    def _problems(self) -> Iterator[str]:
+        if self.seeds < LEAST_SEEDS:
+            few = "one seed shows no noise" if self.seeds == 1 else "two seeds show too little of the noise"
+            yield f"seeds {self.seeds}: {few}. Take {LEAST_SEEDS} or more; 8 are a good number"
+
+
 def _block(value: Any) -> Any:
     if value != "all" and (type(value) is not int or value < 1):
         raise ValueError("expected 'all', or a whole number of points of at least 1")
@@ -70,16 +97,21 @@ class Sweep(Strict):
     """Transitions in one optimizer step, all GPUs together; 'library' keeps the task's own number of mini-batches, so that the batch grows
     with num_envs."""
     sampler: Annotated[str, OneOf([*samplers.names(samplers.POINT_SAMPLERS), *CHOOSING_TRIALS])] = "grid"
-    """Method that picks points: Optuna's tpe or gp after a Sobol start, a fixed design, or 'adaptive': only doublings that decide the
-    verdict, until it is decided."""
+    """Method that picks points: Optuna's tpe or gp after a Sobol start, a fixed design, 'adaptive': only doublings that decide the
+    verdict, until it is decided; or 'profile': one model over all axes, which looks for the best setting of each num_envs."""
     adaptive: Adaptive = newer(Adaptive())
     """With sampler: adaptive, when to stop."""
     points: Positive | None = None
     """Number of different points; without it, every legal one."""
+    trials: Positive | None = newer(None)
+    """With sampler: profile, trials of an arm's search, of which several may have the same point. Without it, 64."""
+    confirm: Confirm | None = newer(None)
+    """After the search, fresh seeds of the best settings: what the study claims about settings rests on them. None: no such stage."""
     repeats: Positive
-    """How often each point runs, each time in a fresh process with its own seed."""
+    """How often each point runs, each time in a fresh process with its own seed. Sampler profile chooses that itself."""
     more_repeats: NotNegative = newer(0)
-    """Further repeats of each point, measured last. Raise it if a measured study is undecided; nothing is measured again."""
+    """Further repeats of each point, measured last; with `confirm`, further fresh seeds of each confirmed setting. Raise it if a measured
+    study is undecided; nothing is measured again."""
     warmup_iterations: NotNegative = 1
     """First iterations left out of the FPS figures."""
     limit_s: Seconds
@@ -103,6 +135,21 @@ class Sweep(Strict):
         """Whether `sampler` is one of `CHOOSING_TRIALS`."""
         return self.sampler in CHOOSING_TRIALS
 
+    @property
+    def is_joint(self) -> bool:
+        """Whether one model over all axes chooses the trials."""
+        return self.sampler == PROFILE
+
+    @property
+    def search_trials(self) -> int:
+        """With sampler: profile, trials of an arm's search."""
+        return self.trials or SEARCH_TRIALS
+
+    @property
+    def first_fresh(self) -> int:
+        """The number of the first confirming repeat: larger than that of any repeat of the search, so that its seeds are fresh."""
+        return self.search_trials if self.is_joint else self.repeats
+
     def _problems(self) -> Iterator[str]:
         key = None
         if self.block != 1:
@@ -116,17 +163,32 @@ class Sweep(Strict):
                 f"{key} is for samplers whose points are known beforehand ({', '.join(FIXED_DESIGNS)}), and the sampler is"
                 f" {self.sampler}. Take one of those, or leave {key} out"
             )
-        if not self.chooses_trials and self.adaptive != Adaptive():
-            choosing = " or ".join(CHOOSING_TRIALS)
+        if (self.is_joint or not self.chooses_trials) and self.adaptive != Adaptive():
+            choosing = " or ".join(name for name in CHOOSING_TRIALS if name != PROFILE)
             yield f"'adaptive' is for sampler: {choosing}, and the sampler is {self.sampler}"
+        if self.trials is not None and not self.is_joint:
+            yield f"trials {self.trials} is for sampler: {PROFILE}, and the sampler is {self.sampler}. Take trials out"
+        yield from self._problems_of_confirm()
+        limit = "`trials`" if self.is_joint else "adaptive.trials at most"
         for key in ("points", "more_repeats") if self.chooses_trials else ():
-            if getattr(self, key):
+            if getattr(self, key) and not (key == "more_repeats" and self.confirm):
                 yield (
                     f"{key} {getattr(self, key)}: sampler {self.sampler} chooses points and repeats itself, and stops after"
-                    f" adaptive.trials at most. Take {key} out"
+                    f" {limit}. Take {key} out"
                 )
-        if self.chooses_trials and self.repeats < 3:
+        if self.chooses_trials and not self.is_joint and self.repeats < 3:
             yield f"repeats {self.repeats}: sampler {self.sampler} needs at least 3 of a point to decide anything"
+
+    def _problems_of_confirm(self) -> Iterator[str]:
+        if self.confirm is None:
+            return
+        if self.chooses_trials and not self.is_joint:
+            yield f"confirm: sampler {self.sampler} confirms by itself. Take confirm out, or search with sampler: {PROFILE}"
+        for key in ("until_decided", "skip_decided"):
+            if getattr(self, key, None):
+                yield f"confirm: {key} ends the seeds of a size early, and those of confirm are fixed beforehand. Take {key} out"
+        if self.block != 1:
+            yield f"confirm: each fresh seed has a process of its own, and block is {self.block}. Take block out"
 
 
 class Throughput(Sweep):

@@ -11,6 +11,7 @@ learning_cost the cost of a point, from its seeds
 memory_sample, memory_fit, memory_model the parts of a memory peak, and predictions for other cards
 gpu_peaks     the peak memory of each GPU of a command
 scaling, phase_law, batch, noise_scale  several GPUs, phases, and the critical batch size
+joint/        one model over num_envs, horizon and batch size at once
 levers, remedies, waits, measure_next   what to do next
 machines, hardware, spending            machines and cost
 headline      one recommendation per arm

@@ -25,7 +25,8 @@ from envknee.verdict import (
 )
 from envknee.verdict.hardware import hardware
 from envknee.verdict.headline import headline
-from envknee.verdict.measurements import Measurements, measurements_of
+from envknee.verdict.joint.answer import answer
+from envknee.verdict.measurements import Measurements, measurements_of, only
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict, Broken, Crashed, Verdict
 from envknee.verdict.series import Ranks
@@ -37,8 +38,9 @@ def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
     statuses = Counter(record.outcome.status for record in records)
     records = without_skipped(records)
     measured = measurements_of(records)
-    scalings = scaling.analyse(measured, study.arms, study.decide, study.looks["throughput"])
-    arms = [_arm(arm, measured.of_arm(arm), scalings, study) for arm in study.arms]
+    series = _as_series(measured, study)
+    scalings = scaling.analyse(series, study.arms, study.decide, study.looks["throughput"])
+    arms = [_arm(arm, measured.of_arm(arm), series.of_arm(arm), scalings, study) for arm in study.arms]
     limits = {arm.arm: arm.memory for arm in arms if arm.memory is not None}
     return Verdict(
         study=study.study,
@@ -53,35 +55,64 @@ def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
         arms=arms,
         scaling=scalings,
         spending=spending.analyse(records, study.arms),
-        remedies=remedies.analyse(measured, study.arms, limits, study.decide, study.looks["throughput"]),
-        rules=rules.analyse(measured, [limit for arm in arms for limit in arm.learning]),
+        remedies=remedies.analyse(series, study.arms, limits, study.decide, study.looks["throughput"]),
+        rules=rules.analyse(series, [limit for arm in arms for limit in arm.learning]),
         drill=study.drill,
         broken=_broken(records),
         crashed=_crashed(records),
     )
 
 
-def _arm(arm: str, measured: Measurements, scalings: Sequence[Scaling], study: StudySettings) -> ArmVerdict:
+def _arm(
+    arm: str, measured: Measurements, series: Measurements, scalings: Sequence[Scaling], study: StudySettings
+) -> ArmVerdict:
     settings, records = study.decide, measured.records
     ranks = Ranks.of(study.arms[arm])
-    learned = learning.analyse(measured, settings, study.looks["learning"])
+    learned = learning.analyse(series, settings, study.looks["learning"])
     decided = ArmVerdict(
         arm=arm,
         world_size=ranks.world_size,
         rank_word=ranks.word,
         hardware=hardware(records),
         trials=len(records),
-        throughput=throughput.analyse(measured, settings, study.looks["throughput"]),
+        throughput=throughput.analyse(series, settings, study.looks["throughput"]),
         learning=learned,
+        joint=[answer(arm, kind, records, joint, settings, ranks.world_size) for kind, joint in study.joint.items()],
         memory=memory_limit.analyse(records, settings),
         gpu_peaks=gpu_peaks.analyse(records),
         phases=phase_law.analyse(measured, settings),
         noise_scales=noise_scale.analyse(records, ranks, settings),
-        batch=batch.analyse(records, settings),
+        batch=batch.analyse(series.records, settings),
         machines=machines.analyse(measured, learned),
         warnings=sorted({warning for record in records for warning in record.outcome.warnings}),
     )
-    return decided.model_copy(update={"headline": headline(decided, measured, scalings, study)})
+    if any(found.kind == "throughput" and found.replaces_series for found in decided.joint):
+        return decided  # its recommendation would be the best FPS seen, and the joint answer has a better one
+    return decided.model_copy(update={"headline": headline(decided, series, scalings, study)})
+
+
+def _as_series(measured: Measurements, study: StudySettings) -> Measurements:
+    """Return the trials on which claims about a single axis may rest: limits, rules, the batch law, scaling and remedies.
+
+    Settings have fresh seeds because their search looked good. Such a setting was partly lucky there, so that its fresh seeds together with
+    its others would pass for a gain or a loss against settings without any; and the number of its seeds is not the planned one, on which
+    p-values rest. The joint answer alone uses them. Learning trials of a search by the model were chosen so, too: the soonest one seen is
+    no answer. FPS vary so little that their series stay.
+
+    What a trial takes of memory and time, or breaks, does not depend on why it was chosen: those parts of the verdict have all trials.
+    """
+    if not study.joint:
+        return measured
+
+    def counts(record: Record) -> bool:
+        joint = study.joint.get(record.request.kind)
+        if joint is None:
+            return True
+        return not record.request.confirms and not (joint.replaces_series and record.request.kind == "learning")
+
+    return Measurements(
+        list(filter(counts, measured.records)), only(measured.throughput, counts), only(measured.learning, counts)
+    )
 
 
 def _crashed(records: Sequence[Record]) -> list[Crashed]:

@@ -3,11 +3,12 @@
 `envknee.decide` takes them from a study.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from envknee.base.fields import Kind
+from envknee.base.point import Point
 from envknee.verdict.rule.schedule import Schedule
 
 
@@ -61,6 +62,24 @@ class ArmSettings:
 
 
 @dataclass(frozen=True)
+class JointSettings:
+    """A section that is answered over num_envs, horizon and batch size at once."""
+
+    settings: Sequence[Point]
+    """Every legal point, ascending."""
+    seeds: int | None
+    """Fresh seeds of each confirmed setting, as fixed beforehand; None without a confirming stage."""
+    replaces_series: bool
+    """Whether its search chose trials by the model, so that series of them, and the best one seen, say nothing."""
+    search_trials: int = 0
+    """Trials of an arm's search."""
+    error_share: float = 1.0
+    """Its part of the study's chance of error: sections with fresh seeds have equal parts."""
+    confirmed: int = 0
+    """Settings of an arm that have fresh seeds."""
+
+
+@dataclass(frozen=True)
 class StudySettings:
     """A study, as far as its verdict depends on it."""
 
@@ -72,5 +91,7 @@ class StudySettings:
     arms: Mapping[str, ArmSettings]
     looks: Mapping[Kind, Schedule]
     """After which repeats of each section the study may be looked at."""
+    joint: Mapping[Kind, JointSettings]
+    """Sections with a joint answer."""
     drill: str | None
     """The fault that a drill injects; None outside a drill."""

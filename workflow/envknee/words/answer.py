@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from envknee.verdict.schema.joint import JointAnswer
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import Series
 from envknee.words.headline import what_would_move_it
 from envknee.words.intervals import threshold_interval
+from envknee.words.joint import joint_evidence, joint_next, joint_statement, threshold_words, what_is_left
+from envknee.words.joint_costs import cost_words, interval_words, short_setting
 from envknee.words.learning import seconds_told, soonest_at
 from envknee.words.ranks import each
 from envknee.words.series import series_words
@@ -34,10 +37,14 @@ class Answer(NamedTuple):
     limited_by: str
     evidence: list[str]
     next_step: str
+    setting: str = ""
+    """Of an answer over all axes: `1,024 per GPU × 16 × 2,048`."""
 
 
 def answer(arm: ArmVerdict) -> Answer:
-    """Return the answer for an arm."""
+    """Return the answer for an arm; one over all axes comes first, and of these the one about learning."""
+    if arm.joint:
+        return _joint(arm, max(arm.joint, key=lambda found: found.kind == "learning"))
     headline, limit, best = arm.headline, arm.recommended, arm.soonest
     if headline is not None and limit is not None:
         fps, share = f"{headline.fps:,.0f} FPS", f"{headline.fps_share_of_best:.0%}"
@@ -58,6 +65,36 @@ def answer(arm: ArmVerdict) -> Answer:
     if learned:
         return _learned(arm, learned)
     return _answer("nothing ran to its end", next_step="Look at the log of a trial: trials/0000/trial.log.")
+
+
+def _joint(arm: ArmVerdict, found: JointAnswer) -> Answer:
+    """Return the answer over num_envs, horizon and batch size. A second one, about the other kind of trial, is among its evidence."""
+    others = [joint_statement(other, arm.ranks) for other in arm.joint if other is not found]
+    evidence, step = [*joint_evidence(found), *others], joint_next(found)
+    threshold = next((own for own in found.thresholds if own.axis == "num_envs"), None)
+    limit = "" if threshold is None else threshold_words(threshold)
+    if found.soonest is None:
+        none = "no claim" if found.state in ("confirmed", "no data") else "no claim yet"
+        why = joint_statement(found, arm.ranks) if found.state in ("confirmed", "no data") else what_is_left(found)
+        return _answer(none, limit=limit, evidence=[why, *evidence], next_step=step)
+    setting = found.confirmed[found.soonest]
+    assert setting.cost is not None, "it is compared with others"
+    cost = cost_words(found.kind, setting.cost)
+    if setting.cost_lower is not None and setting.cost_upper is not None:
+        cost += f" ({interval_words(found.kind, setting.cost_lower, setting.cost_upper)})"
+    gives = cost if found.kind == "throughput" else f"target in {cost}"
+    return Answer(
+        run=f"{setting.num_envs:,}{each(arm.ranks)}",
+        run_in_full=f"{setting.num_envs:,} environments{each(arm.ranks)}",
+        series=series_words(Series("", setting.horizon, setting.batch_size)),
+        gives=gives,
+        gives_in_full=gives,
+        limit=limit,
+        limited_by=found.kind,
+        evidence=evidence,
+        next_step=step,
+        setting=short_setting(setting, arm.ranks),
+    )
 
 
 def _answer(
@@ -107,16 +144,22 @@ def _learned(arm: ArmVerdict, learned: Sequence[LearningLimit]) -> Answer:
 def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> Table:
     """Return a table of the answers, a line for each arm, with horizon and batch size if arms differ in them."""
     together = answered_series(verdict) is not None
+    is_joint = any(arm.joint for arm in arms)
+    first = "num_envs × horizon × batch" if is_joint else "environments"
     rows = []
     for arm in arms:
         own = answer(arm)
         run = own.run if together or not own.series else f"{own.run}, {own.series}"
+        if own.setting:
+            run = own.setting
         rows.append((arm.arm, run, own.gives, own.limit, own.limited_by))
-    return Table("Answer", ("arm", "environments", "gives (of best)", "threshold", "limited by"), rows)
+    return Table("Answer", ("arm", first, "gives (of best)", "threshold", "limited by"), rows)
 
 
 def answered_series(verdict: Verdict) -> Series | None:
-    """Return horizon and batch size of all recommended points, if they are the same."""
+    """Return horizon and batch size of all recommended points, if they are the same; none if they were searched together."""
+    if any(arm.joint for arm in verdict.arms):
+        return None
     learned = {limit.series._replace(arm="") for arm in verdict.arms for limit in arm.learning if limit.points}
     timed = {arm.headline.series for arm in verdict.arms if arm.headline}
     series = timed or learned

@@ -23,6 +23,7 @@ def plan_lines(plan: StudyPlan) -> list[str]:
         for rule in section.rules:
             lines += rule_lines(rule)
     lines += [illegal_line(section.kind, section.illegal) for section in plan.sections if section.illegal is not None]
+    lines += [few_line(section) for section in plan.sections if section.few_for_model]
     if not plan.has_doubling:
         lines.append("Power: one num_envs is no doubling; list at least two, such as {from: 512, to: 4096}")
     if plan.power is not None:
@@ -40,9 +41,15 @@ def section_line(section: SectionPlan, arms: str) -> str:
         alone = " (in the first repeat alone, with time_limit_s)" if section.again_in_first_repeat else ""
         once_more = f" + {counted(section.measured_again, 'first point')} once more, which show drift{alone}"
     batch = "library" if section.batch_size is None else listed(section.batch_size)
+    trials = f"{counted(section.points, 'point')} × {repeats} × {arms}"
+    if section.search_trials is not None:
+        trials = f"{section.search_trials} among {counted(section.points, 'point')} × {arms}"
+    fresh = ""
+    if section.confirmed is not None and section.fresh_seeds is not None:
+        fresh = f" + {counted(section.confirmed, 'setting')} × {counted(section.fresh_seeds, 'fresh seed')} × {arms}"
     return (
-        f"{section.kind}: {counted(section.trials, 'trial')} = {counted(section.points, 'point')} × {repeats} × {arms}"
-        f" (sampler {section.sampler}){once_more};"
+        f"{section.kind}: {counted(section.trials, 'trial')} = {trials}"
+        f" (sampler {section.sampler}){once_more}{fresh};"
         f" num_envs {listed(section.num_envs)}; horizon {listed(section.horizon)}; batch_size {batch}"
     )
 
@@ -72,6 +79,14 @@ def illegal_line(kind: str, illegal: IllegalPoints) -> str:
     return (
         f"{kind}: {len(points)} of {illegal.listed} points are not measured, because batch_size must divide num_envs x"
         f" horizon{ranks} and does not: {', '.join(named)}{more}"
+    )
+
+
+def few_line(section: SectionPlan) -> str:
+    """Return that few points are left for one model over all axes, and how to have more."""
+    return (
+        f"{section.kind}: {counted(section.points, 'legal point')} for one model over three axes, which has ten terms: it will tell little."
+        " List more num_envs and horizons, or batch sizes that divide more rollouts, such as powers of two"
     )
 
 

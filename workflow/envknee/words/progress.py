@@ -12,7 +12,8 @@ def trial_words(request: Request) -> str:
     batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
     envs = f"{request.num_envs} envs" + (f" x {ranks_words(Ranks.of(request))}" if request.world_size > 1 else "")
     drill = " · DRILL" if request.inject else ""
-    return f"{request.kind} {request.arm} · {envs} · T{request.horizon} · {batch} · repeat {request.repeat + 1}{drill}"
+    fresh = " · fresh" if request.confirms else ""
+    return f"{request.kind} {request.arm} · {envs} · T{request.horizon} · {batch} · repeat {request.repeat + 1}{fresh}{drill}"
 
 
 def running_words(request: Request, row: Row | None, elapsed_s: float) -> str:

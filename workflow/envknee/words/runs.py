@@ -7,6 +7,7 @@ from envknee.record.schema import Device, Environment, Record, Request
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.series import Ranks
 from envknee.words.headline import headline_statement, what_would_move_it, why_there
+from envknee.words.joint import joint_evidence, joint_next, joint_statement
 from envknee.words.ranks import each
 
 GPU_NAME = re.compile(r"(?:NVIDIA |Tesla |GeForce |Quadro )*(.+?)(?=[ -](?:\d+GB|SXM|PCIE|NVL|HBM)|$)", re.IGNORECASE)
@@ -57,7 +58,18 @@ def arm_description(arm: ArmVerdict | None, trials: str, statuses: Mapping[str, 
         headline = arm.headline
         recommended = f"**{headline_statement(arm, headline)}**"
         parts = [recommended, f"Why there: {why_there(arm, headline)}", what_would_move_it(arm, headline), *parts]
+    if arm is not None:
+        parts = [*_joint(arm), *parts]
     if best is not None:
         name = run_name(best.request, best.outcome.environment, best.devices)
         parts.append(f"Best single trial: {best.request.number:04d}, {name} (artifacts: best).")
     return "\n\n".join(parts)
+
+
+def _joint(arm: ArmVerdict) -> list[str]:
+    """Return the joint answers of an arm in Markdown."""
+    parts = []
+    for found in arm.joint:
+        evidence = "\n".join(f"* {said}" for said in joint_evidence(found))
+        parts += [f"**{joint_statement(found, arm.ranks)}**", evidence, joint_next(found)]
+    return [part for part in parts if part]

@@ -9,6 +9,7 @@ from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict, Broken, Verdict
 from envknee.words.headline import headline_statement, hours_saved, what_would_move_it
+from envknee.words.joint import joint_lines
 from envknee.words.numbers import listed
 from envknee.words.series import series_words
 from envknee.words.statements import notes, statement
@@ -41,10 +42,14 @@ def sentences(verdict: Verdict) -> list[tuple[str, Lines]]:
 
 def arm_lines(arm: ArmVerdict) -> Lines:
     """Return the sentences of an arm, without its scaling, its cost and what broke."""
-    lines = _headline(arm)
-    for name, limits in (("throughput", arm.throughput), ("learning", arm.learning)):
-        for limit in limits:
-            lines += _limit(name, limit)
+    lines = [line for found in arm.joint for line in joint_lines(found, arm.ranks)]
+    lines += _headline(arm)
+    # Single axes of a joint search: the model chose their trials, so that they are no claim.
+    searched = [found.kind for found in arm.joint if found.replaces_series]
+    limits = [("throughput", limit) for limit in arm.throughput if "throughput" not in searched]
+    limits += [("learning", limit) for limit in arm.learning]
+    for name, limit in limits:
+        lines += _limit(name, limit)
     memory = [] if arm.memory is None else [arm.memory]
     lines += _each("memory", memory)
     lines += _each("phases", arm.phases)

@@ -12,7 +12,7 @@ from envknee.verdict.schema.phases import PhaseLaws
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.verdict.schema.study import ArmVerdict, Spending
 from envknee.verdict.schema.throughput import ThroughputLimit
-from envknee.words import batch, headline, learning, memory, phases, remedies, rules, scaling, throughput
+from envknee.words import batch, headline, joint, learning, memory, phases, remedies, rules, scaling, throughput
 from envknee.words.machines import arm_notes
 from envknee.words.spending import spending_statement
 
@@ -47,6 +47,7 @@ NOTES: dict[type, Callable[[Any], list[str]]] = {
 
 METHODS = {
     "Recommendation": headline.METHOD,
+    "Joint answer": joint.METHOD,
     "Throughput": throughput.METHOD,
     "Law of FPS": throughput.LAW_METHOD,
     "Learning": learning.METHOD,

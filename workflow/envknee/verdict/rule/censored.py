@@ -17,6 +17,7 @@ import math
 import statistics
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,25 +35,18 @@ UNEQUAL = 0.05
 
 def contrasts(seeds: Mapping[int, Seeds]) -> list[Contrast]:
     """Return the gain of each doubling, by ascending num_envs."""
-    known = [size for size in sorted(seeds) if seeds[size].reached]
-    logs = {size: [math.log(value) for value in seeds[size].reached] for size in known}
-    bounds = {size: [math.log(value) for value in seeds[size].censored] for size in known}
-    free = sum(map(len, logs.values())) - len(known)
-    means, covariance, unequal = _model(logs, bounds, free)
+    known, means, covariance, unequal, free = levels(seeds)
     gains = []
     for smaller, larger in ((size, 2 * size) for size in sorted(seeds) if 2 * size in seeds):
         ends = (seeds[smaller], seeds[larger])
         repeats = min(end.count for end in ends)
-        decides = all(
-            not end.censored or (end.count >= LEAST_WITH_CENSORED and len(end.reached) >= LEAST_ARRIVED) for end in ends
-        )
-        if smaller not in logs or larger not in logs:
+        if smaller not in means or larger not in means:
             both = [statistics.fmean(math.log(value) for value in end.values.tolist()) for end in ends]
             gains.append(Contrast(smaller, both[0] - both[1], None, math.nan, repeats, decides=False))
         elif unequal:
             # Less is better for costs, so the larger end comes first.
-            levels = [Level.of([math.exp(-log) for log in logs[size]]) for size in (smaller, larger)]
-            gains.append(of_levels(smaller, levels[0], levels[1]))
+            of_ends = [Level.of([math.exp(-math.log(value)) for value in end.reached]) for end in ends]
+            gains.append(of_levels(smaller, of_ends[0], of_ends[1]))
         else:
             variance, degrees = None, math.nan
             if covariance is not None:
@@ -60,8 +54,39 @@ def contrasts(seeds: Mapping[int, Seeds]) -> list[Contrast]:
                 c = covariance
                 variance, degrees = max(float(c[i, i] + c[j, j] - 2.0 * c[i, j]), 0.0), float(free)
             log_gain = means[smaller] - means[larger]
-            gains.append(Contrast(smaller, log_gain, variance, degrees, repeats, decides=decides))
+            decided = all(map(decides, ends))
+            gains.append(Contrast(smaller, log_gain, variance, degrees, repeats, decides=decided))
     return gains
+
+
+def decides(end: Seeds) -> bool:
+    """Tell whether the seeds of a point are few enough censored, or enough, to decide anything."""
+    return not end.censored or (end.count >= LEAST_WITH_CENSORED and len(end.reached) >= LEAST_ARRIVED)
+
+
+class Levels(NamedTuple):
+    """The points of which a seed arrived, by the model of all."""
+
+    known: Sequence[int]
+    """Their keys, ascending."""
+    means: Mapping[int, float]
+    """Of ln cost, by key."""
+    covariance: NDArray[np.float64] | None
+    """Of the means, in the order of `known`; None if unknown."""
+    unequal: bool
+    """Whether spreads differ, so that `covariance` counts for none of them."""
+    free: int
+    """Degrees of freedom of the spread."""
+
+
+def levels(seeds: Mapping[int, Seeds]) -> Levels:
+    """Return the level of each point, under any key."""
+    known = [size for size in sorted(seeds) if seeds[size].reached]
+    logs = {size: [math.log(value) for value in seeds[size].reached] for size in known}
+    bounds = {size: [math.log(value) for value in seeds[size].censored] for size in known}
+    free = sum(map(len, logs.values())) - len(known)
+    means, covariance, unequal = _model(logs, bounds, free)
+    return Levels(known, means, covariance, unequal, free)
 
 
 def _model(

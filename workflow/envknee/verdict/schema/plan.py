@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from envknee.base.fields import Kind
+from envknee.base.fields import Kind, newer
 from envknee.base.point import Point
 from envknee.record.schema import Frozen
 
@@ -60,6 +60,14 @@ class SectionPlan(Frozen):
     """None: the library's own."""
     rules: list[RulePlan]
     illegal: IllegalPoints | None
+    search_trials: int | None = newer(None)
+    """Trials of an arm's search with one model over all points; None for other samplers."""
+    few_for_model: bool = newer(False)
+    """Whether so few points are legal that the model tells little."""
+    confirmed: int | None = newer(None)
+    """Settings of an arm that have fresh seeds after the search; None without such a stage."""
+    fresh_seeds: int | None = newer(None)
+    """Fresh seeds of each."""
 
 
 NoiseSource = Literal["this machine", "published GPU studies", "published CPU studies"]

@@ -4,6 +4,7 @@ from envknee.base.fields import Kind, newer
 from envknee.record.schema import Frozen
 from envknee.verdict.schema.batch import BatchLaw, PointNoise
 from envknee.verdict.schema.headline import Headline
+from envknee.verdict.schema.joint import JointAnswer
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Rules, best_of
 from envknee.verdict.schema.levers import Remedies
 from envknee.verdict.schema.memory import GpuPeaks, MemoryLimit
@@ -62,7 +63,7 @@ class ArmVerdict(Frozen):
     hardware: list[str]
     trials: int
     headline: Headline | None = None
-    """None if no throughput trial was timed to its end."""
+    """None if no throughput trial was timed to its end, or if the model chose these trials: then `joint` has the recommendation."""
     throughput: list[ThroughputLimit]
     """By FPS of collecting and learning together."""
     learning: list[LearningLimit]
@@ -72,6 +73,8 @@ class ArmVerdict(Frozen):
     """Laws of each series with phases."""
     batch: list[BatchLaw] = []
     """Optimizer steps and frames to the target, by batch size."""
+    joint: list[JointAnswer] = newer([])
+    """Answers over num_envs, horizon and batch size at once, for sections with `sampler: profile` or `confirm`."""
     noise_scales: list[PointNoise] = []
     """Gradient noise scales, for arms with several ranks."""
     machines: MachineEffects

@@ -4,7 +4,8 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from envknee.ask.question import AXES, Observation, Question, observe
+from envknee.ask.question import Observation, Question, observe
+from envknee.ask.samplers._ranks import Ranks
 from envknee.ask.samplers.points import sobol
 from envknee.base.point import Point
 from envknee.study import space
@@ -50,29 +51,25 @@ def propose(
     study as running, so that the next attempt looks elsewhere.
     """
     import optuna  # takes 0.3 s, and gp imports torch
-    from optuna.distributions import BaseDistribution, IntDistribution
     from optuna.trial import TrialState, create_trial
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    axes: dict[str, Sequence[Any]] = dict(zip(AXES, space.axes(sweep), strict=True))
-    ranks: dict[str, BaseDistribution] = {
-        name: IntDistribution(0, len(axis) - 1) for name, axis in axes.items() if len(axis) > 1
-    }
+    ranks = Ranks(sweep)
     history = optuna.create_study(direction="minimize" if isinstance(sweep, Learning) else "maximize")
     for observation in observations:
-        params = {name: axes[name].index(getattr(observation.point, name)) for name in ranks}
         end: dict[str, Any] = {"value": observation.value, "constraints": {"memory": observation.memory_excess}}
         if observation.value is None:
             end = {"state": TrialState.RUNNING}
-        history.add_trial(create_trial(params=params, distributions=ranks, **end))
+        history.add_trial(
+            create_trial(params=ranks.params(observation.point), distributions=ranks.distributions, **end)
+        )
     make = getattr(optuna.samplers, f"{sampler.upper()}Sampler")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about experimental features; the version is pinned
         for attempt in range(attempts):
             seed = derived_seed(*seed_key, sampler, attempt)
             history.sampler = make(seed=seed, n_startup_trials=startup, **options)
-            chosen = history.ask(ranks).params
-            point = Point(*(axis[chosen.get(name, 0)] for name, axis in axes.items()))
+            point = ranks.point(history.ask(ranks.distributions).params)
             if point in allowed:
                 return point
     return None

@@ -1,0 +1,371 @@
+"""The joint answer of an arm: from records of the search and of fresh seeds to numbers. Pure.
+
+The number of fresh seeds is fixed beforehand, and seeds count at looks as planned (`rule.schedule`): after the planned number, and if
+there are more, after 5, 8, 13, ... Each look has its own share of the chance of error, so that it holds however often seeds are added.
+Before the first look nothing is claimed.
+
+A study's chance of error holds for all claims about an arm together: kinds of trial with fresh seeds have equal parts, and so have the
+claims of each kind (Bonferroni).
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from envknee.base.fields import Kind
+from envknee.base.point import Point
+from envknee.record.schema import Record
+from envknee.verdict.joint import thresholds
+from envknee.verdict.joint.claims import named, on_cards
+from envknee.verdict.joint.fresh import Levels, levels_of
+from envknee.verdict.joint.observed import observed, trials_of
+from envknee.verdict.joint.prior import Array
+from envknee.verdict.joint.profile import Axis, best_by, profile_of
+from envknee.verdict.joint.shape import shape_of
+from envknee.verdict.joint.surface import DRAWS, Surface, chances_of_best, credible_set, fit
+from envknee.verdict.learning_cost import gpus_of
+from envknee.verdict.rule import union
+from envknee.verdict.rule.contrasts import Contrast
+from envknee.verdict.rule.doublings import Seeds, exp
+from envknee.verdict.rule.looks import looked_at
+from envknee.verdict.rule.schedule import Schedule, as_planned
+from envknee.verdict.schema.joint import (
+    ConfirmedSetting,
+    JointAnswer,
+    JointState,
+    JointThreshold,
+    LikelySetting,
+    MiniBatches,
+    ProfileValue,
+)
+from envknee.verdict.settings import JointSettings, Settings
+
+SEED = 0
+"""Of the draws: the same records give the same answer."""
+
+CLAIMS_ABOUT_SETTINGS = 2
+"""The interval of the soonest one, and the comparisons with the best."""
+
+AXES: Mapping[str, Axis] = {"num_envs": lambda point: point.num_envs, "horizon": lambda point: point.horizon}
+
+
+def answer(
+    arm: str, kind: Kind, records: Sequence[Record], joint: JointSettings, settings: Settings, ranks: int
+) -> JointAnswer:
+    """Return the joint answer from an arm's records of one kind, without skipped trials. `ranks` train together."""
+    in_order = sorted(records, key=lambda record: record.request.number)
+    of_kind = [record for record in in_order if record.request.kind == kind]
+    search = [record for record in of_kind if not record.request.confirms]
+    delta = settings.delta if kind == "throughput" else settings.delta_learning
+    every = trials_of(of_kind, joint.settings, kind)
+    searched = trials_of(search, joint.settings, kind)
+    fresh = _fresh(of_kind, joint)
+    of_kind_error = (1.0 - settings.confidence) * joint.error_share
+    axes = _axes_with_doublings(joint.settings)
+    # Bonferroni over claims: the interval, the comparisons with the best, and each threshold.
+    claims = CLAIMS_ABOUT_SETTINGS + len(axes)
+    alpha = of_kind_error / claims
+    of_claim = alpha / fresh.factor if fresh is not None and fresh.is_whole else alpha
+    model = _Model(fit(joint.settings, every), settings.confidence) if every.places else None
+    before = fit(joint.settings, searched) if searched.places else None
+    levels = levels_of(fresh.seeds) if fresh is not None and fresh.is_whole else None
+    confirmed = [] if fresh is None else _confirmed(fresh, levels, of_claim, model, joint.settings)
+    order = sorted(
+        range(len(confirmed)), key=lambda place: (confirmed[place].cost is None, confirmed[place].cost or 0.0)
+    )
+    ranked = [confirmed[place] for place in order]
+    found_thresholds = []
+    if before is not None and fresh is not None:
+        found_thresholds = _thresholds(axes, before, model, fresh, delta, kind, alpha, settings)
+    told = model if model is not None and not model.surface.is_rough else None
+    return JointAnswer(
+        arm=arm,
+        kind=kind,
+        state=_state(every.places, joint, fresh),
+        delta=delta,
+        confidence=settings.confidence,
+        claims=claims,
+        error_of_kind=of_kind_error,
+        error_of_claim=of_claim,
+        search_trials=len(searched.places),
+        search_left=0 if fresh is not None else max(0, joint.search_trials - len(search)),
+        fresh_ended=len(of_kind) - len(search),
+        fresh_planned=joint.confirmed * (joint.seeds or 0),
+        seeds_to_next_look=None if fresh is None else fresh.seeds_to_next_look,
+        legal_settings=len(joint.settings),
+        replaces_series=joint.replaces_series,
+        censored=sum(searched.is_censored),
+        amplitude=None if model is None else model.surface.amplitude,
+        seed_sd=None if model is None else model.surface.noise,
+        is_rough=model is not None and model.surface.is_rough,
+        likely=[] if told is None else told.likely,
+        confirmed=ranked,
+        **named(ranked, [own.most_slower for own in ranked], range(len(ranked)), delta),
+        on_cards=[] if levels is None else on_cards(ranked, order, levels, of_claim, delta, settings, _on_gpu(of_kind)),
+        spreads_differ=levels is not None and levels.spreads_differ,
+        thresholds=found_thresholds,
+        mini_batches=[] if told is None else told.mini_batches(ranks, delta),
+        shape=None
+        if told is None
+        else shape_of(told.surface, told.draws, told.interval, searched, of_kind, settings.confidence),
+    )  # fmt: skip
+
+
+def _axes_with_doublings(settings: Sequence[Point]) -> dict[str, Axis]:
+    """Return the axes that have several values."""
+    return {name: axis for name, axis in AXES.items() if len({axis(setting) for setting in settings}) > 1}
+
+
+def _on_gpu(records: Sequence[Record]) -> bool:
+    return any(gpus_of(record) for record in records)
+
+
+def _state(places: Sequence[int], joint: JointSettings, fresh: "Fresh | None") -> JointState:
+    if not places:
+        return "no data"
+    if joint.seeds is None:
+        return "searched"
+    return "confirmed" if fresh is not None and fresh.is_whole else "confirming"
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """The records of fresh seeds by setting, up to the last look."""
+
+    settings: Sequence[Point]
+    """Ascending."""
+    rounds: Sequence[Mapping[int, Record]]
+    """Of each setting: round -> record. The first round is 0."""
+    schedule: Schedule
+    look: int | None
+    """Whole rounds at the last look; None before the first one."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the planned seeds have ended."""
+        return self.look is not None
+
+    @property
+    def factor(self) -> float:
+        """What a p-value counts times at the last look."""
+        return math.inf if self.look is None else self.schedule.factor(self.look)
+
+    @property
+    def seeds_to_next_look(self) -> int | None:
+        """Further seeds of each setting until the next look; None before the first one, or after the last one."""
+        if self.look is None:
+            return None
+        later = self.schedule.next_look(self.look + 1)
+        return None if later is None else later - self.look
+
+    @cached_property
+    def seeds(self) -> list[Seeds]:
+        """The costs of each setting's seeds before the last look."""
+        return self.before(self.look or 0)
+
+    def before(self, number: float) -> list[Seeds]:
+        """Return the costs of each setting's seeds in the rounds before a number."""
+        return [_seeds([record for place, record in own.items() if place < number]) for own in self.rounds]
+
+    def records(self, place: int) -> list[Record]:
+        """Return a setting's records before the last look; all of them before the first one."""
+        return [record for number, record in self.rounds[place].items() if number < (self.look or math.inf)]
+
+
+def _seeds(records: Sequence[Record]) -> Seeds:
+    costs = [cost for record in records if (cost := observed(record)) is not None]
+    return Seeds(
+        tuple(own.cost for own in costs if not own.is_censored), tuple(own.cost for own in costs if own.is_censored)
+    )
+
+
+def _fresh(records: Sequence[Record], joint: JointSettings) -> Fresh | None:
+    """Return the fresh seeds; None without any."""
+    confirming = [record for record in records if record.request.confirms]
+    if joint.seeds is None or not confirming:
+        return None
+    first = min(record.request.repeat for record in confirming)
+    rounds: dict[Point, dict[int, Record]] = {}
+    for record in sorted(confirming, key=lambda record: record.request.repeat):
+        rounds.setdefault(record.request.point, {})[record.request.repeat - first] = record
+    settings = sorted(rounds)
+    schedule = as_planned(joint.seeds)
+    whole = min(len(own) for own in rounds.values())
+    return Fresh(settings, [rounds[setting] for setting in settings], schedule, schedule.last_look(whole))
+
+
+class _Model:
+    """What the model of all trials says."""
+
+    def __init__(self, surface: Surface, confidence: float) -> None:
+        self.surface = surface
+        self.draws = surface.draws(DRAWS, SEED)
+        self.chances = chances_of_best(self.draws)
+        self._confidence = confidence
+
+    def interval(self, draws: Array) -> dict[str, Any]:
+        """Return the median and the two-sided interval of draws of ln cost, as costs."""
+        tail = (1.0 - self._confidence) / 2
+        lower, middle, upper = np.exp(np.quantile(draws, [tail, 0.5, 1.0 - tail])).tolist()
+        return {"cost": middle, "cost_lower": lower, "cost_upper": upper}
+
+    @property
+    def likely(self) -> list[LikelySetting]:
+        """The fewest settings that hold the best one."""
+        return [
+            LikelySetting(
+                **vars(self.surface.settings[place]),
+                chance=float(self.chances[place]),
+                **self.interval(self.draws[:, place]),
+            )
+            for place in credible_set(self.chances, self._confidence)
+        ]
+
+    def mini_batches(self, ranks: int, delta: float) -> list[MiniBatches]:
+        """Return the profile over the number of mini-batches; empty with the library's own batch."""
+        settings = self.surface.settings
+        if any(setting.batch_size is None for setting in settings):
+            return []
+        valley = profile_of(self.draws, settings, lambda own: own.rollout * ranks // (own.batch_size or 1))
+        least = self.draws.min(axis=1)
+        return [
+            MiniBatches(
+                value=value,
+                **self.interval(valley.at(value)),
+                not_slower=float((valley.at(value) - least > math.log1p(delta)).mean()) < self._confidence,
+            )
+            for value in valley.values
+        ]
+
+
+def _confirmed(
+    fresh: Fresh, levels: Levels | None, alpha: float, model: _Model | None, settings: Sequence[Point]
+) -> list[ConfirmedSetting]:
+    return [_one(place, fresh, levels, alpha, model, settings) for place in range(len(fresh.settings))]
+
+
+def _one(
+    place: int, fresh: Fresh, levels: Levels | None, alpha: float, model: _Model | None, settings: Sequence[Point]
+) -> ConfirmedSetting:
+    setting, records = fresh.settings[place], fresh.records(place)
+    seeds = _seeds(records)
+    # The mean of the seeds that arrived alone would be too low.
+    mean = statistics.fmean(map(math.log, seeds.reached)) if seeds.reached and not seeds.censored else None
+    lower = upper = most_slower = None
+    may_be_best = True
+    if levels is not None:
+        most_slower, may_be_best = levels.most_slower(place, alpha), levels.may_be_best(place, alpha)
+        if place in levels.comparable:
+            mean, half = float(levels.means[place]), levels.half_width(place, alpha)
+            lower, upper = exp(mean - half), exp(mean + half)
+    peaks = [record.memory_peak_gb for record in records if record.memory_peak_gb is not None]
+    gpus = max(map(gpus_of, records), default=0)
+    shows_chance = model is not None and not model.surface.is_rough
+    return ConfirmedSetting(
+        **vars(setting),
+        seeds=seeds.count,
+        reached=len(seeds.reached),
+        lost=len(records) - seeds.count,
+        cost=None if mean is None else exp(mean),
+        cost_lower=lower,
+        cost_upper=upper,
+        may_be_best=may_be_best,
+        most_slower=None if most_slower is None else exp(most_slower) - 1.0,
+        chance=float(model.chances[settings.index(setting)]) if model is not None and shows_chance else None,
+        memory_peak_gb=max(peaks, default=None),
+        gpu_seconds=exp(mean) * gpus if mean is not None and gpus else None,
+    )
+
+
+def _thresholds(
+    axes: Mapping[str, Axis],
+    before: Surface,
+    model: _Model | None,
+    fresh: Fresh,
+    delta: float,
+    kind: Kind,
+    alpha: float,
+    settings: Settings,
+) -> list[JointThreshold]:
+    """Return the threshold of each axis with a doubling; none while seeds are under way."""
+    # A gain of delta in FPS is a factor of 1 + delta; a saving of delta of the seconds one of 1 / (1 - delta).
+    log_limit = math.log1p(delta) if kind == "throughput" else -math.log1p(-delta)
+    if not fresh.is_whole or model is None:
+        return []
+    return [
+        _threshold(name, axis, before, model, fresh, log_limit, alpha, settings.confidence)
+        for name, axis in axes.items()
+    ]
+
+
+def _threshold(
+    name: str,
+    axis: Axis,
+    before: Surface,
+    model: _Model,
+    fresh: Fresh,
+    log_limit: float,
+    alpha: float,
+    confidence: float,
+) -> JointThreshold:
+    """Return the threshold of one axis.
+
+    Its fresh seeds have the claim's part `alpha` of the chance of error. The model has the study's whole one: it makes no claim of its
+    own, and can only take away what fresh seeds name.
+    """
+    confirmed = [before.settings.index(setting) for setting in fresh.settings]
+    stand_ins = thresholds.stand_ins(before.mean, before.settings, confirmed, axis)
+    decision = _by_fresh(stand_ins, fresh, log_limit, 1.0 - alpha)
+    profile = profile_of(model.draws, before.settings, axis)
+    best = best_by(model.surface.mean, before.settings, axis)
+    rough = model.surface.is_rough
+    # The doublings that fresh seeds test, so that both speak of the same ones.
+    values = [doubling.num_envs for doubling in decision.doublings]
+    alpha = 1.0 - confidence
+    by_model = None if rough else thresholds.by_model(profile, values, log_limit, alpha)
+    named = None if decision.threshold is None or by_model is None else max(decision.threshold, by_model)
+    pays = decision.state == "still pays" and not rough and thresholds.still_pays(profile, values, log_limit, alpha)
+    unknown: dict[str, Any] = dict.fromkeys(("cost", "cost_lower", "cost_upper"))
+    return JointThreshold(
+        axis="num_envs" if name == "num_envs" else "horizon",
+        state=_state_of(named, pays),
+        threshold=named,
+        by_fresh=decision.threshold,
+        by_model=by_model,
+        tested=list(stand_ins),
+        profile=[
+            ProfileValue(
+                value=value,
+                **vars(before.settings[best[value]]),
+                **(unknown if rough else model.interval(profile.at(value))),
+            )
+            for value in profile.values
+        ],
+    )
+
+
+def _state_of(named: int | None, pays: bool) -> union.State:
+    if named is not None:
+        return "reached"
+    return "still pays" if pays else "undecided"
+
+
+def _by_fresh(stand_ins: Mapping[int, int], fresh: Fresh, log_limit: float, confidence: float) -> union.Decision:
+    """Return what fresh seeds decide about doublings of an axis, over all looks as planned."""
+
+    def contrasts_before(number: float) -> list[Contrast]:
+        levels = levels_of(fresh.before(number))
+        return [
+            levels.contrast(value, place, stand_ins[2 * value])
+            for value, place in stand_ins.items()
+            if 2 * value in stand_ins
+        ]
+
+    rounds: dict[int, Sequence[int]] = {value: list(fresh.rounds[place]) for value, place in stand_ins.items()}
+    looked = looked_at(fresh.schedule, rounds, contrasts_before)
+    return union.decide(looked, list(stand_ins), log_limit, confidence, fresh.schedule)
