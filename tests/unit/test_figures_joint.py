@@ -466,9 +466,8 @@ def entries(together: bool, study: Study | None = None) -> Sequence[registry.Ent
     return [entry for entry in every if (entry.section == registry.TOGETHER) == together]
 
 
-def test_a_study_with_a_joint_answer_opens_with_them():
-    names = [entry.name for entry in registry.figures_of(handed_study("lean"))]
-    assert names == [*NAMES, "memory", "learning", "target", "pareto", "batch"]
+def test_a_joint_section_has_these_and_none_of_single_axes():
+    assert [entry.name for entry in registry.figures_of(handed_study("lean"))] == list(NAMES)
     of_fps = [entry.name for entry in entries(True, a_study("throughput", confirm=None))]
     assert of_fps == [name for name in NAMES if name not in ("forest", "split")]
 
