@@ -129,7 +129,8 @@ PLACES = {
     "Task": "task", "Inject": "task.inject", "Arm": "arms.NAME", "Memory": "arms.NAME.memory", "Scaling": "arms.NAME.scaling",
     "Command": "arms.NAME.command", "Rows": "arms.NAME.command.rows", "Throughput": "throughput", "Learning": "learning",
     "Adaptive": "throughput.adaptive, learning.adaptive", "UntilDecided": "throughput.until_decided, learning.until_decided",
-    "Confirm": "throughput.confirm, learning.confirm", "Decide": "decide", "Tracking": "tracking", "Replay": "replay", "Raise": "raised", "Doublings": "{from: ..., to: ...}",
+    "Confirm": "throughput.confirm, learning.confirm",
+    "Decide": "decide", "Tracking": "tracking", "Replay": "replay", "Raise": "raised", "Doublings": "{from: ..., to: ...}",
 }  # fmt: skip
 """Where in a study file each part of its schema stands."""
 
