@@ -146,7 +146,9 @@ def of_samplers(tallies: Mapping[str, Tally]) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "" if value is None else f"{value:.0%}" if value >= 0.1 else f"{value:.1%}"
+    if value is None:
+        return ""
+    return f"{value:.0%}" if value >= 0.1 else f"{value:.1%}"
 
 
 def all_of_it(rows: Mapping[str, Tally], samplers: Mapping[str, Tally]) -> str:
