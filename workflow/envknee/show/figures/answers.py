@@ -8,6 +8,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from envknee.record.schema import Record
@@ -15,7 +16,7 @@ from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.verdict.joint.observed import Observed, observed
 from envknee.verdict.schema.joint import JointAnswer, JointShape
-from envknee.verdict.schema.study import ArmVerdict
+from envknee.verdict.schema.study import ArmVerdict, Verdict
 
 NO_TRIAL = "No trial tells a cost yet."
 
@@ -111,6 +112,22 @@ def names(shown: Sequence[Answered]) -> list[str]:
 def titled(shown: Sequence[Answered], phrases: Sequence[str]) -> str:
     """Return a title from a phrase for each answer."""
     return canvas.by_arm(dict(zip(names(shown), phrases, strict=True)))
+
+
+def panels_below(
+    shown: Sequence[Answered], phrases: Sequence[str], verdict: Verdict, height: float, gap: float
+) -> tuple[Figure, Sequence[Axes]]:
+    """Return a figure with a panel for each answer, one below the other, with their names.
+
+    `phrases` are what the title says of each. `height` is the figure's, in inches; `gap` lies between two panels, in panels.
+    """
+    figure, panels = canvas.panels(
+        titled(shown, phrases), verdict, height=height,
+        ratios=(1.0,) * len(shown), share=False, gaps=(0.0, gap),
+    )  # fmt: skip
+    for axes, name in zip(panels, names(shown), strict=True):
+        panel_name(axes, name)
+    return figure, panels
 
 
 def panel_name(axes: Axes, name: str) -> None:

@@ -15,12 +15,10 @@ from envknee.show.figures.answers import (
     NO_TRIAL,
     Answered,
     answered,
-    names,
-    panel_name,
+    panels_below,
     reach,
     scale,
     scale_steps,
-    titled,
 )
 from envknee.show.figures.style import GREY, INK
 from envknee.verdict.joint.observed import Observed
@@ -56,13 +54,9 @@ def draw_coordinates(evidence: Evidence) -> Figure:
     if not shown:
         return canvas.in_words("Trials of the search", NO_TRIAL, verdict)
     worst = reach([[cost.cost for _, cost in _searched(own)] for own in shown], WORST)
-    figure, panels = canvas.panels(
-        titled(shown, [_found(own) for own in shown]), verdict, height=1.5 + 3.9 * len(shown),
-        ratios=(1.0,) * len(shown), share=False, gaps=(0.0, 0.75),
-    )  # fmt: skip
-    for axes, own, name in zip(panels, shown, names(shown), strict=True):
+    figure, panels = panels_below(shown, [_found(own) for own in shown], verdict, 1.5 + 3.9 * len(shown), gap=0.75)
+    for axes, own in zip(panels, shown, strict=True):
         _panel(axes, own, worst)
-        panel_name(axes, name)
     canvas.legend(panels[0], _keys(shown, worst))
     return figure
 

@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.answers import NO_TRIAL, Answered, answered, colours_of, cost_ticks, names, panel_name, titled
+from envknee.show.figures.answers import NO_TRIAL, Answered, answered, colours_of, cost_ticks, panels_below
 from envknee.show.figures.style import GREY, INK
 from envknee.words.numbers import counted
 
@@ -23,13 +23,9 @@ def draw_valley(evidence: Evidence) -> Figure:
         why = "The batch is the library's own, which fixes the number of mini-batches." if of_library else NO_TRIAL
         return canvas.in_words("Mini-batches", why, verdict)
     colours = colours_of(record.request.num_envs for own in shown for record, _ in own.trials)
-    figure, panels = canvas.panels(
-        titled(shown, [_found(own) for own in shown]), verdict, height=1.4 + 3.7 * len(shown),
-        ratios=(1.0,) * len(shown), share=False, gaps=(0.0, 0.85),
-    )  # fmt: skip
-    for axes, own, name in zip(panels, shown, names(shown), strict=True):
+    figure, panels = panels_below(shown, [_found(own) for own in shown], verdict, 1.4 + 3.7 * len(shown), gap=0.85)
+    for axes, own in zip(panels, shown, strict=True):
         _panel(axes, own, colours)
-        panel_name(axes, name)
     canvas.legend(panels[0], _keys(shown, colours))
     return figure
 
