@@ -123,7 +123,7 @@ class Request(Setup, Frozen):
     again: bool = newer(False)
     """Whether the trial measures the point of its block's first trial once more, at the end: the difference is drift."""
     fresh: bool = newer(False)
-    """Whether the trial has a process of its own within its block (`fresh_below`)."""
+    """Whether the trial has a process of its own although others of its block (`fresh_below`) or pool (`workers`) share one."""
     compose_horizons: bool = newer(False)
     """Whether FPS at other horizons are put together from this trial's and others' (`verdict.composed`)."""
     learning_rate: float | None = newer(None)
