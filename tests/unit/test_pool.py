@@ -11,7 +11,7 @@ import pytest
 from envknee.ask.ask import ask, ask_again
 from envknee.machine import gpus
 from envknee.record.read import load_records
-from envknee.record.schema import Request
+from envknee.record.schema import Request, Shared
 from envknee.run import claim, progress, quiet, work, workers
 from envknee.run.launch import launch
 from envknee.run.pool import Nothing, Pool
@@ -23,7 +23,8 @@ from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.space import Slot
-from records import write_trial
+from envknee.verdict.memory_sample import counted_peak_gb
+from records import a_trial, write_trial
 from snakemake_interface_logger_plugins.common import LogEvent
 from test_ask import any_outcome, measured, play
 
@@ -358,3 +359,14 @@ def test_a_job_of_a_cluster_asks_for_the_time_of_its_workers_share():
     (pool,) = space.pools(space.plan(study()))
     assert [len(jobs.share_of(pool, workers)) for workers in (1, 2, 4, 6)] == [6, 3, 2, 1]
     assert jobs.block_work(study(), jobs.share_of(pool, 2))[1] == 3 * 600.0
+
+
+def test_the_second_time_that_a_process_measures_a_point_counts_for_fps_and_not_for_memory():
+    def peak_gb(again: bool) -> float | None:
+        shared = Shared(
+            process="host:1:0", position=1, previous_num_envs=64, kept_torch_gb=0.0, kept_warp_gb=0.0, kept_outside_gb=0.0,
+            memory_counts=True, measured_before=again,
+        )  # fmt: skip
+        return counted_peak_gb(a_trial(64, memory_gb=7.0).ended(shared=shared).record)
+
+    assert peak_gb(again=False) == 7.0 and peak_gb(again=True) is None

@@ -397,6 +397,8 @@ class Shared(Frozen):
     after its first trial."""
     memory_counts: bool
     """Whether the device was back at its baseline, so that the peak is this trial's own."""
+    measured_before: bool = newer(False)
+    """Whether the process had measured this point before, so that its libraries reserve other memory than at first."""
     sm_mhz: int | None = None
     """The GPU's clock at the trial's end; None on a CPU, or if the driver does not know."""
     temperature_c: int | None = None
