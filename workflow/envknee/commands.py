@@ -72,6 +72,7 @@ BENCHMARKS = {
         "benchmarks.pages.command", "write the numbers of README and docs from the records, or check them"
     ),
     "drill": Command("benchmarks.drill", "kill processes of a real sweep at random, and count what is lost"),
+    "worker-time": Command("benchmarks.workers", "seconds a trial with a worker, and with a process for each"),
     "blocks": Command("benchmarks.blocks", "compare trials in blocks with trials in fresh processes"),
     "neighbours": Command("benchmarks.neighbours", "measure what trials on a machine's other GPUs cost"),
     "overhead": Command("benchmarks.overhead", "measure what measuring costs"),
