@@ -524,14 +524,19 @@ def test_workers_are_jobs_and_the_verdict_waits_for_none_that_has_not_started(si
     study = site.study(task="foreign", phases="off", arms={"program": an_arm()}, throughput=section, learning=None)
     folder = site.prepared()
     sweep = site.start(study)
+
+    def waiting() -> list[str]:
+        jobs = cluster.jobs().items()
+        return [
+            job for job, seen in jobs if seen["comment"].startswith("rule_worker_0000_") and seen["state"] == "PENDING"
+        ]
+
+    wait_for(lambda: len(list(folder.trial_files("record.json"))) >= 1 and len(waiting()) == 1)
+    cluster.ask("scontrol", "hold", *waiting())
     wait_for(folder.verdict.exists)
-
-    def of_workers() -> list[str]:
-        return [seen["state"] for seen in cluster.jobs().values() if seen["comment"].startswith("rule_worker_0000_")]
-
-    assert "PENDING" in of_workers(), "one worker alone has finished the study"
+    assert len(waiting()) == 1, "one worker alone has finished the study"
     assert sweep.poll() is None
-    cluster.ask("scancel", f"--user={psutil.Process().username()}", "--name=wrap")
+    cluster.ask("scontrol", "release", *waiting())
     output, _ = sweep.communicate(timeout=300)
     print(output)
     print(what_jobs_said(site, cluster))
@@ -543,6 +548,7 @@ def test_workers_are_jobs_and_the_verdict_waits_for_none_that_has_not_started(si
     )
     assert not any(record.lost_attempts for record in records)
     assert "Nothing to be done" in succeeded(site.sweep(study))
+    cluster.ask("scancel", f"--user={psutil.Process().username()}")
     wait_until_none(cluster.jobs, timeout_s=20)
 
 

@@ -102,6 +102,7 @@ def test_an_interrupted_pool_goes_on_and_is_replayed_and_archived_as_any_study(w
     assert read_rows(folder.trial(2))
 
     succeeded(workspace.module("archive", str(folder.root), "--to", "demo.zip"))
+    workspace.environment = workspace.environment | {"TRUST": "1"}  # the study runs a program
     succeeded(workspace.module("archive", "--unpack", "demo.zip", "--into", "elsewhere"))
     (unpacked,) = (workspace.folder / "elsewhere").glob("*/study.json")
     succeeded(workspace.module("replay", "--verify", str(unpacked.parent)))
