@@ -28,6 +28,7 @@ from programs import a_program, refused, succeeded
 from records import known
 from slurm_cluster import Cluster
 from test_command_trainer import an_arm
+from test_workers import workers_in
 
 need("slurm")
 
@@ -575,4 +576,32 @@ def test_a_killed_workers_job_is_started_again_while_another_takes_its_trial_ove
     assert [record.outcome.status for record in records] == ["ok"] * 6
     assert sum(record.lost_attempts for record in records) <= 1
     succeeded(site.module("replay", "--verify", str(folder.root)))
+    wait_until_none(cluster.jobs, timeout_s=20)
+
+
+def test_workers_are_steps_of_an_allocation(site: Site, cluster: Cluster):
+    site.profile = "allocation"
+    section = {
+        "num_envs": [2, 4, 8],
+        "horizon": 4,
+        "batch_size": "library",
+        "sampler": "tpe",
+        "repeats": 2,
+        "iterations": 60,
+    }
+    section |= {"workers": 2}
+    study = site.study(task="foreign", phases="off", arms={"program": an_arm()}, throughput=section, learning=None)
+    folder = site.prepared()
+    words = ["salloc", "--no-shell", "--job-name=mine", "--nodes=1", "--gres=gpu:2", "--cpus-per-task=8", "--time=60"]
+    site.run(words, timeout_s=60)
+    (job,) = [number for number, seen in cluster.jobs().items() if seen["name"] == "mine"]
+    site.environment |= {"SLURM_JOB_ID": job}
+    sweep = site.start(study, site.verdict_of(study))
+    wait_for(lambda: len(list(folder.trial_files("attempts.json"))) == 2)
+    steps = [process.environ()["SLURM_STEP_ID"] for process in workers_in(site.folder)]
+    assert len(steps) == len({*steps}) == 2
+    output, _ = sweep.communicate(timeout=300)
+    assert sweep.returncode == 0, output
+    assert [record.outcome.status for record in load_records(folder)] == ["ok"] * 6
+    cluster.ask("scancel", job)
     wait_until_none(cluster.jobs, timeout_s=20)
