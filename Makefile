@@ -50,7 +50,7 @@ measure = study=$$($(study_name)) && echo "envknee: study $$study" && \
 	snakemake "$$@" --configfile "$$CONFIG" $(ARGS) && \
 	python -m envknee summary --where "results/$$study"
 
-.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove drill test gpu-test check locks numbers docs
+.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove prove-joint drill test gpu-test check locks numbers docs
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -102,6 +102,9 @@ compare: setup ## B beside A, trial by trial: A=results/x B=results/y (or FOLDER
 
 prove: setup ## how often verdicts are right in simulated studies of known truth; ARGS="--output proof.md"
 	@python -m envknee prove $(ARGS)
+
+prove-joint: setup ## how often joint answers are right, likewise; ARGS="--rows 'FPS: *'", and --list for the rows
+	@python -m envknee prove-joint $(ARGS)
 
 drill: setup ## kill processes of a real sweep at random: nothing may be lost, doubled or left behind; ARGS="--kills 5"
 	@python -m envknee drill $(ARGS)

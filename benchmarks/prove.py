@@ -1197,11 +1197,11 @@ def as_markdown(proof: Proof) -> str:
     return "\n".join(lines) + "\n"
 
 
-def within(page: str, table: str) -> str:
-    """Return a page with the table in its place; the table alone where the page has none."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    return f"{before}{begin}\n{table}\n{end}{after}" if begin and end else table
+def within(page: str, table: str, begin: str = BEGIN, end: str = END) -> str:
+    """Return a page with the table in its place, between two marks; the table alone where the page has none."""
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    return f"{before}{begin}\n{table}\n{end}{after}" if found and closed else table
 
 
 def print_proof(proof: Proof, console: Console) -> None:

@@ -5,11 +5,15 @@ from typing import Any
 
 import markupsafe
 import pytest
+import yaml
 from drawn import with_verdict
+from envknee.ask.plan import plan_of
+from envknee.decide.settings import settings_of
 from envknee.decide.verdict_file import read_verdict
 from envknee.record.read import load_records
 from envknee.record.schema import Request
 from envknee.show import report, terminal
+from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.schema.joint import (
@@ -21,8 +25,11 @@ from envknee.verdict.schema.joint import (
     OnCards,
     ProfileValue,
 )
+from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.series import Ranks
+from envknee.words.answer import answers_table
+from envknee.words.cards import cards_table
 from envknee.words.joint import (
     card_lines,
     joint_evidence,
@@ -33,6 +40,7 @@ from envknee.words.joint import (
     likely_lines,
     profile_lines,
 )
+from envknee.words.plan import plan_lines
 from envknee.words.progress import trial_words
 from envknee.words.runs import arm_description
 from programs import run_main
@@ -135,6 +143,32 @@ def test_a_confirmed_answer_tells_the_result_first():
     assert joint_next(found) == "This answers the question for the listed values."
 
 
+def test_the_table_of_answers_and_cards_names_one_setting_for_each_arm(
+    tmp_path: Path, trials: tuple[Study, list[Trial]]
+):
+    folder = a_folder(tmp_path, trials)
+    verdict, arm = read_verdict(folder, load_records(folder)), arm_of(folder)
+    [setting] = [own for own in joint_of(folder).confirmed[:1]]
+    card = CardPrediction(
+        card="8 GB", memory_gb=8.0, horizon=setting.horizon, batch_size=setting.batch_size, largest_num_envs=700,
+        largest_num_envs_lower=None, largest_num_envs_upper=None,
+    )  # fmt: skip
+    assert arm.memory is not None
+    memory = arm.memory.model_copy(update={"cards": [card, card.model_copy(update={"horizon": 999})]})
+    two = [
+        arm.model_copy(update={"arm": name, "memory": memory, "world_size": size})
+        for name, size in (("one", 1), ("two", 2))
+    ]
+    both = verdict.model_copy(update={"arms": two})
+    assert cards_table(both).columns == (
+        "card", *(f"{name}: horizon {setting.horizon}, batch {setting.batch_size:,}" for name in ("one", "two"))
+    )  # fmt: skip
+    table = answers_table(both, two)
+    assert table.columns[1] == "num_envs × horizon × batch"
+    rest = f"{setting.horizon} × {setting.batch_size:,}"
+    assert [row[1] for row in table.rows] == [f"{setting.num_envs} × {rest}", f"{setting.num_envs} per GPU × {rest}"]
+
+
 def test_environments_count_per_gpu_where_several_train_together():
     assert "512 environments per GPU, horizon 32" in joint_statement(an_answer(), TWO)
 
@@ -187,19 +221,19 @@ def test_an_undecided_threshold_says_what_is_missing_and_how_many_seeds_to_add()
     undecided = a_threshold(state="undecided", threshold=None, by_model=None)
     found = an_answer(thresholds=[undecided, a_threshold("horizon", state="undecided", threshold=None, tested=[16])])
     assert [said for said in joint_evidence(found) if "threshold" in said] == [
-        "num_envs threshold undecided: fresh seeds name 128, the model names none; both must agree",
+        "num_envs threshold undecided: fresh seeds name 128, the model names none",
         "horizon threshold undecided: fewer than two values have a good setting with fresh seeds",
     ]
     assert joint_next(found) == "Raise `more_repeats` by 5: it adds fresh seeds to every confirmed setting."
 
 
-def test_a_rough_surface_is_said_first_and_withholds_the_model():
+def test_a_rough_surface_is_said_and_withholds_the_model():
     settings = [setting.model_copy(update={"chance": None}) for setting in SETTINGS]
     undecided = a_threshold(state="undecided", threshold=None, by_model=None)
     found = an_answer(is_rough=True, amplitude=0.4, confirmed=settings, thresholds=[undecided], mini_batches=[])
     evidence = joint_evidence(found)
-    assert evidence[0] == "rough surface: neighbours differ by about 40%; the model's intervals are withheld"
-    assert "num_envs threshold undecided: fresh seeds name 128, the model is withheld; both must agree" in evidence
+    assert "rough surface: neighbours differ by about 40%; the model's intervals are withheld" in evidence
+    assert "num_envs threshold undecided: fresh seeds name 128, the model is withheld" in evidence
     assert not any("by the model" in said for said in evidence)
     assert joint_next(found) == "List more values between the tested ones: the model then has nearer neighbours."
 
@@ -266,7 +300,7 @@ def test_notes_tell_censored_lost_and_unequal_seeds():
         "512 × 32 × 1,024: 1 of 8 seeds did not reach the target",
         "256 × 32 × 512: 2 of 8 trials did not run, so it is not recommended",
         "128 × 32 × 512: 1 of 4 seeds did not reach the target",
-        "seeds of some settings vary more than those of others: each interval rests on its own setting's seeds",
+        "seeds of some settings vary more than those of others: these have wider intervals",
     ]
     lines = [said for name, said in joint_lines(found, ONE) if name == "setting"]
     assert lines[2:] == [
@@ -369,7 +403,7 @@ def test_summary_of_a_whole_study_answers_with_the_joint_answer(
     assert found.soonest is not None
     soonest = found.confirmed[found.soonest]
     row = next(line for line in text.splitlines() if "target in" in line)
-    assert row.startswith(f"{soonest.num_envs}, horizon {soonest.horizon}, batch {soonest.batch_size:,}")
+    assert row.startswith(f"{soonest.num_envs} × {soonest.horizon} × {soonest.batch_size:,}  ")
     assert f"target in {soonest.cost:.1f} s (" in row
     assert len(text.splitlines()) <= terminal.MOST_LINES
     assert [line for line in text.splitlines() if line.endswith("…")] == []
@@ -405,3 +439,12 @@ def test_progress_marks_fresh_seeds(trials: tuple[Study, list[Trial]]):
     _, made = trials
     assert "fresh" not in trial_words(made[0].request)
     assert trial_words(made[-1].request).endswith(" · fresh")
+
+
+def test_the_example_of_the_page_is_a_study():
+    page = (Path(__file__).parents[2] / "docs" / "joint.md").read_text(encoding="utf-8")
+    example = page.split("```yaml\n")[1].split("```")[0]
+    study = parse_study(yaml.safe_load(example))
+    joint = settings_of(study).joint["learning"]
+    assert (len(joint.settings), joint.search_trials, joint.confirmed, joint.seeds) == (100, 64, 6, 8)
+    assert not any("tell little" in line for line in plan_lines(plan_of(study)))

@@ -232,7 +232,7 @@ def test_what_does_not_fit_together_is_told(changes: dict[str, Any], words: str)
 
 
 def test_few_legal_points_are_told_with_how_to_have_more():
-    few = {"num_envs": [100, 128], "horizon": [7, 8], "batch_size": [1024, 700, 512]}
+    few: dict[str, Any] = {"num_envs": [100, 128], "horizon": [7, 8], "batch_size": [1024, 700, 512]}
     lines = plan_lines(plan_of(a_study(**few)))
     assert any(line.startswith("learning: 9 of 12 points are not measured") for line in lines)
     (said,) = [line for line in lines if "for one model over three axes" in line]

@@ -68,6 +68,7 @@ COMMANDS = {
 
 BENCHMARKS = {
     "prove": Command("benchmarks.prove", "show how often verdicts are right, in simulated studies"),
+    "prove-joint": Command("benchmarks.joint.command", "show how often joint answers are right, in simulated studies"),
     "numbers": Command(
         "benchmarks.pages.command", "write the numbers of README and docs from the records, or check them"
     ),

@@ -11,7 +11,7 @@ from envknee.verdict.series import Series
 from envknee.words.headline import what_would_move_it
 from envknee.words.intervals import threshold_interval
 from envknee.words.joint import joint_evidence, joint_next, joint_statement, threshold_words, what_is_left
-from envknee.words.joint_costs import cost_words, interval_words
+from envknee.words.joint_costs import cost_words, interval_words, short_setting
 from envknee.words.learning import seconds_told, soonest_at
 from envknee.words.ranks import each
 from envknee.words.series import series_words
@@ -37,6 +37,8 @@ class Answer(NamedTuple):
     limited_by: str
     evidence: list[str]
     next_step: str
+    setting: str = ""
+    """Of an answer over all axes: `1,024 per GPU × 16 × 2,048`."""
 
 
 def answer(arm: ArmVerdict) -> Answer:
@@ -91,6 +93,7 @@ def _joint(arm: ArmVerdict, found: JointAnswer) -> Answer:
         limited_by=found.kind,
         evidence=evidence,
         next_step=step,
+        setting=short_setting(setting, arm.ranks),
     )
 
 
@@ -141,12 +144,16 @@ def _learned(arm: ArmVerdict, learned: Sequence[LearningLimit]) -> Answer:
 def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> Table:
     """Return a table of the answers, a line for each arm, with horizon and batch size if arms differ in them."""
     together = answered_series(verdict) is not None
+    is_joint = any(arm.joint for arm in arms)
+    first = "num_envs × horizon × batch" if is_joint else "environments"
     rows = []
     for arm in arms:
         own = answer(arm)
         run = own.run if together or not own.series else f"{own.run}, {own.series}"
+        if own.setting:
+            run = own.setting
         rows.append((arm.arm, run, own.gives, own.limit, own.limited_by))
-    return Table("Answer", ("arm", "environments", "gives (of best)", "threshold", "limited by"), rows)
+    return Table("Answer", ("arm", first, "gives (of best)", "threshold", "limited by"), rows)
 
 
 def answered_series(verdict: Verdict) -> Series | None:

@@ -1,7 +1,7 @@
 """The environments that are predicted to fit cards of other sizes. Pure."""
 
 from envknee.verdict.schema.memory import CardPrediction
-from envknee.verdict.schema.study import Verdict
+from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.words.intervals import with_interval
 from envknee.words.series import series_words
 from envknee.words.study import shared_series
@@ -13,10 +13,20 @@ def cards_table(verdict: Verdict) -> Table:
     columns: dict[str, None] = {}
     rows: dict[str, tuple[str, ...]] = {}
     for arm in verdict.arms:
-        for card in arm.memory.cards if arm.memory else ():
+        for card in _cards(arm):
             columns[_heading(verdict, arm.arm, card)] = None
             rows[card.card] = (*rows.get(card.card, (card.card,)), fitting(card))
     return Table("Environments for your GPU", ("card", *columns), list(rows.values()))
+
+
+def _cards(arm: ArmVerdict) -> list[CardPrediction]:
+    """Return an arm's predictions; after a search over all axes, with dozens of series, only those of the settings that are named."""
+    cards = arm.memory.cards if arm.memory else []
+    if not arm.joint:
+        return cards
+    named = [found.confirmed[found.soonest] for found in arm.joint if found.soonest is not None]
+    series = {(setting.horizon, setting.batch_size) for setting in named}
+    return [card for card in cards if (card.series.horizon, card.series.batch_size) in series]
 
 
 def fitting(card: CardPrediction) -> str:

@@ -20,7 +20,8 @@ from envknee.words.numbers import counted, listed, percent
 
 METHOD = (
     "all claims rest on fresh seeds of settings that the search found, whose number was fixed beforehand; interval: Student's t on ln"
-    " cost, simultaneous for all confirmed settings; comparisons with the best: Hsu's, with Dunnett's critical value; a threshold needs"
+    " cost, simultaneous for all confirmed settings; comparisons with the best: Hsu's, with Dunnett's critical value, or"
+    " Bonferroni's where settings have spreads of their own (empirical Bayes); a threshold needs"
     " the union test of fresh seeds, and a model of all trials (a quadratic trend with a Gaussian process) that agrees; chances, and the"
     " range of mini-batches, are the model's alone"
 )
@@ -70,7 +71,7 @@ def joint_evidence(found: JointAnswer) -> list[str]:
         return [*unreached, *rough]
     of_num_envs = [_threshold(found, own) for own in found.thresholds if own.axis == "num_envs"]
     of_horizon = [_threshold(found, own) for own in found.thresholds if own.axis == "horizon"]
-    return [*rough, *_as_good(found), *of_num_envs, *cheapest(found), *of_horizon, *_mini_batches(found)]
+    return [*_as_good(found), *of_num_envs, *rough, *cheapest(found), *of_horizon, *_mini_batches(found)]
 
 
 def joint_next(found: JointAnswer) -> str:
@@ -113,9 +114,7 @@ def joint_notes(found: JointAnswer) -> list[str]:
                 f"{short_setting(setting)}: {missed} of {counted(setting.seeds, 'seed')} did not reach the target"
             )
     if found.spreads_differ:
-        notes.append(
-            "seeds of some settings vary more than those of others: each interval rests on its own setting's seeds"
-        )
+        notes.append("seeds of some settings vary more than those of others: these have wider intervals")
     if found.state == "confirmed":
         notes.append(_chance_of_error(found))
     return notes
@@ -247,7 +246,7 @@ def _threshold(found: JointAnswer, threshold: JointThreshold) -> str:
     if len(threshold.tested) < 2:
         return f"{first}: fewer than two values have a good setting with fresh seeds"
     by_model = "is withheld" if found.is_rough else f"names {_named(threshold.by_model)}"
-    return f"{first}: fresh seeds name {_named(threshold.by_fresh)}, the model {by_model}; both must agree"
+    return f"{first}: fresh seeds name {_named(threshold.by_fresh)}, the model {by_model}"
 
 
 def _named(value: int | None) -> str:

@@ -5,7 +5,7 @@ A cost is seconds to the target; for throughput it is seconds per frame, and is 
 
 from envknee.base.fields import Kind
 from envknee.verdict.schema.joint import ConfirmedSetting, Setting
-from envknee.verdict.series import Ranks, Series
+from envknee.verdict.series import ONE_GPU, Ranks, Series
 from envknee.words.numbers import counted, percent
 from envknee.words.ranks import each
 from envknee.words.series import series_words
@@ -17,10 +17,12 @@ def setting_words(setting: Setting, ranks: Ranks) -> str:
     return f"{setting.num_envs:,} environments{each(ranks)}, {series_words(series)}"
 
 
-def short_setting(setting: Setting) -> str:
+def short_setting(setting: Setting, ranks: Ranks = ONE_GPU) -> str:
     """Return `512 × 32 × 1,024`, num_envs, horizon and batch; without the batch if it is the library's own."""
-    batch = [] if setting.batch_size is None else [setting.batch_size]
-    return " × ".join(f"{size:,}" for size in (setting.num_envs, setting.horizon, *batch))
+    sizes = [f"{setting.num_envs:,}{each(ranks)}", f"{setting.horizon:,}"]
+    if setting.batch_size is not None:
+        sizes.append(f"{setting.batch_size:,}")
+    return " × ".join(sizes)
 
 
 def cost_words(kind: Kind, cost: float) -> str:

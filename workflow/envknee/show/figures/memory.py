@@ -22,12 +22,15 @@ from envknee.words.statuses import STATUS_WORDS
 def draw_memory(evidence: Evidence) -> Figure:
     """Return the measured peaks against num_envs, the model through them, and the device's memory."""
     verdict, records, _ = evidence
-    measured = measured_peaks(records)
-    failed = [record for record in records if record.outcome.status in DID_NOT_FIT]
-    if not measured:
-        why = "No trial lived long enough to measure its memory." if failed else "No trial is finished."
-        return canvas.in_words("Memory", why, verdict)
     looks = looks_of(verdict, octaves=0.05)
+    # A joint section's settings are no series.
+    in_series = [record for record in records if series_of(record) in looks]
+    measured = measured_peaks(in_series)
+    failed = [record for record in in_series if record.outcome.status in DID_NOT_FIT]
+    if not measured:
+        ran_out = any(record.outcome.status in DID_NOT_FIT for record in records)
+        why = "No trial lived long enough to measure its memory." if ran_out else "No trial is finished."
+        return canvas.in_words("Memory", why, verdict)
     limit_of = {arm.arm: arm.memory for arm in verdict.arms if arm.memory is not None}
     titles = {arm.arm: memory_title(arm.memory) if arm.memory else "no peak was measured" for arm in verdict.arms}
     figure, (axes,) = canvas.panels(canvas.by_arm(titles), verdict, height=5.4)

@@ -10,14 +10,14 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from envknee.study.model import Study
+from envknee.study.model import Study, Sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from envknee.show.evidence import Evidence
 
-THRESHOLDS, LEARNING = "1 Thresholds", "2 Learning"
+TOGETHER, THRESHOLDS, LEARNING = "0 All axes together", "1 Thresholds", "2 Learning"
 """Sections of the report, with their place; the table of trials comes after them."""
 
 
@@ -52,12 +52,39 @@ class Entry(NamedTuple):
         return getattr(module, f"draw_{self.name}")(evidence)
 
 
+def _is_joint(sweep: Sweep | None) -> bool:
+    return sweep is not None and (sweep.is_joint or sweep.confirm is not None)
+
+
+def _answers_jointly(study: Study) -> bool:
+    return any(map(_is_joint, study.sections.values()))
+
+
+def _joint_learns(study: Study) -> bool:
+    return _is_joint(study.learning)
+
+
+def _confirms(study: Study) -> bool:
+    return any(sweep.confirm is not None for sweep in study.sections.values())
+
+
+# Those below show one axis after the other, which a joint section does not measure.
+
+
+def _times(study: Study) -> bool:
+    return study.throughput is not None and not _is_joint(study.throughput)
+
+
 def _learns(study: Study) -> bool:
-    return study.learning is not None
+    return study.learning is not None and not _is_joint(study.learning)
+
+
+def _measures_memory(study: Study) -> bool:
+    return not all(map(_is_joint, study.sections.values()))
 
 
 def _scales(study: Study) -> bool:
-    return study.throughput is not None and any(arm.world_size > 1 for arm in study.arms.values())
+    return _times(study) and any(arm.world_size > 1 for arm in study.arms.values())
 
 
 def _has_rules(study: Study) -> bool:
@@ -65,13 +92,21 @@ def _has_rules(study: Study) -> bool:
 
 
 def _has_batch_sizes(study: Study) -> bool:
-    return study.learning is not None and study.learning.batch_size != "library" and len(study.learning.batch_size) > 1
+    sizes = study.learning.batch_size if study.learning is not None and _learns(study) else "library"
+    return sizes != "library" and len(sizes) > 1
 
 
 FIGURES = (
-    Entry("throughput", THRESHOLDS, lambda study: study.throughput is not None, is_kept=True),
-    Entry("memory", THRESHOLDS, lambda _: True),
-    Entry("phases", THRESHOLDS, lambda study: study.throughput is not None and study.phases != "off"),
+    Entry("forest", TOGETHER, _confirms, is_kept=True),
+    Entry("profile", TOGETHER, _answers_jointly, is_kept=True),
+    Entry("valley", TOGETHER, _answers_jointly),
+    Entry("maps", TOGETHER, _answers_jointly),
+    Entry("split", TOGETHER, _joint_learns),
+    Entry("coordinates", TOGETHER, _answers_jointly),
+    Entry("regret", TOGETHER, _answers_jointly),
+    Entry("throughput", THRESHOLDS, _times, is_kept=True),
+    Entry("memory", THRESHOLDS, _measures_memory),
+    Entry("phases", THRESHOLDS, lambda study: _times(study) and study.phases != "off"),
     Entry("scaling", THRESHOLDS, _scales, is_kept=True),
     Entry("learning", LEARNING, _learns),
     Entry("target", LEARNING, _learns, is_kept=True),

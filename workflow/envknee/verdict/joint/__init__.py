@@ -12,6 +12,9 @@ selection  which settings have fresh seeds
 fresh      what fresh seeds show about them; dunnett has its critical values
 claims     which of them are named, also on smaller cards
 thresholds from which value of an axis on doubling saves too little: fresh seeds and model must agree
+frames     seconds as frames times seconds per frame
+regret     what a shorter search would have lost
+shape      what figures show of the surface
 answer     all of it for one arm
 
 A cost is a natural logarithm throughout, and less is better.

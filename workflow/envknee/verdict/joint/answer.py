@@ -3,6 +3,9 @@
 The number of fresh seeds is fixed beforehand, and seeds count at looks as planned (`rule.schedule`): after the planned number, and if
 there are more, after 5, 8, 13, ... Each look has its own share of the chance of error, so that it holds however often seeds are added.
 Before the first look nothing is claimed.
+
+A study's chance of error holds for all claims about an arm together: kinds of trial with fresh seeds have equal parts, and so have the
+claims of each kind (Bonferroni).
 """
 
 import math
@@ -23,6 +26,7 @@ from envknee.verdict.joint.fresh import Levels, levels_of
 from envknee.verdict.joint.observed import observed, trials_of
 from envknee.verdict.joint.prior import Array
 from envknee.verdict.joint.profile import Axis, best_by, profile_of
+from envknee.verdict.joint.shape import shape_of
 from envknee.verdict.joint.surface import DRAWS, Surface, chances_of_best, credible_set, fit
 from envknee.verdict.learning_cost import gpus_of
 from envknee.verdict.rule import union
@@ -75,6 +79,9 @@ def answer(
         range(len(confirmed)), key=lambda place: (confirmed[place].cost is None, confirmed[place].cost or 0.0)
     )
     ranked = [confirmed[place] for place in order]
+    found_thresholds = []
+    if before is not None and fresh is not None:
+        found_thresholds = _thresholds(axes, before, model, fresh, delta, kind, alpha, settings)
     told = model if model is not None and not model.surface.is_rough else None
     return JointAnswer(
         arm=arm,
@@ -101,10 +108,11 @@ def answer(
         **named(ranked, [own.most_slower for own in ranked], range(len(ranked)), delta),
         on_cards=[] if levels is None else on_cards(ranked, order, levels, of_claim, delta, settings, _on_gpu(of_kind)),
         spreads_differ=levels is not None and levels.spreads_differ,
-        thresholds=[]
-        if before is None or fresh is None
-        else _thresholds(axes, before, model, fresh, delta, kind, alpha, settings),
+        thresholds=found_thresholds,
         mini_batches=[] if told is None else told.mini_batches(ranks, delta),
+        shape=None
+        if told is None
+        else shape_of(told.surface, told.draws, told.interval, searched, of_kind, settings.confidence),
     )  # fmt: skip
 
 
@@ -318,13 +326,14 @@ def _threshold(
     rough = model.surface.is_rough
     # The doublings that fresh seeds test, so that both speak of the same ones.
     values = [doubling.num_envs for doubling in decision.doublings]
-    by_model = None if rough else thresholds.by_model(profile, values, log_limit, 1.0 - confidence)
+    alpha = 1.0 - confidence
+    by_model = None if rough else thresholds.by_model(profile, values, log_limit, alpha)
     named = None if decision.threshold is None or by_model is None else max(decision.threshold, by_model)
-    undecided = "still pays" if decision.state == "still pays" else "undecided"
+    pays = decision.state == "still pays" and not rough and thresholds.still_pays(profile, values, log_limit, alpha)
     unknown: dict[str, Any] = dict.fromkeys(("cost", "cost_lower", "cost_upper"))
     return JointThreshold(
         axis="num_envs" if name == "num_envs" else "horizon",
-        state="reached" if named is not None else undecided,
+        state=_state_of(named, pays),
         threshold=named,
         by_fresh=decision.threshold,
         by_model=by_model,
@@ -338,6 +347,12 @@ def _threshold(
             for value in profile.values
         ],
     )
+
+
+def _state_of(named: int | None, pays: bool) -> union.State:
+    if named is not None:
+        return "reached"
+    return "still pays" if pays else "undecided"
 
 
 def _by_fresh(stand_ins: Mapping[int, int], fresh: Fresh, log_limit: float, confidence: float) -> union.Decision:

@@ -1,14 +1,14 @@
 """What fresh seeds show about the settings that have them. Pure; the search has no say.
 
-ln costs are normal with one spread for all settings; censored seeds count by maximum likelihood (`rule.censored`). Three claims hold at
-once for all k settings, each at its own level:
+ln costs are normal; settings have one spread, or with whole seeds one each, drawn towards the others (`spreads`). Censored seeds count by
+maximum likelihood (`rule.censored`). Three claims hold at once for all k settings, each at its own level:
 
     interval of the soonest    Student's t at alpha / (2 k): it was chosen among k
     which may be the best      a setting is shown slower if it is slower than some other one by more than d s sqrt(2 / n), d of Dunnett
     at most this much slower   no other setting is better than a setting by more than its difference plus the same margin
 
-The last two are Hsu's multiple comparisons with the best (Hsu 1984, Ann. Stat. 12:1136). If Bartlett's test says that spreads differ, each
-setting has its own, with the degrees of the one with fewest seeds and Bonferroni's t in place of d.
+The last two are Hsu's multiple comparisons with the best (Hsu 1984, Ann. Stat. 12:1136). Where settings have spreads of their own,
+Bonferroni's t stands in place of d, with the fewest degrees of any setting.
 
 A setting with too many censored seeds has no mean, and a lower bound of it: the mean with each such seed at its bound. The mean of all its
 seeds, had they been trained to the end, is at least as large. So it may be shown slower by that bound, and the others are at most as much
@@ -24,6 +24,7 @@ from scipy.special import stdtrit
 
 from envknee.verdict.joint.dunnett import critical
 from envknee.verdict.joint.prior import Array
+from envknee.verdict.joint.spreads import Spreads, shared
 from envknee.verdict.rule import censored
 from envknee.verdict.rule.contrasts import Contrast
 from envknee.verdict.rule.doublings import Seeds
@@ -39,7 +40,10 @@ class Levels:
     """Of the means. Shape (settings, settings)."""
     degrees: float
     """Degrees of freedom of the spread; 0: unknown."""
+    are_pooled: bool
+    """Whether all settings share one spread."""
     spreads_differ: bool
+    """Whether Bartlett's test says so."""
     decides: Sequence[bool]
     """Whether a setting has few enough censored seeds to be compared."""
     seeds: Sequence[int]
@@ -64,9 +68,9 @@ class Levels:
         c = self.covariance
         sd = math.sqrt(max(float(c[one, one] + c[other, other] - 2.0 * c[one, other]), 0.0))
         count = len(self.means)
-        if self.spreads_differ:
-            return -float(stdtrit(self.degrees, alpha / (count - 1))) * sd
-        return critical(count, self.degrees, alpha) * sd
+        if self.are_pooled:
+            return critical(count, self.degrees, alpha) * sd
+        return -float(stdtrit(self.degrees, alpha / (count - 1))) * sd
 
     def half_width(self, place: int, alpha: float) -> float:
         """Return half the length of a mean's interval that holds for all settings at once."""
@@ -131,13 +135,12 @@ def levels_of(seeds: Sequence[Seeds]) -> Levels:
         means[place] = fitted.means[place]
         if fitted.covariance is not None:
             covariance[place, list(fitted.known)] = fitted.covariance[row]
-    degrees = float(fitted.free) if fitted.covariance is not None else 0.0
-    if fitted.unequal:
-        # Only without censored seeds; a single seed has no spread.
-        counts = [seeds[place].count for place in fitted.known]
-        degrees = float(min(counts) - 1)
-        of_each = [_variance_of_mean(seeds[place]) for place in fitted.known]
-        covariance[fitted.known, fitted.known] = of_each
+    degrees, are_pooled = (float(fitted.free) if fitted.covariance is not None else 0.0), True
+    if degrees > 0 and not any(seeds[place].censored for place in fitted.known):
+        found = _spreads([seeds[place] for place in fitted.known])
+        are_pooled, degrees = found.are_equal, float(found.degrees.min())
+        variances = found.variances / [seeds[place].count for place in fitted.known]
+        covariance[np.ix_(fitted.known, fitted.known)] = np.diag(variances)
     spread = max((float(covariance[place, place]) * seeds[place].count for place in fitted.known), default=0.0)
     floors = means.copy()
     decides = [place in fitted.known and censored.decides(own) for place, own in enumerate(seeds)]
@@ -146,9 +149,11 @@ def levels_of(seeds: Sequence[Seeds]) -> Levels:
             floors[place] = float(np.log(own.values).mean())
             covariance[place] = covariance[:, place] = 0.0
             covariance[place, place] = spread / own.count
-    return Levels(means, covariance, degrees, fitted.unequal, decides, [own.count for own in seeds], floors)
+    counts = [own.count for own in seeds]
+    return Levels(means, covariance, degrees, are_pooled, fitted.unequal, decides, counts, floors)
 
 
-def _variance_of_mean(own: Seeds) -> float:
-    """Return the variance of the mean ln cost of one setting, from its own seeds; 0 with a single one."""
-    return float(np.var(np.log(own.values), ddof=min(1, own.count - 1))) / own.count
+def _spreads(seeds: Sequence[Seeds]) -> Spreads:
+    """Return the spreads of settings whose seeds all arrived; a single seed says nothing of its own."""
+    variances = [float(np.var(np.log(own.values), ddof=1)) if own.count > 1 else 0.0 for own in seeds]
+    return shared(np.array(variances), np.array([own.count - 1.0 for own in seeds]))

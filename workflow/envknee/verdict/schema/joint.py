@@ -95,7 +95,7 @@ class JointThreshold(Frozen):
 
     axis: Literal["num_envs", "horizon"]
     state: Literal["reached", "still pays", "undecided"]
-    """Still pays: the largest doubling is shown by fresh seeds to save at least delta."""
+    """Still pays: fresh seeds and the model show that the axis's largest doubling saves at least delta."""
     threshold: int | None
     """The larger one of the next two; None unless both are named."""
     by_fresh: int | None
@@ -116,6 +116,56 @@ class MiniBatches(Frozen):
     cost_upper: float
     not_slower: bool
     """Whether it is not shown to cost delta more than the best number of mini-batches."""
+
+
+class AxisProfile(Frozen):
+    """Cost along one axis, with the other axes at their best for each value, by the model of all trials."""
+
+    axis: Literal["num_envs", "horizon"]
+    values: list[ProfileValue]
+    """Ascending."""
+
+
+class ExpectedSetting(Setting):
+    """What the model of all trials expects a setting to cost."""
+
+    cost: float
+    """Median."""
+
+
+class FramesOfSetting(Setting):
+    """The two factors of the seconds to the target, each by a model of its own: median and two-sided interval."""
+
+    frames: float
+    """To the target, all ranks together."""
+    frames_lower: float
+    frames_upper: float
+    seconds_per_frame: float
+    seconds_per_frame_lower: float
+    seconds_per_frame_upper: float
+
+
+class RegretStep(Setting):
+    """What a search would have lost, had it ended after its first trials: the setting is the one that their model picks."""
+
+    trials: int
+    regret: float
+    """By how much the pick costs more than the best setting, as a share: mean, by the model of all trials."""
+    regret_upper: float
+    """One-sided bound."""
+
+
+class JointShape(Frozen):
+    """The surface as figures show it, by the model of all trials."""
+
+    profiles: list[AxisProfile]
+    """Of each axis with several values."""
+    expected: list[ExpectedSetting]
+    """Every setting, ascending."""
+    frames: list[FramesOfSetting]
+    """The settings of the profile of num_envs; empty for throughput."""
+    regret: list[RegretStep]
+    """Ascending by trials; the last one has the whole search."""
 
 
 class JointAnswer(Claims):
@@ -166,3 +216,5 @@ class JointAnswer(Claims):
     thresholds: list[JointThreshold]
     mini_batches: list[MiniBatches]
     """Empty with the library's own batch, or on a rough surface."""
+    shape: JointShape | None = newer(None)
+    """None without a trial, or on a rough surface."""

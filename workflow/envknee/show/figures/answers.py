@@ -1,0 +1,154 @@
+"""Shared parts of the figures of the joint answer: whose answer a panel shows, its unit, its trials, and names of settings."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import to_hex
+from matplotlib.ticker import LogLocator
+
+from envknee.record.schema import Record
+from envknee.show.evidence import Evidence
+from envknee.show.figures import canvas
+from envknee.verdict.joint.observed import Observed, observed
+from envknee.verdict.schema.joint import JointAnswer, JointShape
+from envknee.verdict.schema.study import ArmVerdict
+
+NO_TRIAL = "No trial tells a cost yet."
+
+ROUGH = (
+    "The surface is rough: the cost deviates so much from its trend that trials of other settings tell little."
+    " The model's numbers are withheld."
+)
+
+NARROW = 8.0
+"""A logarithmic axis of less than this factor needs more numbers than 1, 2, 5."""
+
+
+class Answered(NamedTuple):
+    """The joint answer of an arm to one kind of trial, with its trials."""
+
+    arm: ArmVerdict
+    answer: JointAnswer
+    trials: Sequence[tuple[Record, Observed]]
+    """Those that tell a cost, in the order of their numbers."""
+
+    @property
+    def is_fps(self) -> bool:
+        """Whether the cost is shown as FPS, of which more is better."""
+        return self.answer.kind == "throughput"
+
+    @property
+    def quantity(self) -> str:
+        """The label of an axis."""
+        if not self.is_fps:
+            return "Wall seconds to the target"
+        return "Frames per second" + (", all ranks together" if self.arm.world_size > 1 else "")
+
+    def value(self, cost: float) -> float:
+        """Return a cost as it is shown: seconds, or FPS."""
+        return 1.0 / cost if self.is_fps else cost
+
+    def ends(self, lower: float, upper: float) -> tuple[float, float]:
+        """Return the ends of an interval of costs as they are shown, the smaller one first."""
+        return (1.0 / upper, 1.0 / lower) if self.is_fps else (lower, upper)
+
+    def short(self, cost: float) -> str:
+        """Return the number for a cell of a map: `6.1` or `12k`."""
+        value = self.value(cost)
+        if value >= 1e6:
+            return f"{value / 1e6:.1f}M"
+        if value >= 1e4:
+            return f"{value / 1e3:.{1 if value < 1e5 else 0}f}k"
+        return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+    def mini_batches(self, record: Record) -> int | None:
+        """Return the mini-batches of a trial's epoch; None with the library's own batch."""
+        point = record.request.point
+        return None if point.batch_size is None else point.rollout * self.arm.world_size // point.batch_size
+
+
+def answered(evidence: Evidence) -> list[Answered]:
+    """Return every joint answer of a study that has trials."""
+    return [
+        Answered(arm, answer, _trials(evidence.records, arm.arm, answer))
+        for arm in evidence.verdict.arms
+        for answer in arm.joint
+        if answer.state != "no data"
+    ]
+
+
+def _trials(records: Iterable[Record], arm: str, answer: JointAnswer) -> list[tuple[Record, Observed]]:
+    own = [record for record in records if (record.request.arm, record.request.kind) == (arm, answer.kind)]
+    own.sort(key=lambda record: record.request.number)
+    return [(record, cost) for record in own if (cost := observed(record)) is not None]
+
+
+def with_shape(shown: Sequence[Answered]) -> list[tuple[Answered, JointShape]]:
+    """Return the answers whose model is told, with its surface."""
+    return [(own, own.answer.shape) for own in shown if own.answer.shape is not None]
+
+
+def why_nothing(shown: Sequence[Answered]) -> str:
+    """Return why no answer has a surface."""
+    return ROUGH if any(own.answer.is_rough for own in shown) else NO_TRIAL
+
+
+def names(shown: Sequence[Answered]) -> list[str]:
+    """Return a name for each answer: its arm, its kind, or both, as far as they differ."""
+    arms, kinds = {own.arm.arm for own in shown}, {own.answer.kind for own in shown}
+
+    def name(own: Answered) -> str:
+        parts = [own.arm.arm] * (len(arms) > 1) + ["FPS" if own.is_fps else "learning"] * (len(kinds) > 1)
+        return ", ".join(parts)
+
+    return [name(own) for own in shown]
+
+
+def titled(shown: Sequence[Answered], phrases: Sequence[str]) -> str:
+    """Return a title from a phrase for each answer."""
+    return canvas.by_arm(dict(zip(names(shown), phrases, strict=True)))
+
+
+def panel_name(axes: Axes, name: str) -> None:
+    """Write a name above the left corner of a panel, if there is one."""
+    if name:
+        axes.set_title(name, loc="left", fontsize=10, pad=5)
+
+
+def cost_ticks(axis: Axis, least: float, most: float) -> None:
+    """Number a logarithmic axis, also one that spans less than a decade."""
+    canvas.readable_ticks(axis)
+    if most < NARROW * least:
+        axis.set_major_locator(LogLocator(10, subs=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)))
+
+
+def reach(costs: Iterable[Sequence[float]], most: float) -> float:
+    """Return at how many times the least cost of an answer the colours end: where the costs of all answers do, but at `most` times."""
+    return max([1.2, *(min(most, max(own) / min(own)) for own in costs if own)])
+
+
+def scale(costs: Iterable[float], worst: float) -> dict[float, str]:
+    """Return a colour for each cost: dark for the least, light for `worst` times it and more."""
+    every = sorted(set(costs))
+    return {cost: shade(min(math.log(cost / every[0]) / math.log(worst), 1.0)) for cost in every}
+
+
+def scale_steps(worst: float) -> list[tuple[str, str]]:
+    """Return colours of `scale` for a legend, with what they mean."""
+    said = {0.0: "the least cost", 0.5: f"{worst**0.5:.2g} times", 1.0: f"{worst:.2g} times and more"}
+    return [(shade(share), label) for share, label in said.items()]
+
+
+def shade(share: float) -> str:
+    """Return a colour from dark (0) to light (1)."""
+    return to_hex(mpl.colormaps["viridis"](0.93 * share))
+
+
+def colours_of(sizes: Iterable[int]) -> dict[int, str]:
+    """Return a colour for each of several sizes, ascending from dark to light."""
+    every = sorted(set(sizes))
+    return {size: shade(place / max(len(every) - 1, 1)) for place, size in enumerate(every)}

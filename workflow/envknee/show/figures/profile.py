@@ -1,0 +1,151 @@
+"""Cost against num_envs, and against horizon, with the other axes at their best for each value."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from envknee.show.evidence import Evidence
+from envknee.show.figures import canvas
+from envknee.show.figures.answers import (
+    Answered,
+    answered,
+    cost_ticks,
+    names,
+    panel_name,
+    titled,
+    why_nothing,
+    with_shape,
+)
+from envknee.show.figures.style import COLOURS, DASHED, GREY, INK
+from envknee.verdict.schema.joint import AxisProfile, ProfileValue
+from envknee.words.joint_costs import short_setting
+
+MODEL, FRESH = COLOURS[0], COLOURS[1]
+
+BESIDE = 1.06
+"""A factor on the value of an axis that keeps marks of fresh seeds beside those of the model."""
+
+
+def draw_profile(evidence: Evidence) -> Figure:
+    """Return a panel for each answer and each axis with several values."""
+    verdict, shown = evidence.verdict, answered(evidence)
+    rows = [(own, profile) for own, shape in with_shape(shown) for profile in shape.profiles]
+    if not rows:
+        why = "num_envs and horizon have one value each." if with_shape(shown) else why_nothing(shown)
+        return canvas.in_words("Profile", why, verdict)
+    title = titled(shown, [_found(own) for own in shown])
+    figure, panels = canvas.panels(
+        title, verdict, height=1.7 + 3.0 * len(rows), ratios=(1.0,) * len(rows), share=False, gaps=(0.0, 0.85)
+    )
+    name_of = dict(zip(map(id, shown), names(shown), strict=True))
+    for axes, (own, profile) in zip(panels, rows, strict=True):
+        _panel(axes, own, profile)
+        panel_name(axes, name_of[id(own)])
+        label = (
+            canvas.num_envs_label(verdict) if profile.axis == "num_envs" else "Environment steps per rollout (horizon)"
+        )
+        canvas.sizes_axis(axes, [point.value for point in profile.values], label)
+    canvas.legend(panels[0], _keys([own for own, _ in rows]))
+    return figure
+
+
+def _panel(axes: Axes, own: Answered, profile: AxisProfile) -> None:
+    known = {point.value: _shown(own, point) for point in profile.values}
+    sizes, values = list(known), [value for value, *_ in known.values()]
+    lower, upper = [low for _, low, _ in known.values()], [high for *_, high in known.values()]
+    axes.fill_between(sizes, lower, upper, color=MODEL, alpha=0.15, linewidth=0)
+    axes.plot(sizes, values, "o-", color=MODEL, linewidth=1.8, markersize=6, zorder=4)
+    cut_offs = _cut_offs(axes, dict(zip(sizes, values, strict=True)), own)
+    fresh = _fresh(axes, own, profile)
+    axes.set_yscale("log")
+    # A wide interval of few fresh seeds goes on beyond the panel.
+    bottom, top = min([*lower, *cut_offs, *fresh]), max([*upper, *cut_offs, *fresh])
+    axes.set_ylim(bottom / (top / bottom) ** 0.5, top * (top / bottom) ** 0.2)
+    cost_ticks(axes.yaxis, *axes.get_ylim())
+    for point in profile.values:
+        axes.annotate(
+            _others(point, profile), (point.value, 0.02), xycoords=("data", "axes fraction"), ha="center", va="bottom",
+            fontsize=8, color=INK, linespacing=1.1, zorder=5, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+        )  # fmt: skip
+    axes.set_ylabel(own.quantity)
+    threshold = next((found for found in own.answer.thresholds if found.axis == profile.axis), None)
+    if threshold is not None and threshold.threshold is not None:
+        axes.axvline(threshold.threshold, color=INK, linewidth=1.2, zorder=1)
+        axes.annotate(
+            f" threshold {threshold.threshold:,}", (threshold.threshold, 0.99), xycoords=("data", "axes fraction"),
+            va="top", fontsize=9,
+        )  # fmt: skip
+
+
+def _fresh(axes: Axes, own: Answered, profile: AxisProfile) -> list[float]:
+    """Draw what fresh seeds of the very settings of the profile show; return their values."""
+    confirmed = {short_setting(setting): setting for setting in own.answer.confirmed}
+    values = []
+    for point in profile.values:
+        setting = confirmed.get(short_setting(point))
+        if setting is None or setting.cost is None:
+            continue
+        x = point.value * BESIDE
+        if setting.cost_lower is not None and setting.cost_upper is not None:
+            canvas.interval_bar(axes, x, *own.ends(setting.cost_lower, setting.cost_upper), FRESH)
+        values.append(own.value(setting.cost))
+        axes.plot(x, values[-1], "s", color=FRESH, markersize=5, markerfacecolor="white", zorder=5)
+    return values
+
+
+def _shown(own: Answered, point: ProfileValue) -> tuple[float, float, float]:
+    """Return the value of a point, and its interval."""
+    assert point.cost is not None and point.cost_lower is not None and point.cost_upper is not None
+    return own.value(point.cost), *own.ends(point.cost_lower, point.cost_upper)
+
+
+def _others(point: ProfileValue, profile: AxisProfile) -> str:
+    """Return the best setting of the other axes at a value, in lines."""
+    other = f"T {point.horizon:,}" if profile.axis == "num_envs" else f"N {point.num_envs:,}"
+    return f"{other}\nB {'lib' if point.batch_size is None else f'{point.batch_size:,}'}"
+
+
+def _cut_offs(axes: Axes, values: dict[int, float], own: Answered) -> list[float]:
+    """Draw from each value where the next doubling must lie to pay; return these places."""
+    pays = 1.0 + own.answer.delta if own.is_fps else 1.0 - own.answer.delta
+    doubled = [size for size in values if 2 * size in values]
+    for size in doubled:
+        value = values[size]
+        axes.plot([size, 2 * size], [value, value * pays], color=GREY, linewidth=1.0, linestyle=DASHED, zorder=2)
+        axes.plot(2 * size, value * pays, "_", color=GREY, markersize=14, markeredgewidth=1.6, zorder=2)
+    return [values[size] * pays for size in doubled]
+
+
+def _keys(shown: Sequence[Answered]) -> list[Line2D | Patch]:
+    answer = shown[0].answer
+    keys: list[Line2D | Patch] = [
+        canvas.line_key("model of all trials,\nthe other axes at their best", MODEL, 1.8, marker="o", markersize=6),
+        Patch(color=MODEL, alpha=0.15, linewidth=0, label=f"its {answer.confidence:.0%} interval"),
+    ]
+    directions = dict.fromkeys("up" if own.is_fps else "down" for own in shown)
+    keys += [
+        canvas.line_key(f"cut-off: doubling pays\nif it gets {way} to the bar", linestyle=DASHED) for way in directions
+    ]
+    if any(setting.cost is not None for own in shown for setting in own.answer.confirmed):
+        keys.append(canvas.key("the same setting by fresh\nseeds alone, if confirmed", "s", FRESH, hollow=True, size=5))
+    keys.append(canvas.note("at each value the best:\nN num_envs, T horizon, B batch"))
+    return keys
+
+
+def _found(own: Answered) -> str:
+    """Return what is known of the threshold of num_envs."""
+    answer, gains = own.answer, "gains" if own.is_fps else "saves"
+    found = next((threshold for threshold in answer.thresholds if threshold.axis == "num_envs"), None)
+    if found is not None and found.threshold is not None:
+        return f"doubling {gains} less than {answer.delta:.0%} from {found.threshold:,} environments on"
+    if found is not None and found.state == "still pays":
+        return f"doubling still {gains} {answer.delta:.0%} at the most environments"
+    if answer.is_rough:
+        return "a rough surface: no profile"
+    why = {"searched": "; there is no confirming stage", "confirming": "; fresh seeds are under way"}.get(
+        answer.state, ""
+    )
+    return f"no threshold of num_envs is shown at {answer.delta:.0%}{why}"
