@@ -134,7 +134,7 @@ for POOL in POOLS:
             [FOLDER.trial(slot.number).record for slot in POOL],
         log:
             FOLDER.root / "logs" / f"pool-{POOL[0].number:04d}.log",
-        retries: TRIES
+        retries: 0 if SITE else TRIES
         # On a cluster workers are jobs, and this waits for their records.
         localrule: SITE is not None
         resources:
