@@ -152,6 +152,8 @@ class Drill:
                 kind: words for kind, words in self.names.items() if kind not in ("the launcher", "asking")
             }
         self.devices = WORKERS if workers else 1
+        self.first = ["preparing", *(["the worker"] if workers else [])]
+        """What is killed first: there is no preparing once the first trial runs."""
         self.cuts = 0
         """Number of power cuts."""
         self.file = folder / "drill.yaml"
@@ -222,11 +224,14 @@ class Drill:
         """Kill a process and return its kind: one that was killed least often, if it is met within a while."""
         # Snakemake and its shells run all the time: by chance alone, the others would hardly be met.
         fewest = min(self.killed[kind] for kind in (*self.names, SHELL))
-        is_first = not any(self.killed.values())  # there is no preparing once the first trial runs
+        done = sum(self.killed.values())
         give_up_s = time.monotonic() + self.dice.uniform(1.0, 40.0)
         while True:
             met = self.kinds()
-            wanted = sorted(kind for kind in met if (kind == "preparing" if is_first else self.killed[kind] == fewest))
+            if done < len(self.first):
+                wanted = [kind for kind in met if kind == self.first[done]]
+            else:
+                wanted = sorted(kind for kind in met if self.killed[kind] == fewest)
             if wanted or not met or time.monotonic() > give_up_s:
                 break
             time.sleep(LOOKS_S)

@@ -1,6 +1,7 @@
 """The drill itself: a real sweep of foreign commands whose processes are killed, on a disk that fills up, with a clock that is wrong."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_nothing_is_lost_where_workers_are_killed_and_others_take_their_trials_o
     said = succeeded(done)
     assert "lost 0, doubled 0, orphaned 0, measured beside others 0; the last sweep ended with status 0" in said
     assert ", 0 of them others than an undisturbed sweep asks for" in said and "0 durations that cannot be" in said
-    assert "the worker 0" not in said
+    assert re.search("(the worker|what starts workers) [1-9]", said)
 
 
 @pytest.mark.parametrize("seed", range(6))
