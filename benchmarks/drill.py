@@ -6,6 +6,7 @@ in processes of their own: a kill takes about half a minute on an idle machine.
 
     python -m envknee drill --kills 50
     python -m envknee drill --kills 50 --trainer command
+    python -m envknee drill --kills 50 --workers            two workers in place of blocks and of a process for each trial
     python -m envknee drill --soak 2000 --kills 20          a long sweep instead: memory, and runs in MLflow (see benchmarks/soak.py)
 
 With `--trainer command`, trials run a program of somebody else's (`drilled_trainer.sh`): below a shell, with a daemon, deaf to SIGTERM.
@@ -77,6 +78,23 @@ def study_of_commands(folder: Path, name: str) -> dict[str, Any]:
     }
 
 
+WORKERS = 2
+
+
+def with_workers(study: dict[str, Any]) -> dict[str, Any]:
+    """Return a study of which two workers measure each section: the second one waits for the CPU until the first is killed."""
+    asked = {"sampler": "tpe", "block": 1, "workers": WORKERS}
+    return study | {kind: study[kind] | asked for kind in ("throughput", "learning")}
+
+
+def at_once(*, workers: bool, soaked: bool) -> int:
+    """How many trials, or workers, Snakemake starts at once."""
+    if workers:
+        return WORKERS
+    return soak.DEVICES if soaked else 1
+
+
+OF_WORKERS = {"what starts workers": "envknee workers", "the worker": "envknee work "}
 KEEPER = "the keeper"
 OF_COMMANDS = {
     "the command's shell": COMMAND.name,
@@ -120,10 +138,13 @@ ENDS_S, LEAVES_S = 3600.0, 60.0
 class Drill:
     """One sweep that is disturbed, in a folder of its own."""
 
-    def __init__(self, folder: Path, dice: random.Random, of_commands: bool, soaked: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, dice: random.Random, of_commands: bool, soaked: int | None = None, workers: bool = False
+    ) -> None:
         """Take an empty folder; `dice` decides what is killed when.
 
-        `of_commands`: trials run a program of somebody else's. `soaked`: they do, so many, and each for milliseconds.
+        `of_commands`: trials run a program of somebody else's. `soaked`: they do, so many, and each for milliseconds. `workers` measure
+        them.
         """
         self.folder, self.dice = folder, dice
         self.name = str(folder / "program")
@@ -134,10 +155,16 @@ class Drill:
         """Kinds of processes of this drill, and what their command lines have in them: the first that fits counts."""
         if of_commands:
             del self.names["the block"]
+        if workers:
+            self.study = with_workers(self.study)
+            self.names = OF_WORKERS | {
+                kind: words for kind, words in self.names.items() if kind not in ("the launcher", "asking")
+            }
+        self.first = ["preparing", *(["the worker"] if workers else [])]
+        """What is killed first: there is no preparing once the first trial runs."""
         self.cuts = 0
         """Number of power cuts."""
-        self.at_once = soak.DEVICES if soaked is not None else 1
-        """How many trials Snakemake starts at once."""
+        self.at_once = at_once(workers=workers, soaked=soaked is not None)
         self.file = folder / "drill.yaml"
         self.more_repeats = 0
         self.write_study()
@@ -208,11 +235,14 @@ class Drill:
         """Kill a process and return its kind: one that was killed least often, if it is met within a while."""
         # Snakemake and its shells run all the time: by chance alone, the others would hardly be met.
         fewest = min(self.killed[kind] for kind in (*self.names, SHELL))
-        is_first = not any(self.killed.values())  # there is no preparing once the first trial runs
+        done = sum(self.killed.values())
         give_up_s = time.monotonic() + self.dice.uniform(1.0, 40.0)
         while True:
             met = self.kinds()
-            wanted = sorted(kind for kind in met if (kind == "preparing" if is_first else self.killed[kind] == fewest))
+            if done < len(self.first):
+                wanted = [kind for kind in met if kind == self.first[done]]
+            else:
+                wanted = sorted(kind for kind in met if self.killed[kind] == fewest)
             if wanted or not met or time.monotonic() > give_up_s:
                 break
             time.sleep(LOOKS_S)
@@ -367,10 +397,12 @@ def main() -> int:
     parser.add_argument(
         "--soak", type=int, metavar="TRIALS", help="sweep so many trials of 40 ms, and watch memory and MLflow"
     )
+    parser.add_argument("--workers", action="store_true", help=f"{WORKERS} workers measure the trials")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # the sweep ends, too
     with tempfile.TemporaryDirectory(prefix="envknee-drill-") as folder:
-        drill = Drill(Path(folder).resolve(), random.Random(given.seed), given.trainer == "command", given.soak)  # noqa: S311  draws no secret
+        dice = random.Random(given.seed)  # noqa: S311  draws no secret
+        drill = Drill(Path(folder).resolve(), dice, given.trainer == "command", given.soak, given.workers)
         samples = list[soak.Sample]()
         try:
             if given.soak is None:

@@ -61,7 +61,7 @@ def test_a_damaged_outcome_of_another_trial_fails_none(tmp_path, capsys):
     write_atomically(folder.study, canonical_json(a_study()))
     records = [launch.launch(a_measured_trial(folder.trial(number), number=number)) for number in range(2)]
     write_atomically(folder.trial(0).outcome, "{")
-    launch._say_progress(folder, records[1])
+    launch.say_progress(folder, records[1])
     assert capsys.readouterr().out.startswith("[ 1/15] throughput stock")
 
 
@@ -208,7 +208,7 @@ def test_a_container_that_the_kernel_killed_for_memory_is_a_result(tmp_path, mon
     # What is left is vmstat.
     monkeypatch.setattr(control_group, "_read", lambda path: said.get(path.name) or f"oom_kill {next(kills)}\n")
     monkeypatch.setattr(launch, "entrance_for", lambda *_: None)
-    monkeypatch.setattr(worker, "command_of", lambda *_: (["bash", "-c", "kill -KILL $$"], dict(os.environ)))
+    monkeypatch.setattr(worker, "command_of", lambda *_, **__: (["bash", "-c", "kill -KILL $$"], dict(os.environ)))
     host, docker = (
         an_asked_trial(TrialFolder(tmp_path / name), canonical_json(a_trial(4, gpus=0).asked(runtime=name).request))
         for name in ("host", "docker")

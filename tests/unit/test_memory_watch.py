@@ -70,7 +70,7 @@ def test_what_each_trial_of_a_process_leaves_is_freed_and_imports_are_looked_thr
     trial = a_trial(16)
     try:
         for number in range(3):
-            shared.begin("cpu", None)
+            shared.begin("cpu", None, trial.request.point)
             left.append(weakref.ref(Simulation()))
             if number == 0:
                 gc.freeze()  # as the process does behind its imports

@@ -42,6 +42,11 @@ def test_a_plan_counts_trials_and_points():
     assert known(plan.power).noise_source == "published GPU studies"
 
 
+def test_a_plan_says_how_many_workers_measure():
+    line = plan_lines(a_plan(sweep={"workers": 2, "sampler": "tpe"}))[1]
+    assert line.endswith("batch_size library; 2 workers")
+
+
 def test_the_page_of_a_plan():
     learning = {"num_envs": 64, "horizon": 16, "batch_size": 512, "target_reward": 1, "budget_s": 9, "repeats": 5}
     rule = {"rule": "linear_lr", "num_envs": 32, "learning_rate": 1e-3, "epochs": 4}

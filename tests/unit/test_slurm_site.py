@@ -226,6 +226,16 @@ def test_a_block_asks_for_the_time_of_all_its_trials_and_may_be_cut_off():
     assert checks.problems(study, mine, a_cluster(partitions=short)) == []
 
 
+def test_a_worker_asks_for_the_time_of_its_share_and_may_be_cut_off():
+    points = {"num_envs": [16, 32, 64], "horizon": [8], "batch_size": 128, "sampler": "tpe", "repeats": 2}
+    study = a_study(arms={"one": {}}, throughput=points | {"limit_s": 600, "workers": 2}, learning=None)
+    short = facts.parse_partitions(PARTITIONS.replace("MaxTime=1-12:30:00", "MaxTime=00:30:00"))
+    assert checks.warnings(study, Site(partition="gpu"), a_cluster()) == []
+    (line,) = checks.warnings(study, Site(partition="gpu"), a_cluster(partitions=short))
+    # Six trials of two workers: 3 x 600 s x 1.1, and 5 min.
+    assert "3 trials of a worker may take 38 minutes together" in line and "'gpu' ends jobs after 30" in line
+
+
 def test_a_rules_resources_are_those_of_its_job_with_more_time_for_each_attempt(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(facts, "longest_minutes", lambda partition: 20)
     study, here = a_study(), Site(partition="gpu", gpu_type="h100")

@@ -1,6 +1,7 @@
 """The drill itself: a real sweep of foreign commands whose processes are killed, on a disk that fills up, with a clock that is wrong."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,17 @@ def test_nothing_of_a_sweep_of_commands_is_lost_doubled_or_left_behind():
         "lost 0, doubled 0, orphaned 0, measured beside others 0, crashed 0; the last sweep ended with status 0" in said
     )
     assert ", 0 of them others than an undisturbed sweep asks for" in said and "0 durations that cannot be" in said
+
+
+@pytest.mark.alone
+def test_nothing_is_lost_where_workers_are_killed_and_others_take_their_trials_over():
+    done = python(
+        "-m", "envknee", "drill", "--trainer", "command", "--workers", "--kills", 4, "--seed", 2, timeout=1100
+    )
+    said = succeeded(done)
+    assert "lost 0, doubled 0, orphaned 0, measured beside others 0; the last sweep ended with status 0" in said
+    assert ", 0 of them others than an undisturbed sweep asks for" in said and "0 durations that cannot be" in said
+    assert re.search("(the worker|what starts workers) [1-9]", said)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -73,6 +85,11 @@ def test_the_drill_tells_processes_apart_by_their_command_lines(tmp_path: Path):
     assert drill.kind_of("python", "python /x/drilled_trainer.py trains n 7 12") == "the command"
     assert drill.kind_of("bash", "bash -c envknee launch x") == SHELL
     assert drill.kind_of("python", "python -m something") is None
+    of_workers = Drill(tmp_path, random.Random(1), of_commands=True, workers=True)  # noqa: S311  draws no secret
+    assert of_workers.kind_of("python", "python -m envknee work results/drill 0 --log x") == "the worker"
+    assert (
+        of_workers.kind_of("python", "python -m envknee workers results/drill 0 --workers 2") == "what starts workers"
+    )
     assert "the block" in KINDS and "the block" not in drill.names, "a program is measured in no block"
 
 

@@ -28,6 +28,7 @@ from programs import a_program, refused, succeeded
 from records import known
 from slurm_cluster import Cluster
 from test_command_trainer import an_arm
+from test_workers import workers_in
 
 need("slurm")
 
@@ -507,3 +508,100 @@ def restart(cluster: Cluster, node: str, mounts: Sequence[str] = ()) -> None:
     cluster.kill(f"slurmd-{node}")
     cluster.start_node(node, mounts)
     cluster.wait_until_idle()
+
+
+def test_workers_are_jobs_and_the_verdict_waits_for_none_that_has_not_started(site: Site, cluster: Cluster):
+    site.edit_site(cpus_per_gpu="8")  # a job takes a whole node
+    cluster.ask("sbatch", "--nodelist=n2", "--exclusive", "--mem=100", "--output=/dev/null", "--wrap=sleep 900")
+    sizes = {
+        "num_envs": [2, 4, 8],
+        "horizon": 4,
+        "batch_size": "library",
+        "sampler": "tpe",
+        "repeats": 2,
+        "iterations": 20,
+    }
+    section = sizes | {"workers": 2}
+    study = site.study(task="foreign", phases="off", arms={"program": an_arm()}, throughput=section, learning=None)
+    folder = site.prepared()
+    sweep = site.start(study)
+
+    def waiting() -> list[str]:
+        jobs = cluster.jobs().items()
+        return [
+            job for job, seen in jobs if seen["comment"].startswith("rule_worker_0000_") and seen["state"] == "PENDING"
+        ]
+
+    wait_for(lambda: len(list(folder.trial_files("record.json"))) >= 1 and len(waiting()) == 1)
+    cluster.ask("scontrol", "hold", *waiting())
+    wait_for(folder.verdict.exists)
+    assert len(waiting()) == 1, "one worker alone has finished the study"
+    assert sweep.poll() is None
+    cluster.ask("scontrol", "release", *waiting())
+    output, _ = sweep.communicate(timeout=300)
+    print(output)
+    print(what_jobs_said(site, cluster))
+    assert sweep.returncode == 0, output
+    records = load_records(folder)
+    assert [record.outcome.status for record in records] == ["ok"] * 6
+    assert [record.queue_wait_s is not None for record in records] == [True] + [False] * 5, (
+        "the job's first trial waited"
+    )
+    assert not any(record.lost_attempts for record in records)
+    assert "Nothing to be done" in succeeded(site.sweep(study))
+    cluster.ask("scancel", f"--user={psutil.Process().username()}")
+    wait_until_none(cluster.jobs, timeout_s=20)
+
+
+def test_a_killed_workers_job_is_started_again_while_another_takes_its_trial_over(site: Site, cluster: Cluster):
+    section = {
+        "num_envs": [2, 4, 8],
+        "horizon": 4,
+        "batch_size": "library",
+        "sampler": "tpe",
+        "repeats": 2,
+        "iterations": 60,
+    }
+    section |= {"workers": 2}
+    study = site.study(task="foreign", phases="off", arms={"program": an_arm()}, throughput=section, learning=None)
+    folder = site.prepared()
+    sweep = site.start(study, site.verdict_of(study))
+    wait_for(lambda: len(list(folder.trial_files("attempts.json"))) == 2)
+    running = [job for job, seen in cluster.jobs().items() if seen["comment"].startswith("rule_worker_0000_")]
+    cluster.ask("scancel", running[0])
+    output, _ = sweep.communicate(timeout=400)
+    print(what_jobs_said(site, cluster))
+    assert sweep.returncode == 0, output
+    records = load_records(folder)
+    assert [record.outcome.status for record in records] == ["ok"] * 6
+    assert sum(record.lost_attempts for record in records) <= 1
+    succeeded(site.module("replay", "--verify", str(folder.root)))
+    wait_until_none(cluster.jobs, timeout_s=20)
+
+
+def test_workers_are_steps_of_an_allocation(site: Site, cluster: Cluster):
+    site.profile = "allocation"
+    section = {
+        "num_envs": [2, 4, 8],
+        "horizon": 4,
+        "batch_size": "library",
+        "sampler": "tpe",
+        "repeats": 2,
+        "iterations": 60,
+    }
+    section |= {"workers": 2}
+    study = site.study(task="foreign", phases="off", arms={"program": an_arm()}, throughput=section, learning=None)
+    folder = site.prepared()
+    words = ["salloc", "--no-shell", "--job-name=mine", "--nodes=1", "--gres=gpu:2", "--cpus-per-task=8", "--time=60"]
+    site.run(words, timeout_s=60)
+    (job,) = [number for number, seen in cluster.jobs().items() if seen["name"] == "mine"]
+    site.environment |= {"SLURM_JOB_ID": job}
+    sweep = site.start(study, site.verdict_of(study))
+    wait_for(lambda: len(list(folder.trial_files("attempts.json"))) == 2)
+    steps = [process.environ()["SLURM_STEP_ID"] for process in workers_in(site.folder)]
+    assert len(steps) == len({*steps}) == 2
+    output, _ = sweep.communicate(timeout=300)
+    assert sweep.returncode == 0, output
+    assert [record.outcome.status for record in load_records(folder)] == ["ok"] * 6
+    cluster.ask("scancel", job)
+    wait_until_none(cluster.jobs, timeout_s=20)

@@ -36,6 +36,10 @@ COMMANDS = {
     "plan": Command("envknee.ask.plan", "say what a study would measure and could show"),
     "prepare": Command("envknee.run.prepare", "check every arm of a study before its first trial"),
     "ask": Command("envknee.ask.ask", "write the next request of a study"),
+    "workers": Command("envknee.run.workers", "start the workers of a pool, and wait for their records"),
+    "work": Command(
+        "envknee.run.work", "be one worker: ask for trials of a pool and measure them, one after the other"
+    ),
     "launch": Command("envknee.run.launch", "run one trial and write its record"),
     "trial": Command("envknee.run.process", "run one trial without launcher, time limit and record"),
     "record": Command("envknee.record.read", "write a trial's record again from its measurements"),
@@ -69,6 +73,7 @@ BENCHMARKS = {
         "benchmarks.pages.command", "write the numbers of README and docs from the records, or check them"
     ),
     "drill": Command("benchmarks.drill", "kill processes of a real sweep at random, and count what is lost"),
+    "worker-time": Command("benchmarks.workers", "seconds a trial with a worker, and with a process for each"),
     "blocks": Command("benchmarks.blocks", "compare trials in blocks with trials in fresh processes"),
     "neighbours": Command("benchmarks.neighbours", "measure what trials on a machine's other GPUs cost"),
     "overhead": Command("benchmarks.overhead", "measure what measuring costs"),

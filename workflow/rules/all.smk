@@ -29,4 +29,6 @@ include: "tracking.smk"
 
 
 # One by one, too: a trial that was deleted, to be measured again, leaves nothing out of date that was drawn of it.
-PRODUCTS = [*RECORDS, FOLDER.verdict, *FIGURES, FOLDER.published, FOLDER.report]
+# Workers of a cluster are jobs that nothing else waits for.
+WORKERS_ENDED = [mark for pool in POOLS for mark in ended_marks(pool)]
+PRODUCTS = [*RECORDS, FOLDER.verdict, *FIGURES, FOLDER.published, FOLDER.report, *WORKERS_ENDED]

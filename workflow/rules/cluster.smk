@@ -65,6 +65,26 @@ def resources_of(slots_of):
     return rule_resources.of_rule(STUDY, slots_of, SITE, ALLOCATION)
 
 
+def workers_of(pool):
+    """Return how many workers share a pool: no more than it has trials."""
+    return min(STUDY.sections[pool[0].kind].workers, len(pool))
+
+
+def ended_marks(pool):
+    """Return what jobs of a pool's workers leave when every trial has a record; nothing of a pool that is complete."""
+    left = sum(not FOLDER.trial(slot.number).record.exists() or why_torn(slot.number) is not None for slot in pool)
+    marks = range(workers_of(pool)) if SITE is not None and left else ()
+    return [FOLDER.root / "logs" / f"worker-{pool[0].number:04d}-{worker}-{left}.ended" for worker in marks]
+
+
+def jobs_to_wait_for(pool):
+    """Return the marks of a pool's jobs if the sweep has targets other than all files: nothing else would start its workers.
+
+    Otherwise they are among all files, and whatever follows from the records waits for no job that the cluster has not started.
+    """
+    return [] if set(workflow.dag_settings.targets) <= {"all"} else ended_marks(pool)
+
+
 def follow_jobs(beside):
     """What jobs print goes into logs of their own: say it here, too, until `beside` is closed."""
     if SITE is not None:
@@ -73,8 +93,16 @@ def follow_jobs(beside):
         beside.callback(follower.look)
 
 
+if SITE is not None and workflow.is_main_process:
+    logger.addHandler(workers.GivenUp(FOLDER, TRIES))
+
+
 def check_cluster():
     """What is wrong is said before anything is submitted: SLURM's own words would come job by job, or never."""
+    more = "raise max_gpus of the site" if SITE else "say --resources device=N if there are N"
+    workers.check_devices(
+        STUDY, workflow.global_resources["device"].value, "ask for more nodes" if ALLOCATION else more
+    )
     if SITE is not None:
         for line in admission.to_cluster(STUDY, SITE, SITE_PATH):
             logger.warning(f"envknee: {line}")

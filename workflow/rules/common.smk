@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "workflow"))
 
 from envknee.ask.ask import recorded_in
 from envknee.machine.processes import own_python_first
-from envknee.run import attempts, claim, messages, sweep_end
+from envknee.run import attempts, claim, messages, sweep_end, workers
 from envknee.slurm import jobs
 from envknee.study import space
 from envknee.study.continued import continued
@@ -88,10 +88,11 @@ logger.addHandler(messages.DryRun(lambda: workflow.dryrun, tell_plan, sys.stderr
 trust_address(STUDY, workflow.config_settings.configfiles or ())
 
 
-# Trials in a block have its rules; `request` and `trial` are for all others.
-BLOCKS = [job for job in space.jobs(PLAN) if job[0].block is not None]
-IN_BLOCKS = "|".join(f"{slot.number:04d}" for job in BLOCKS for slot in job)
-OUTSIDE_BLOCKS = rf"(?!({IN_BLOCKS})/)\d+" if BLOCKS else r"\d+"
+# Trials in a block or a pool have its rules; `request` and `trial` are for all others.
+POOLS = space.pools(PLAN)
+BLOCKS = [job for job in space.jobs(PLAN) if job[0].block is not None and job[0].pool is None]
+TOGETHER = "|".join(f"{slot.number:04d}" for trials in (*BLOCKS, *POOLS) for slot in trials)
+ALONE = rf"(?!({TOGETHER})/)\d+" if TOGETHER else r"\d+"
 
 
 wildcard_constraints:
@@ -101,12 +102,20 @@ wildcard_constraints:
 def known_to(number):
     """Request n follows from request n-1 and from records of all jobs but the newest: the window keeps several running."""
     known = {"resolved": ancient(FOLDER.resolved)}
-    if number >= 1:
+    if number >= 1 and PLAN[number - 1].pool is None:
         known["previous"] = FOLDER.trial(number - 1).request
+    elif number >= 1:  # workers write the requests of a pool as they go: no rule has them as outputs
+        known["previous"] = ancient(FOLDER.trial(number - 1).record)
     if first_unknown := PLAN[number].first_unknown:
         # Measuring one trial again must not throw away those asked after it.
         known["newest_record"] = ancient(FOLDER.trial(first_unknown - 1).record)
     return known
+
+
+def known_to_pool(pool):
+    """Workers ask for requests themselves. Whatever those may know of earlier trials is there before the first worker starts."""
+    first = pool[0].number
+    return {"resolved": ancient(FOLDER.resolved), "earlier": ancient([FOLDER.trial(n).record for n in range(first)])}
 
 
 def devices_of(wildcards):
@@ -123,6 +132,7 @@ onstart:
         check_cluster()
         locate_store(STUDY, FOLDER)  # a wrong address is told before anything is measured
         HELD.enter_context(claim.take(STUDY, FOLDER))
+        workers.forget_given_up(FOLDER)
         if CLOSING is not None:
             CLOSING.start()
         if SITE is None:

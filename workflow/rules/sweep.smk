@@ -4,6 +4,7 @@
 # Out:    results/<study>/trials/<number>/{request.json, metrics.jsonl, record.json}
 # Steps:  prepare once, then for each number: request (Optuna is asked), trial (Isaac Lab runs)
 #         a trial that was recorded and is torn, as after a power cut: torn, trial
+#         a block or a pool has a rule for all its trials
 
 
 # A mark beside the logs, until the trial was measured again: see torn_marks.
@@ -39,7 +40,7 @@ rule request:
     log:
         FOLDER.root / "logs" / "request-{number}.log",
     wildcard_constraints:
-        number=OUTSIDE_BLOCKS,
+        number=ALONE,
     # Seconds on one core: as a job it would wait longer than it works.
     localrule: True
     params:
@@ -63,7 +64,7 @@ rule trial:
     log:
         FOLDER.root / "logs" / "trial-{number}.log",
     wildcard_constraints:
-        number=OUTSIDE_BLOCKS,
+        number=ALONE,
     retries: TRIES
     resources:
         **resources_of(lambda wildcards: [PLAN[int(wildcards.number)]]),
@@ -115,3 +116,62 @@ for BLOCK in BLOCKS:
             trials=[FOLDER.trial(slot.number).root for slot in BLOCK],
         shell:
             in_step("python -m envknee launch {params.trials:q} {input.image:q} --log {log:q}")
+
+
+# A pool: workers ask for its trials as they go, and measure them. Requests are files and no outputs: who asks for which trial is
+# known only then.
+for POOL in POOLS:
+
+    rule:
+        name:
+            f"pool_{POOL[0].number:04d}"
+        input:
+            **known_to_pool(POOL),
+            torn=lambda wildcards, pool=POOL: torn_marks([slot.number for slot in pool]),
+            image=IMAGE,
+            ended=lambda wildcards, pool=POOL: jobs_to_wait_for(pool),
+        output:
+            [FOLDER.trial(slot.number).record for slot in POOL],
+        log:
+            FOLDER.root / "logs" / f"pool-{POOL[0].number:04d}.log",
+        retries: 0 if SITE else TRIES
+        # On a cluster workers are jobs, and this waits for their records.
+        localrule: SITE is not None
+        resources:
+            **({} if SITE else resources_of(lambda wildcards, pool=POOL: pool[:1])),
+            # Not a parameter: with another number of workers, finished trials would look out of date.
+            workers=workers_of(POOL),
+            device=0 if SITE else workers_of(POOL) * jobs.shape_of(STUDY, POOL[0].arm).devices,
+        params:
+            folder=FOLDER.root,
+            pool=POOL[0].number,
+            elsewhere="--elsewhere" if SITE else "",
+        shell:
+            f"python -m envknee workers {{params.folder:q}} {{params.pool}} {{input.image:q}} --workers {{resources.workers}}"
+            f" {{params.elsewhere}} --log {{log:q}} {'--step {resources.step:q}' if ALLOCATION else ''}"
+
+    for WORKER in range(workers_of(POOL)) if SITE else ():
+
+        # Its output says how many records were missing when the sweep began: that of an earlier sweep does not count.
+        rule:
+            name:
+                f"worker_{POOL[0].number:04d}_{WORKER}"
+            input:
+                **known_to_pool(POOL),
+                torn=lambda wildcards, pool=POOL: torn_marks([slot.number for slot in pool]),
+                image=IMAGE,
+            output:
+                touch(temp(FOLDER.root / "logs" / f"worker-{POOL[0].number:04d}-{WORKER}-{{left}}.ended")),
+            log:
+                FOLDER.root / "logs" / f"worker-{POOL[0].number:04d}-{WORKER}-{{left}}.log",
+            wildcard_constraints:
+                left=r"\d+",
+            retries: TRIES
+            resources:
+                **resources_of(lambda wildcards, pool=POOL: jobs.share_of(pool, workers_of(pool))),
+                device=jobs.shape_of(STUDY, POOL[0].arm).devices,
+            params:
+                folder=FOLDER.root,
+                pool=POOL[0].number,
+            shell:
+                "python -m envknee work {params.folder:q} {params.pool} {input.image:q} --log {log:q}"

@@ -127,7 +127,7 @@ def request_for(
         block=slot.block,
         position=slot.position if slot.block is not None else 0,
         again=slot.again,
-        fresh=slot.block is not None and _is_fresh(sweep, point),
+        fresh=_is_fresh(sweep, slot, point, confirms),
         compose_horizons=getattr(sweep, "compose_horizons", False),
         least_timed_s=_least_timed_s(study, sweep, arm),
         waits=study.ask_version > 1 and isinstance(sweep, Throughput) and sweep.wait_for_others,
@@ -212,13 +212,23 @@ def _point_in_block(study: Study, slot: Slot) -> Point:
     first = sum(sizes[: slot.chunk])
     chunk = chosen[first : first + sizes[slot.chunk]]
     order = designs.williams(chunk, slot.repeat, study.seed, "block", slot.kind, slot.chunk)
-    fresh = [point for point in order if _is_fresh(sweep, point)]
+    fresh = [point for point in order if _is_small(sweep, point)]
     shared = [point for point in order if point not in fresh]
     return (shared or fresh)[0] if slot.again else [*fresh, *shared][slot.position]
 
 
-def _is_fresh(sweep: Sweep, point: Point) -> bool:
-    """Tell whether a point in a block has a process of its own."""
+def _is_fresh(sweep: Sweep, slot: Slot, point: Point, confirms: bool) -> bool:
+    """Tell whether a trial has a process of its own although others of its block or pool share one.
+
+    In a pool that is FPS on which claims rest: the repeats of one process agree better than those of several do.
+    """
+    if slot.pool is not None:
+        return isinstance(sweep, Throughput) and (confirms or (slot.repeat > 0 and not sweep.is_joint))
+    return slot.block is not None and _is_small(sweep, point)
+
+
+def _is_small(sweep: Sweep, point: Point) -> bool:
+    """Tell whether a point in a block has too few environments to share its process."""
     return isinstance(sweep, Throughput) and sweep.fresh_below is not None and point.num_envs < sweep.fresh_below
 
 

@@ -38,6 +38,33 @@ def locked(path: Path, waits: str | None = None) -> Iterator[IO[str]]:
 
 
 @contextmanager
+def locked_in_turn(path: Path) -> Iterator[None]:
+    """Hold the lock of a file that others hold for moments: wait without a word."""
+    with path.open("a+", encoding="utf-8") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(stream, fcntl.LOCK_UN)
+
+
+@contextmanager
+def locked_unless_held(path: Path) -> Iterator[bool]:
+    """Hold the lock of a file, if no other process does; yield whether it is held here."""
+    with path.open("a+", encoding="utf-8") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        with noted(stream.fileno()):
+            try:
+                yield True
+            finally:
+                fcntl.flock(stream, fcntl.LOCK_UN)
+
+
+@contextmanager
 def noted(descriptor: int) -> Iterator[None]:
     """Count an open lock among those that `held` returns."""
     _held.add(descriptor)

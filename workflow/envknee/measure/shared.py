@@ -14,6 +14,7 @@ import psutil
 import torch
 import warp
 
+from envknee.base.point import Point
 from envknee.machine.nvml import GB, Gpu
 from envknee.measure.memory import reset_peak_rss
 from envknee.record.schema import Outcome, Request, Shared
@@ -43,10 +44,12 @@ class SharedProcess:
         self.before_gb = 0.0
         """GPU memory in use by others before this process had a context there."""
         self._previous: Request | None = None
+        self._points = set[Point]()
+        """What it has measured."""
         self._baseline_resident_gb: float | None = None
         """Resident set after the first trial, on a CPU."""
 
-    def begin(self, device: str, gpu: Gpu | None) -> None:
+    def begin(self, device: str, gpu: Gpu | None, point: Point) -> None:
         """Measure the memory left by earlier trials, and reset all peaks; before the first trial, the memory of other processes."""
         self._device, self._gpu = torch.device(device), gpu
         if self.measured == 0:
@@ -71,6 +74,7 @@ class SharedProcess:
             kept_warp_gb=warp_gb,
             kept_outside_gb=outside_gb,
             memory_counts=counts,
+            measured_before=point in self._points,
         )
 
     def state(self) -> Shared:
@@ -81,6 +85,7 @@ class SharedProcess:
         """Free memory that the trial has left; return why this process must not measure another, or None."""
         self.measured += 1
         self._previous = request
+        self._points.add(request.point)
         if outcome.status not in TRAINED:
             return f"its last trial ended with {outcome.status}"
         if self.measured == 1:

@@ -123,7 +123,7 @@ class Request(Setup, Frozen):
     again: bool = newer(False)
     """Whether the trial measures the point of its block's first trial once more, at the end: the difference is drift."""
     fresh: bool = newer(False)
-    """Whether the trial has a process of its own within its block (`fresh_below`)."""
+    """Whether the trial has a process of its own although others of its block (`fresh_below`) or pool (`workers`) share one."""
     compose_horizons: bool = newer(False)
     """Whether FPS at other horizons are put together from this trial's and others' (`verdict.composed`)."""
     learning_rate: float | None = newer(None)
@@ -397,6 +397,8 @@ class Shared(Frozen):
     after its first trial."""
     memory_counts: bool
     """Whether the device was back at its baseline, so that the peak is this trial's own."""
+    measured_before: bool = newer(False)
+    """Whether the process had measured this point before, so that its libraries reserve other memory than at first."""
     sm_mhz: int | None = None
     """The GPU's clock at the trial's end; None on a CPU, or if the driver does not know."""
     temperature_c: int | None = None

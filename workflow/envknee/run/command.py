@@ -20,6 +20,7 @@ def command_of(
     meeting: Path,
     entrance: Entrance | None,
     shared_meeting: Path | None = None,
+    in_turns: bool = False,
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command that runs the processes of a trial, or of a block, on this machine, and its environment variables.
 
@@ -30,9 +31,10 @@ def command_of(
         meeting: an empty folder on this machine's own disk, where its ranks meet; in an image also for its temporary files
         entrance: the image; None for the host
         shared_meeting: a folder that all machines of the trial share; None for one machine
+        in_turns: whether `run.turns` names even a single trial
     """
     variables = environment_of(request) | {"CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
-    is_block = len(trials) > 1
+    is_block = in_turns or len(trials) > 1
     command = [sys.executable, "-m", "envknee.run.process", *([] if is_block else [str(trials[0].root)])]
     if is_block or request.processes > 1:
         command += ["--meeting", str(meeting)]

@@ -15,8 +15,8 @@ from envknee.study.errors import UserError
 ASK_S = 10
 """Time limit of each question to SLURM, whose controller may be busy or away."""
 
-OWN = ("rule_trial", "rule_block")
-"""Start of a job's comment, if one trial or block has the job for itself (snakemake-executor-plugin-slurm 2.8.0: the rule)."""
+OWN = ("rule_trial", "rule_block", "rule_worker")
+"""Start of a job's comment, if one trial, block or worker has the job for itself (snakemake-executor-plugin-slurm 2.8.0: the rule)."""
 
 NO_VALUE = 2**63
 """SLURM's numbers for unknown and infinite are the largest of 64 bits, above this."""

@@ -18,7 +18,7 @@ import argparse
 import os
 import signal
 import sys
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 
 from envknee.machine import scratch
@@ -43,10 +43,13 @@ class Interrupted(Exception):
     """A signal asked the launcher to stop; its argument is the signal's number."""
 
 
-def launch(trial: TrialFolder, given: Path | None = None, worker: Worker | None = None) -> Record:
+def launch(
+    trial: TrialFolder, given: Path | None = None, worker: Worker | None = None, is_locked: bool = False
+) -> Record:
     """Measure the trial unless it has an outcome, and write its record.
 
-    `given` is the image, if the runtime is not host. `worker` measures the trials of a block; None: one of its own.
+    `given` is the image, if the runtime is not host. `worker` measures the trials of a block or pool; None: one of its own. `is_locked`:
+    the caller holds the trial's lock.
 
     Raises:
         UserError: when the request is missing or broken, the image is missing or differs from that of an existing result, or
@@ -55,7 +58,7 @@ def launch(trial: TrialFolder, given: Path | None = None, worker: Worker | None 
     """
     request = read_model(trial.request, Request, f"Run the sweep again: it asks for the trial anew ({trial.request}).")
     entrance = entrance_for(request.runtime, given)
-    with claim.only_launcher_of(trial):
+    with nullcontext() if is_locked else claim.only_launcher_of(trial):
         if request.processes > 1 and trial.attempts.exists() and not trial.outcome.exists():
             ends.merge_ranks(trial, request, wait_s=0.0)  # a launcher that was stopped meanwhile left that undone
         torn = attempts.forget_torn(trial)
@@ -104,7 +107,7 @@ def _check_measured_in(trial: TrialFolder, outcome: Outcome, this_image: Image |
         )
 
 
-def _say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
+def say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
     """Print the line for a finished trial, or for `alike` trials that were skipped for one reason.
 
     Without study.json, the line leaves out the study's progress.
@@ -146,7 +149,7 @@ def main() -> int:
                 print(f"{trial.root}: not begun, because this job ends soon", file=sys.stderr)
                 return EXIT_USER_ERROR
             if arguments.log is not None:
-                _link(arguments.log, trial.log)
+                link_log(arguments.log, trial.log)
             try:
                 record = launch(trial, image, worker)
             except Interrupted as interrupted:
@@ -158,18 +161,18 @@ def main() -> int:
                 status = EXIT_USER_ERROR
             else:
                 if skipped and record.request.skip != skipped[-1].request.skip:
-                    _say_progress(folder, skipped[-1], len(skipped))
+                    say_progress(folder, skipped[-1], len(skipped))
                     skipped.clear()
                 if record.outcome.status == "skipped":
                     skipped.append(record)
                 else:
-                    _say_progress(folder, record)
+                    say_progress(folder, record)
     if skipped:
-        _say_progress(folder, skipped[-1], len(skipped))
+        say_progress(folder, skipped[-1], len(skipped))
     return status
 
 
-def _link(link: Path, log: Path) -> None:
+def link_log(link: Path, log: Path) -> None:
     """Make `link` a link to a trial's log. Snakemake removes a rule's log before each run, but only the link is lost."""
     link.unlink(missing_ok=True)
     link.symlink_to(os.path.relpath(log, link.parent))

@@ -100,7 +100,7 @@ def time_left_s(
     """Return the expected seconds until the last trial ends, from the mean duration of trials of each kind.
 
     Args:
-        study: whose sections may have a `time_limit_s`, by which repeats end
+        study: whose sections may have a `time_limit_s`, by which repeats end, and `workers`, which measure side by side
         slots: the whole plan
         seconds_by_number: duration of each finished trial
         skipped: finished trials that were not needed, which others of their kind may not be either; if a whole repeat was skipped, later
@@ -130,5 +130,5 @@ def time_left_s(
         if sweep.time_limit_s is not None:
             spent_s = sum(seconds_by_number[slot.number] for slot in done)
             repeats_s = min(repeats_s, max(0.0, sweep.time_limit_s - spent_s - first_s))
-        total_s += first_s + repeats_s + more_s
-    return total_s / study.slots
+        total_s += (first_s + repeats_s + more_s) / (sweep.workers or study.slots)
+    return total_s

@@ -101,7 +101,10 @@ def wait(
 
 def _runs_side_by_side(folder: StudyFolder) -> bool:
     """Tell whether trials of the study run at the same time: these are no others to wait for."""
-    return folder.study.exists() and read_study(folder.study).slots > 1
+    if not folder.study.exists():
+        return False
+    study = read_study(folder.study)
+    return study.slots > 1 or any((sweep.workers or 1) > 1 for sweep in study.sections.values())
 
 
 def spent_in(folder: StudyFolder) -> Spent:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from envknee.record.schema import Request
 from envknee.study import remedies
+from envknee.study.arm import Arm
 from envknee.study.strategies import joins_cluster
 
 CUBLAS_WORKSPACE = ":4096:8"
@@ -37,6 +38,9 @@ def environment_of(request: Request) -> dict[str, str]:
     return variables | {"CUDA_VISIBLE_DEVICES": ""} if request.gpus == 0 else variables
 
 
-def gpus_here(request: Request) -> Literal["auto"] | int:
-    """Return how many of this machine's GPUs a trial takes. In a cluster only the learner's: the cluster provides the others."""
+def gpus_here(request: Request | Arm) -> Literal["auto"] | int:
+    """Return how many of this machine's GPUs a trial takes, by its request or its arm.
+
+    In a cluster only the learner's: the cluster provides the others.
+    """
     return 1 if joins_cluster(request.strategy, os.environ) and request.gpus not in ("auto", 0) else request.gpus

@@ -58,7 +58,7 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
     device = environment.choose_device(gpus_here(request), this.local_rank)
     gpu = environment.gpu_of(device)
     if shared is not None:
-        shared.begin(device, gpu)
+        shared.begin(device, gpu, request.point)
     if request.deterministic:
         determinism.require(device)
     machine = environment.observe(device, request.memory.memory_cap_gb)

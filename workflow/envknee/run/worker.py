@@ -1,9 +1,9 @@
-"""Measures a trial, or those of a block, on this machine or on all nodes of a SLURM job.
+"""Measures a trial, or those of a block or a pool, on this machine or on all nodes of a SLURM job.
 
 Input: requests. Output: cost.json of each trial, and its outcome.json unless its own process wrote that. A trial alone has processes of
-its own. The trials of a block share one, or one for each rank, until one ends badly or leaves memory behind. Before and after a trial
-with `Request.fresh` it ends, too. Each trial of a block has its own lock, attempts, time limit and record, as if it had its own process:
-nothing is lost, and nothing is measured twice.
+its own. The trials of a block share one, or one for each rank, until one ends badly or leaves memory behind; so do those of a pool that
+one worker measures. Before and after a trial with `Request.fresh` it ends, too. Each trial has its own lock, attempts, time limit and
+record, as if it had its own process: nothing is lost, and nothing is measured twice.
 """
 
 import os
@@ -44,9 +44,15 @@ class _Running:
 class Worker:
     """Measures a trial, or those of a block. GPUs are reserved from the first measurement until `close`."""
 
-    def __init__(self, trials: Sequence[TrialFolder]) -> None:
+    def __init__(self, trials: Sequence[TrialFolder], in_turns: bool = False, costs: cost.Costs | None = None) -> None:
+        """Take the trials that the processes may be named, one after the other.
+
+        `in_turns`: a process is named its trial even if there is a single one. `costs`: those of GPUs that the caller has reserved; None:
+        reserve them here.
+        """
         self._trials = trials
-        self._costs: cost.Costs | None = None
+        self._in_turns = in_turns
+        self._costs = costs
         self._stack = ExitStack()
         self._meeting = ExitStack()
         """Removes the newest processes' meeting place."""
@@ -113,7 +119,7 @@ class Worker:
         else:
             uuids = self._costs.gpu_uuids if self._costs else []
             meeting = Path(self._meeting.enter_context(tempfile.TemporaryDirectory(prefix="envknee-ranks-")))
-            command, variables = command_of(self._trials, request, uuids, meeting, entrance)
+            command, variables = command_of(self._trials, request, uuids, meeting, entrance, in_turns=self._in_turns)
         others = None if request.runtime == "docker" else adopt_orphans()  # a container's processes end with it
         # In an image, the container runtime ends them all, and closes what it inherits.
         locks = lock.held() if entrance is None else []

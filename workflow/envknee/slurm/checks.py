@@ -29,7 +29,7 @@ def problems(study: Study, site: Site, cluster: Cluster) -> list[str]:
 
 def warnings(study: Study, site: Site, cluster: Cluster) -> list[str]:
     """Return what a user should know beforehand."""
-    return [*_cut_blocks(study, site, cluster), *_ended_for_good(site, cluster)]
+    return [*_cut_blocks(study, site, cluster), *_cut_workers(study, site, cluster), *_ended_for_good(site, cluster)]
 
 
 def _ended_for_good(site: Site, cluster: Cluster) -> Iterable[str]:
@@ -54,6 +54,24 @@ def _cut_blocks(study: Study, site: Site, cluster: Cluster) -> Iterable[str]:
                     f"{kind}: {len(block)} trials of a block may take {minutes} minutes together (limit_s of each), and partition"
                     f" {name!r} ends jobs after {limit}. A block that is not done by then goes on in another job, up to"
                     f" {site.retries} times; smaller blocks (`block:`) avoid that"
+                )
+
+
+def _cut_workers(study: Study, site: Site, cluster: Cluster) -> Iterable[str]:
+    """Return which workers may not measure their share of trials in one job; they then go on in another one."""
+    for pool in space.pools(space.plan(study)):
+        kind = pool[0].kind
+        workers = study.sections[kind].workers
+        assert workers is not None, "a pool has workers"
+        share = jobs.share_of(pool, workers)
+        minutes = jobs.job_of(*jobs.block_work(study, share), site).minutes
+        for name in site.partitions:
+            limit = cluster.partitions[name].max_minutes
+            if limit is not None and minutes > limit:
+                yield (
+                    f"{kind}: {len(share)} trials of a worker may take {minutes} minutes together (limit_s of each), and partition"
+                    f" {name!r} ends jobs after {limit}. A worker that is not done by then goes on in another job, up to {site.retries}"
+                    " times; more workers have fewer trials each"
                 )
 
 

@@ -100,6 +100,11 @@ def block_work(study: Study, block: Sequence[Slot], auto: int = 1) -> tuple[Shap
     return shape_of(study, block[0].arm, auto), study.sections[block[0].kind].limit_s * len(block)
 
 
+def share_of(pool: Sequence[Slot], workers: int) -> Sequence[Slot]:
+    """Return as many trials of a pool as one of its workers measures, if all measure equally many."""
+    return pool[: -(-len(pool) // workers)]
+
+
 def prepare_work(study: Study, auto: int = 1) -> tuple[Shape, float]:
     """Return the devices and seconds that prepare all arms, one after another: one node, with the most GPUs of any arm."""
     gpus = max(shape_of(study, arm, auto).gpus for arm in study.arms)

@@ -144,6 +144,8 @@ class Study(Strict):
                 fresh = len(self.arms) * sweep.confirm.settings * (sweep.confirm.seeds + sweep.more_repeats)
                 if fresh > MOST_TRIALS:
                     yield f"arms x confirm.settings x seeds make {fresh:,} trials, and {MOST_TRIALS:,} are the most"
+        for kind, sweep in self.sections.items():
+            yield from self._problems_of_workers(kind, sweep)
         if self.image is not None and self.runtime == "host":
             yield f"image {self.image!r} is for runtime: apptainer or docker, and the runtime is host"
         if self.image is not None and self.image.startswith("-"):
@@ -164,6 +166,26 @@ class Study(Strict):
                 yield f"arm {name!r}: expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
             problems = itertools.chain(self._problems_with(arm), self._problems_with_command(arm.command))
             yield from (f"arm {name!r}: {problem}" for problem in problems)
+
+    def _problems_of_workers(self, kind: Kind, sweep: Sweep) -> Iterator[str]:
+        if sweep.workers is None:
+            return
+        if self.window < sweep.workers:
+            yield (
+                f"{kind}.workers {sweep.workers} measure at the same time, and window {self.window} lets {self.window} do so: the others"
+                f" would always wait. Set window: {sweep.workers} or more"
+            )
+        if any(arm.nodes > 1 for arm in self.arms.values()):
+            yield f"{kind}.workers {sweep.workers}: a worker measures on one machine, and an arm has several nodes. Take workers out"
+        devices = {name: (arm.gpus, STRATEGIES[arm.strategy].gpus_of_auto) for name, arm in sorted(self.arms.items())}
+        first, *others = devices
+        for other in others:
+            if devices[other] != devices[first]:
+                yield (
+                    f"{kind}.workers {sweep.workers}: a worker keeps its devices from its first trial to its last, and arms {first!r} and"
+                    f" {other!r} differ in theirs (gpus {devices[first][0]} and {devices[other][0]}). Put them into studies of their own"
+                )
+                return
 
     def _problems_with(self, arm: Arm) -> Iterator[str]:
         if STRATEGIES[arm.strategy].cluster and self.runtime != "host":
@@ -230,11 +252,16 @@ class Study(Strict):
     def measured_part(self) -> dict[str, Any]:
         """Return the part of the study that decides what is measured; it must stay the same in a results folder.
 
-        `more_repeats` is not in it, because it only adds trials after the others, nor is `raised`, which is their order.
+        `more_repeats` is not in it, because it only adds trials after the others, nor is `raised`, which is their order. Of `workers` it
+        says whether there are any: another machine may have more devices or fewer.
         """
         left_out: dict[str, Any] = {kind: {"more_repeats"} for kind in self.sections}
         left_out |= dict.fromkeys(("decide", "tracking", "slots", "image", "architectures", "raised"), True)
-        return self.model_dump(mode="json", exclude=left_out)
+        measured = self.model_dump(mode="json", exclude=left_out)
+        for kind, sweep in self.sections.items():
+            if sweep.workers is not None:
+                measured[kind]["workers"] = 1
+        return measured
 
     def shareable(self) -> "Study":
         """Return the study for copies that leave this machine: without the tracking address, which may hold a password."""

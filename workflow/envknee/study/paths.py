@@ -65,6 +65,10 @@ class StudyFolder(Folder):
         """Return the folder of one trial."""
         return TrialFolder(self.trials / trial_name(number))
 
+    def pool_lock(self, pool: int) -> Path:
+        """Return the file that is locked while a worker of a pool chooses its next trial."""
+        return self.root / f".pool-{trial_name(pool)}.lock"
+
     def trial_files(self, name: str) -> list[Path]:
         """Return the file `name` of every trial that has it, sorted by number. A copy (`0007.old`, `00007`) is no trial."""
         numbered = ((number_of(path.parent), path) for path in self.trials.glob(f"*/{name}"))

@@ -90,7 +90,10 @@ class Slot(NamedTuple):
     """With `confirms`, the first trial whose record has no say in which settings are confirmed: the same for all of a section."""
     first_unknown: int = 0
     """The first trial whose record its request must not know: that of the latest `window` - 1 jobs before its own, so that `window` jobs
-    can run side by side."""
+    can run side by side. Each trial of a pool counts as a job."""
+    pool: int | None = None
+    """The pool of the trial, which has the number of its first one: the trials that the workers of a section share. None: the section has
+    no workers."""
 
 
 def points_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
@@ -133,16 +136,18 @@ def plan(study: Study) -> list[Slot]:
     _check_rules(study)
     slots: list[Slot] = []
     for kind, sweep in study.sections.items():
-        slots += _slots(study, kind, range(sweep.repeats), len(slots))
+        own = _slots(study, kind, range(sweep.repeats), len(slots))
         if sweep.confirm:
-            slots += _confirming(study, kind, range(sweep.confirm.seeds), len(slots))
+            own += _confirming(study, kind, range(sweep.confirm.seeds), len(slots) + len(own))
+        slots += _pooled(sweep, own)
     # These come last, in the order in which they were asked for, so that measured trials keep their numbers.
     measured = {kind: sweep.confirm.seeds if sweep.confirm else sweep.repeats for kind, sweep in study.sections.items()}
     for later in later_repeats(study):
         first = measured[later.section]
         measured[later.section] += later.repeats
         further = _confirming if study.sections[later.section].confirm else _slots
-        slots += further(study, later.section, range(first, measured[later.section]), len(slots))
+        own = further(study, later.section, range(first, measured[later.section]), len(slots))
+        slots += _pooled(study.sections[later.section], own)
     in_jobs = jobs(slots if study.replay is None else slots[: study.replay.trials])
     firsts = [job[0].number for job in in_jobs]
     planned = [
@@ -152,6 +157,12 @@ def plan(study: Study) -> list[Slot]:
     ]
     first_confirming = {slot.kind: slot.first_unknown for slot in reversed(planned) if slot.confirms}
     return [slot._replace(chosen_before=first_confirming[slot.kind]) if slot.confirms else slot for slot in planned]
+
+
+def _pooled(sweep: Sweep, slots: Sequence[Slot]) -> list[Slot]:
+    """Return slots of a section as one pool, if the section has workers."""
+    pool = None if sweep.workers is None else slots[0].number
+    return [slot._replace(pool=pool) for slot in slots]
 
 
 def later_repeats(study: Study) -> list[Raise]:
@@ -270,6 +281,12 @@ def jobs(slots: Sequence[Slot]) -> list[list[Slot]]:
     """Return the trials of each job: those of a block together, each other trial alone, in the order of their numbers."""
     grouped = itertools.groupby(slots, key=lambda slot: (slot.block, slot.number if slot.block is None else None))
     return [list(group) for _, group in grouped]
+
+
+def pools(slots: Sequence[Slot]) -> list[list[Slot]]:
+    """Return the trials of each pool, in the order of their numbers."""
+    grouped = itertools.groupby(slots, key=lambda slot: slot.pool)
+    return [list(group) for pool, group in grouped if pool is not None]
 
 
 def _shown(sizes: object) -> str:

@@ -119,6 +119,10 @@ class Sweep(Strict):
     block: Annotated[int | Literal["all"], BeforeValidator(_block)] = newer(1)
     """Points that one process measures, one after the other; 'all': every point of a repeat. 1 (the reference): a fresh process for each
     trial, which spends most of its time on starting."""
+    workers: Positive | None = newer(None)
+    """Processes that ask for and measure trials one after the other, one on each device: each starts once, not for each trial. At most
+    `window`. FPS that claims rest on have processes of their own. Without it, each trial has, unless `block` says otherwise. May be changed
+    later, for another number of devices."""
     until_decided: UntilDecided | None = newer(None)
     """Stop before `repeats` if every series is decided. Checked after every repeat from the third on; each check costs some power."""
     time_limit_s: Seconds | None = newer(None)
@@ -151,6 +155,11 @@ class Sweep(Strict):
         return self.search_trials if self.is_joint else self.repeats
 
     def _problems(self) -> Iterator[str]:
+        if self.workers is not None and self.block != 1:
+            yield (
+                f"workers {self.workers} ask for each trial as they go, and block {self.block} fixes beforehand what a process measures."
+                " Take one of the two out"
+            )
         key = None
         if self.block != 1:
             key = "block"
@@ -245,6 +254,11 @@ class Learning(Sweep):
         yield from super()._problems()
         if self.skip_decided and self.chooses_trials:
             yield f"skip_decided is for samplers that choose points: {self.sampler} stops by itself"
+        if self.time_limit_s is not None and self.time_limit_s < self.budget_s:
+            yield (
+                f"time_limit_s {self.time_limit_s:g} is shorter than one trial, which trains for up to {self.budget_s:g} s (budget_s)."
+                " Raise it to the time of several trials, or take it out"
+            )
         if self.limit_s <= self.budget_s:
             yield (
                 f"limit_s {self.limit_s:g} would stop every trial before its budget_s {self.budget_s:g} is spent:"

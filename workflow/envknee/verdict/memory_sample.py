@@ -58,7 +58,9 @@ def counted_peak_gb(record: Record) -> float | None:
     A process that measures a point again has cuDNN's plans already, and reserves other memory: on an H200 5.5% more at 4,096
     environments, where a point that only comes late takes as much as in a fresh process (results-published/cartpole-stock-lean-warp).
     """
-    return None if record.request.again else record.memory_peak_gb
+    shared = record.outcome.shared
+    is_second = record.request.again or (shared is not None and shared.measured_before)
+    return None if is_second else record.memory_peak_gb
 
 
 def measured_peaks(records: Sequence[Record]) -> list[Record]:

@@ -47,10 +47,11 @@ def section_line(section: SectionPlan, arms: str) -> str:
     fresh = ""
     if section.confirmed is not None and section.fresh_seeds is not None:
         fresh = f" + {counted(section.confirmed, 'setting')} × {counted(section.fresh_seeds, 'fresh seed')} × {arms}"
+    workers = "" if section.workers is None else f"; {counted(section.workers, 'worker')}"
     return (
         f"{section.kind}: {counted(section.trials, 'trial')} = {trials}"
         f" (sampler {section.sampler}){once_more}{fresh};"
-        f" num_envs {listed(section.num_envs)}; horizon {listed(section.horizon)}; batch_size {batch}"
+        f" num_envs {listed(section.num_envs)}; horizon {listed(section.horizon)}; batch_size {batch}{workers}"
     )
 
 

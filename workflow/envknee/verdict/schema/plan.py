@@ -68,6 +68,8 @@ class SectionPlan(Frozen):
     """Settings of an arm that have fresh seeds after the search; None without such a stage."""
     fresh_seeds: int | None = newer(None)
     """Fresh seeds of each."""
+    workers: int | None = newer(None)
+    """Processes that measure trials side by side, one after the other each; None: each trial or block has a job."""
 
 
 NoiseSource = Literal["this machine", "published GPU studies", "published CPU studies"]

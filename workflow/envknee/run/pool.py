@@ -1,0 +1,157 @@
+"""The pool of a section with `workers`: its trials, which several processes ask for and measure, each trial once.
+
+Input: the study and its folder. Output: requests, and the trial that a worker measures next.
+
+Workers agree through files alone. Whoever looks for a trial holds the pool's lock meanwhile, and asks for requests in the order of their
+numbers; whoever measures one holds that trial's lock. Both end with their process, so that a dead worker's trial is free for the next one
+that looks. A request knows the records that its window names (`Slot.first_unknown`), and no others, whatever ended first.
+"""
+
+from collections.abc import Iterator, Sequence, Set
+from contextlib import ExitStack, contextmanager
+from enum import Enum
+
+from envknee.ask import ask
+from envknee.machine import lock
+from envknee.run import attempts
+from envknee.study import space
+from envknee.study.errors import UserError
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.space import Slot
+
+
+class Nothing(Enum):
+    """Why there is no trial for a worker."""
+
+    ALL_MEASURED = "every trial of the pool has a record"
+    LATER = "others measure the trials that must come first"
+    NONE_LEFT = "the other trials ended without a result, or must know one that did"
+
+
+class Pool:
+    """The trials of one pool."""
+
+    def __init__(self, study: Study, folder: StudyFolder, number: int) -> None:
+        """Take the pool whose first trial is `number`.
+
+        Raises:
+            UserError: when the plan has no such pool.
+        """
+        pools = {slots[0].number: slots for slots in space.pools(space.plan(study))}
+        if number not in pools:
+            named = ", ".join(map(str, pools)) or "none, because no section has `workers`"
+            raise UserError(f"trial {number} begins no pool of study '{study.study}'. Trials that do: {named}")
+        self.slots: Sequence[Slot] = pools[number]
+        self._study, self._folder = study, folder
+        self._lock = folder.pool_lock(number)
+        for slot in self.slots:
+            self.trial(slot).root.mkdir(parents=True, exist_ok=True)
+
+    def trial(self, slot: Slot) -> TrialFolder:
+        """Return the folder of a trial."""
+        return self._folder.trial(slot.number)
+
+    def of_arm(self, arm: str) -> list[TrialFolder]:
+        """Return the folders of an arm's trials."""
+        return [self.trial(slot) for slot in self.slots if slot.arm == arm]
+
+    def unrecorded(self) -> list[Slot]:
+        """Return the trials without a record, in the order of their numbers."""
+        return [slot for slot in self.slots if not self.trial(slot).record.exists()]
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the pool, which others hold for moments."""
+        with lock.locked_in_turn(self._lock):
+            yield
+
+    def forget_torn(self) -> None:
+        """Remove the records of trials that must be measured again, so that they are taken like others without a record."""
+        for slot in self.slots:
+            if self.trial(slot).record.exists():
+                attempts.forget_torn(self.trial(slot))
+
+    @contextmanager
+    def remakeable(self) -> Iterator[list[TrialFolder]]:
+        """Yield the trials that have a whole result and lack only its record, locked.
+
+        Snakemake removes records of a pool that is not complete when it goes on with it.
+        """
+        with ExitStack() as held:
+            yield [
+                trial
+                for trial in map(self.trial, self.unrecorded())
+                if trial.outcome.exists()
+                and attempts.why_torn(trial) is None
+                and held.enter_context(lock.locked_unless_held(trial.lock))
+            ]
+
+    def is_measured_now(self) -> bool:
+        """Tell whether a worker measures a trial of the pool, or begins one."""
+        with ExitStack() as held:
+            locks = (lock.locked_unless_held(self.trial(slot).lock) for slot in self.unrecorded())
+            return not all([held.enter_context(this) for this in locks])
+
+    @contextmanager
+    def next_trial(self, broken: Set[int], arm: str | None) -> Iterator[Slot | Nothing]:
+        """Yield the trial to measure next, locked and with its request, or why there is none.
+
+        It is the one with the smallest number that has no record and that nobody else measures. Left out are `broken` trials, which ended
+        without a result here. Trials of `arm` come first while the window lets them: another arm needs processes of its own.
+        """
+        with ExitStack() as held:
+            with self.locked():
+                found = self._find(broken, arm, held)
+            yield found
+
+    def _find(self, broken: Set[int], arm: str | None, held: ExitStack) -> Slot | Nothing:
+        unrecorded = self.unrecorded()
+        if not unrecorded:
+            return Nothing.ALL_MEASURED
+        has_changed = False
+        for slot in sorted(unrecorded, key=lambda slot: (slot.arm != arm, slot.number)):
+            if not self._may_begin(slot, unrecorded[0]):
+                continue
+            this = held.enter_context(ExitStack())
+            if not this.enter_context(lock.locked_unless_held(self.trial(slot).lock)):
+                has_changed = True
+            elif slot.number in broken:
+                this.close()
+            elif self._has_record_now(slot):
+                has_changed = True
+                this.close()
+            elif self._asked(slot):
+                return slot
+            else:
+                has_changed = True
+                this.close()
+        return Nothing.LATER if has_changed else Nothing.NONE_LEFT
+
+    def _may_begin(self, slot: Slot, first_unrecorded: Slot) -> bool:
+        """Tell whether a trial was asked for, or all records exist that its request must know."""
+        return slot.first_unknown <= first_unrecorded.number or self.trial(slot).request.exists()
+
+    def _has_record_now(self, slot: Slot) -> bool:
+        """Tell whether a trial has a record, although it had none before its lock was taken.
+
+        The folder is listed: a network file system may remember for a minute that a file was not there, until its folder is opened.
+        """
+        return self.trial(slot).record in list(self.trial(slot).root.iterdir())
+
+    def _asked(self, slot: Slot) -> bool:
+        """Write the requests up to a trial's own; return False if a record that they need was taken away meanwhile."""
+        numbers = [
+            earlier.number
+            for earlier in self.slots
+            if earlier.number <= slot.number and not self.trial(earlier).request.exists()
+        ]
+        before = self.unrecorded()
+        try:
+            if numbers:
+                ask.write_requests(self._study, self._folder, numbers)
+        except UserError:
+            if self.unrecorded() == before:
+                raise
+            return False
+        return True

@@ -1,0 +1,182 @@
+"""A worker: one process on one device, which asks for the trials of a pool as it goes, and measures one after the other.
+
+Input: the folder of a study with `workers` in a section, and the number of a pool's first trial. Output: request.json and record.json of
+trials.
+
+    envknee work results/<study> 0                                 the pool that begins with trial 0
+    envknee work results/<study> 0 containers/isaaclab.sif         with runtime: apptainer
+
+Any number of workers may run, on any machines that share the folder; one alone finishes the pool. Trials of an arm share processes, which
+start once. A worker keeps its devices until it ends.
+
+Exit 0: every trial of the pool has a record. Exit 2: a trial ended without a result, and nothing else is left for this worker; or
+something to mend. Exit 130 or 143: interrupted.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+from envknee.machine import gpus, scratch
+from envknee.machine.processes import note_pauses, raise_at_signals
+from envknee.record.schema import Record
+from envknee.run import cost
+from envknee.run.launch import Interrupted, launch, link_log, say_progress
+from envknee.run.pool import Nothing, Pool
+from envknee.run.resources import gpus_here
+from envknee.run.worker import Worker
+from envknee.slurm import allocation
+from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
+from envknee.study.load import read_study
+from envknee.study.model import Study
+from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.space import Slot
+from envknee.study.strategies import STRATEGIES
+
+POLL_S = 0.3
+"""Between two looks for a trial while others measure those that must come first."""
+
+
+MOST_TRIES = 2
+"""How often a worker tries a trial that ends without a result: as often as the job of a trial alone."""
+
+
+class Processes:
+    """The processes in which a worker measures: those of one arm at a time."""
+
+    def __init__(self, study: Study, pool: Pool, costs: cost.Costs) -> None:
+        self._study, self._pool, self._costs = study, pool, costs
+        self._worker: Worker | None = None
+        self.arm: str | None = None
+        """The arm whose processes may go on with another trial."""
+
+    def of(self, slot: Slot) -> Worker:
+        """Return what measures a trial: processes that measured others of its arm, or new ones where its arm cannot share any."""
+        shares = self._study.arms[slot.arm].can_share
+        if self._worker is None or self.arm != slot.arm:
+            self.close()
+            trials = self._pool.of_arm(slot.arm) if shares else [self._pool.trial(slot)]
+            self._worker = Worker(trials, in_turns=shares, costs=self._costs)
+            self.arm = slot.arm if shares else None
+        return self._worker
+
+    def end_unshared(self) -> None:
+        """End processes that cannot measure another trial."""
+        if self.arm is None:
+            self.close()
+
+    def close(self) -> None:
+        """End all."""
+        if self._worker is not None:
+            self._worker.close()
+        self._worker = self.arm = None
+
+
+def remake_records(pool: Pool, image: Path | None) -> None:
+    """Write the records of trials that have a result and no record. Nothing is measured."""
+    with pool.remakeable() as trials:
+        for trial in trials:
+            launch(trial, image, is_locked=True)
+
+
+def work(study: Study, folder: StudyFolder, number: int, image: Path | None = None, log: Path | None = None) -> int:
+    """Measure trials of a pool until all have records, or nothing is left for this worker; return the exit status.
+
+    Raises:
+        UserError: when there is no such pool, or no device for it.
+        Interrupted: on SIGINT or SIGTERM.
+    """
+    pool = Pool(study, folder, number)
+    with pool.locked():
+        pool.forget_torn()
+        remake_records(pool, image)
+    if not pool.unrecorded():
+        return 0
+    arm = study.arms[pool.slots[0].arm]
+    # Before the first trial is taken: whoever waits for a device must keep no trial from others.
+    with gpus.reserved_for(gpus_here(arm), STRATEGIES[arm.strategy].gpus_of_auto) as uuids, ExitStack() as ends:
+        processes = Processes(study, pool, cost.Costs(uuids))
+        ends.callback(processes.close)
+        return _measure_all(pool, folder, processes, image, log)
+
+
+def _measure_all(pool: Pool, folder: StudyFolder, processes: Processes, image: Path | None, log: Path | None) -> int:
+    parent = os.getppid()
+    broken = Counter[int]()
+    skipped = list[Record]()
+    while True:
+        if os.getppid() != parent or allocation.is_closing(folder):
+            tell(
+                f"{folder.root}: no further trial begins here: what started this worker has ended, or its job ends soon"
+            )
+            return EXIT_USER_ERROR
+        given_up = {number for number, tries in broken.items() if tries >= MOST_TRIES}
+        record = None
+        with pool.next_trial(given_up, processes.arm) as found:
+            if isinstance(found, Slot):
+                record = _measured(pool.trial(found), processes.of(found), image, log)
+                processes.end_unshared()
+                broken[found.number] += record is None
+        if record is None or (skipped and record.request.skip != skipped[-1].request.skip):
+            _say_skipped(folder, skipped)
+        if found is Nothing.ALL_MEASURED:
+            return 0
+        if found is Nothing.NONE_LEFT:
+            tell(f"{folder.root}: this worker ends, because {found.value}. Run the sweep again to go on")
+            return EXIT_USER_ERROR
+        if found is Nothing.LATER:
+            time.sleep(POLL_S)
+        elif record is not None and record.outcome.status == "skipped":
+            skipped.append(record)
+        elif record is not None:
+            say_progress(folder, record)
+
+
+def _measured(trial: TrialFolder, worker: Worker, image: Path | None, log: Path | None) -> Record | None:
+    """Measure a trial that is locked here, and return its record; None if it ended without a result, which is told."""
+    if log is not None:
+        link_log(log, trial.log)
+    try:
+        return launch(trial, image, worker, is_locked=True)
+    except UserError as error:
+        tell(error)
+        return None
+
+
+def _say_skipped(folder: StudyFolder, skipped: list[Record]) -> None:
+    """Print a line for successive trials that were skipped for one reason, and forget them."""
+    if skipped:
+        say_progress(folder, skipped[-1], len(skipped))
+        skipped.clear()
+
+
+def main() -> int:
+    """Ask for trials of a pool and measure them, one after the other, until all have records."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("folder", type=Path, help="the study's results, results/<study>")
+    parser.add_argument("pool", type=int, help="the number of the pool's first trial")
+    parser.add_argument(
+        "image", type=Path, nargs="?", help="the image, if any: a SIF file, or the file that pins one of Docker's"
+    )
+    parser.add_argument("--log", type=Path, help="where to keep a link to the log of the trial that runs")
+    arguments = parser.parse_args()
+    folder = StudyFolder(arguments.folder)
+    study = read_study(folder.study)
+    scratch.use_told()
+    raise_at_signals(Interrupted)
+    note_pauses()
+    try:
+        return work(study, folder, arguments.pool, arguments.image, arguments.log)
+    except Interrupted as interrupted:
+        name = signal.Signals(interrupted.args[0]).name
+        print(f"{folder.root}: a worker was stopped by {name}; run the sweep again to go on", file=sys.stderr)
+        return 128 + interrupted.args[0]
+
+
+if __name__ == "__main__":
+    run_command(main)
