@@ -231,7 +231,7 @@ def start(task_id: str, env_cfg: Any, meter: Meter) -> gymnasium.Env:
     from envknee.tasks import drill, states
 
     env = make(task_id, env_cfg, meter.request.observations, meter.request.frontend)
-    meter.close_simulation = partial(_close, env)
+    meter.close_at_release(partial(_close, env))
     mark_phases(env, meter.timeline)
     inject = meter.request.inject
     if inject is not None and inject.kind == "invalid_reset":
