@@ -11,6 +11,7 @@ from envknee.measure.phases import IterationTimes, Timeline
 from envknee.measure.ranks import Ranks
 from envknee.measure.rows import PAUSED, Collected, Part, end_if_done, parts_of_collectors, whole_row
 from envknee.record.schema import Request, Row
+from envknee.record.trial_files import TrialFiles
 from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
 
@@ -39,7 +40,7 @@ class RowLog:
         self._request = request
         self._trial = trial
         self._ranks = ranks
-        self._stream = trial.metrics.open("a", encoding="utf-8") if ranks.rank == 0 and writes else None
+        self._stream = TrialFiles(trial).open_rows() if ranks.rank == 0 and writes else None
         self._unwritten: Callable[[], None] | None = None
         """Writes the row of the newest iteration, if that is still to be done."""
 

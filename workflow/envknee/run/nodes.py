@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from envknee.machine import gpus, lock, processes, scratch
 from envknee.record.schema import Beat, Cost, Request
+from envknee.record.trial_files import TrialFiles
 from envknee.run import cost
 from envknee.run.command import command_of as command_here
 from envknee.run.container.enter import Entrance, entrance_for, leave
@@ -106,7 +107,7 @@ def main() -> int:
     trial, shared = TrialFolder(arguments.trial), arguments.meeting
     scratch.use_told()
     processes.raise_at_signals(lambda number: SystemExit(128 + number))
-    request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
+    request = TrialFiles(trial).read_request()
     entrance = entrance_for(request.runtime, arguments.image)
     node = os.environ.get("SLURM_NODEID", "0")
     with gpus.reserved_for(request.gpus) as uuids, tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder:

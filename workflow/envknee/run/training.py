@@ -27,13 +27,14 @@ from envknee.measure.rows import TrialDone
 from envknee.measure.shared import SharedProcess
 from envknee.record.schema import Environment, Failure, Outcome, Request
 from envknee.record.status import CRASHED, TRAINED
+from envknee.record.trial_files import TrialFiles
 from envknee.run import attempts, turns
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.run.kernel_cache import OneCompiles
 from envknee.run.resources import gpus_here
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
+from envknee.study.files import sha256_of
 from envknee.study.paths import TrialFolder
 from envknee.tasks.kernels import compile_side_by_side, file_of_lean_kernels, imported
 from envknee.trainers.common import determinism, metered
@@ -53,7 +54,8 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
     """
     is_first = shared is None or shared.measured == 0
     started = time.monotonic() - (age_s() if is_first else 0.0)  # imports take seconds, in which the device is held
-    request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
+    files = TrialFiles(trial)
+    request = files.read_request()
     enter.check_runtime(request.runtime)
     device = environment.choose_device(gpus_here(request), this.local_rank)
     gpu = environment.gpu_of(device)
@@ -63,7 +65,7 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
         determinism.require(device)
     machine = environment.observe(device, request.memory.memory_cap_gb)
     if this.rank == 0:
-        write_atomically(trial.environment, canonical_json(machine))
+        files.write_environment(machine)
     kernels = OneCompiles(kernels_needed(request, machine))
     used_gb = environment.use(device, gpu)
     before_gb = shared.before_gb if shared else used_gb
@@ -181,8 +183,11 @@ def _run_and_keep(trial: TrialFolder, this: Ranks, shared: SharedProcess | None 
     """Run a trial; write its outcome, and then the files of `keepsakes`. A rank whose trial broke ends here, and so ends the others."""
     outcome, meter = run(trial, this, shared)
     attempts.check_newest(trial)
-    path = trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank)
-    write_atomically(path, canonical_json(outcome))
+    files = TrialFiles(trial)
+    if this.world_size == 1:
+        files.write_outcome(outcome)
+    else:
+        files.write_rank_outcome(this.rank, outcome)
     if this.rank == 0:
         keepsakes.leave(
             trial, meter.request, outcome.status, meter.learner.rollout_observations(), meter.learner.export_policy
