@@ -34,8 +34,8 @@ from envknee.study.files import canonical_json, read_lines, read_model, sha256_o
 from envknee.study.load import read_study
 from envknee.study.model import Study, Sweep, Throughput
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.study.rules import FIXED_DESIGNS
 from envknee.study.space import Slot
+from envknee.study.value_types import FIXED_DESIGNS
 
 OF_A_SECTION = (
     "warmup_iterations", "iterations", "precision", "target_reward", "target_episodes", "budget_s", "limit_s", "sampler",

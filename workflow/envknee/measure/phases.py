@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from envknee.record.schema import PHASES, Phase
-from envknee.study.rules import PhaseSwitch
+from envknee.study.value_types import PhaseSwitch
 
 FINE_PHASES = frozenset({"physics", "render", "observation"})
 """Phases inside an environment step: marked in sampled steps only."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from envknee.study.errors import UserError, nearest
-from envknee.study.rules import EXPONENT, Overrides, OverrideValue
+from envknee.study.value_types import EXPONENT, Overrides, OverrideValue
 
 
 def split_by_root(overrides: Overrides, roots: Iterable[str]) -> dict[str, Overrides]:

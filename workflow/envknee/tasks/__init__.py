@@ -17,7 +17,7 @@ from envknee.measure.meter import Meter
 from envknee.measure.phases import Timeline
 from envknee.study.errors import UserError, nearest
 from envknee.study.overrides import apply_overrides
-from envknee.study.rules import Frontend, Observations, Overrides, OverrideValue
+from envknee.study.value_types import Frontend, Observations, Overrides, OverrideValue
 from envknee.tasks import assets, frontends, physics, spaces
 from envknee.tasks.shipped import CARTPOLE_USD
 

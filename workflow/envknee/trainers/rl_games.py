@@ -21,7 +21,7 @@ from envknee.record.schema import Request
 from envknee.study import remedies
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides
-from envknee.study.rules import Overrides
+from envknee.study.value_types import Overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
 

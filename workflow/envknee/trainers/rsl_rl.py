@@ -25,7 +25,7 @@ from envknee.record.schema import Phase, Request
 from envknee.study import remedies
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides
-from envknee.study.rules import Overrides
+from envknee.study.value_types import Overrides
 from envknee.tasks.lean_errors import asked_by
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered

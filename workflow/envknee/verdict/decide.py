@@ -12,14 +12,14 @@ from envknee.record.status import BROKE
 from envknee.verdict import (
     batch,
     gpu_peaks,
+    gpu_scaling,
     learning,
     machines,
     memory_limit,
     noise_scale,
     phase_law,
     remedies,
-    rules,
-    scaling,
+    scaling_rules,
     spending,
     throughput,
 )
@@ -37,7 +37,7 @@ def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
     statuses = Counter(record.outcome.status for record in records)
     records = without_skipped(records)
     measured = measurements_of(records)
-    scalings = scaling.analyse(measured, study.arms, study.decide, study.looks["throughput"])
+    scalings = gpu_scaling.analyse(measured, study.arms, study.decide, study.looks["throughput"])
     arms = [_arm(arm, measured.of_arm(arm), scalings, study) for arm in study.arms]
     limits = {arm.arm: arm.memory for arm in arms if arm.memory is not None}
     return Verdict(
@@ -54,7 +54,7 @@ def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
         scaling=scalings,
         spending=spending.analyse(records, study.arms),
         remedies=remedies.analyse(measured, study.arms, limits, study.decide, study.looks["throughput"]),
-        rules=rules.analyse(measured, [limit for arm in arms for limit in arm.learning]),
+        rules=scaling_rules.analyse(measured, [limit for arm in arms for limit in arm.learning]),
         drill=study.drill,
         broken=_broken(records),
         crashed=_crashed(records),

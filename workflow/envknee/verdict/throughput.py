@@ -20,7 +20,6 @@ import numpy as np
 from envknee.base.point import rollout_size
 from envknee.record.schema import Record
 from envknee.record.status import DOES_NOT_RUN, Status
-from envknee.verdict.blocks import blocks_of
 from envknee.verdict.composed import Composition, compose
 from envknee.verdict.disturbed import cores_of_others, other_load
 from envknee.verdict.measurements import Measurements, joined
@@ -31,6 +30,7 @@ from envknee.verdict.rule.schedule import ONCE, Schedule
 from envknee.verdict.schema.throughput import InfeasiblePoint, Law, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, series_of
 from envknee.verdict.settings import Settings
+from envknee.verdict.statistical_blocks import blocks_of
 
 Value = TypeVar("Value")
 

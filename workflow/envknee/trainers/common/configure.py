@@ -10,8 +10,8 @@ from envknee.record.schema import Request
 from envknee.study import remedies, space
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides, split_by_root
-from envknee.study.rules import Overrides, OverrideValue
 from envknee.study.scaling_rule import RATE_GROWS
+from envknee.study.value_types import Overrides, OverrideValue
 from envknee.tasks import frontends
 
 RSL_RL = "rsl_rl_cfg_entry_point"
