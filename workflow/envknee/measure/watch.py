@@ -128,10 +128,11 @@ class Watch:
             self._steps.append({})
         results = {**self._joints(), **{name: [tensor] for name, tensor in seen.items()}}
         self._steps[-1]["after"] = self._row_of("after", results)
-        kept, copies = len(self._steps), self._steps[-1]["after"]
-        if kept >= LOOK_EVERY and kept * sum(row.nbytes for row in self._steps[-1].values()) >= KEPT_BYTES:
+        newest_step = self._steps[-1]
+        unchecked_bytes = len(self._steps) * sum(part.nbytes for part in newest_step.values())
+        if len(self._steps) >= LOOK_EVERY and unchecked_bytes >= KEPT_BYTES:
             self._look()
-        return copies
+        return newest_step["after"]
 
     def first_step(self) -> torch.Tensor:
         """Return the step of `first_broken` [], or `NEVER`. Does not wait for the device."""
@@ -211,8 +212,8 @@ class Watch:
             good = first.clamp(max=self._states)
             columns = slice(self._names()[names[0]].start, self._names()[names[-1]].stop)
             states = rows[self._every, (good - 1).clamp(min=0), columns]
-            newer = (is_whole & (good > 0))[:, None]
-            self._good = states if self._good is None else torch.where(newer, states, self._good)
+            has_good_step = (is_whole & (good > 0))[:, None]
+            self._good = states if self._good is None else torch.where(has_good_step, states, self._good)
         newest = rows[self._every, first.clamp(max=count - 1)]
         if self._rows is not None:
             before = functional.pad(self._rows, (0, newest.shape[1] - self._rows.shape[1]))

@@ -184,17 +184,17 @@ class GradientWatch:
         reduce = algorithm.reduce_parameters
 
         def reduce_and_watch() -> None:
-            own = self._square()
+            of_rank = self._square()
             reduce()
-            self._sums += torch.stack([own, self._square(), torch.ones_like(own)])
+            self._sums += torch.stack([of_rank, self._square(), torch.ones_like(of_rank)])
 
         algorithm.reduce_parameters = reduce_and_watch
 
     def take(self) -> tuple[float, float] | None:
         """Return the means of (own square, averaged square) over the optimizer steps since the last call; None without steps."""
-        own, shared, steps = self._sums.tolist()
+        of_rank, shared, steps = self._sums.tolist()
         self._sums.zero_()
-        return (own / steps, shared / steps) if steps else None
+        return (of_rank / steps, shared / steps) if steps else None
 
     def _square(self) -> torch.Tensor:
         parameters = (*self._algorithm.actor.parameters(), *self._algorithm.critic.parameters())

@@ -63,7 +63,7 @@ def train(
     further = further_state(agent)
     end_iterations(agent, meter)
     stored_bytes = sum(tensor.nbytes for tensor in agent.memory.tensors.values())
-    optimizers = [kept for kept in agent.checkpoint_modules.values() if isinstance(kept, torch.optim.Optimizer)]
+    optimizers = [part for part in agent.checkpoint_modules.values() if isinstance(part, torch.optim.Optimizer)]
     learner = LearnerDescription(
         state=lambda: {**metered.state_of(modules), **further},  # with the running statistics of preprocessors
         num_mini_batches=num_mini_batches,
@@ -82,12 +82,12 @@ def take_tracked(agent: Any) -> dict[str, float]:
     return tracked
 
 
-def kept_observations(agent: Any) -> dict[str, torch.Tensor]:
+def stored_observations(agent: Any) -> dict[str, torch.Tensor]:
     """Return views of the stored observations by group [steps, num_envs, ...]. skrl stores them flat."""
     groups = {"policy": ("observations", agent.observation_space), "critic": ("states", agent.state_space)}
-    kept = agent.memory.tensors
+    stored = agent.memory.tensors
     return {
-        group: kept[name].unflatten(2, space.shape) if space.shape else kept[name]
+        group: stored[name].unflatten(2, space.shape) if space.shape else stored[name]
         for group, (name, space) in groups.items()
-        if name in kept
+        if name in stored
     }
