@@ -135,7 +135,7 @@ def main() -> int:
     image = arguments.trials.pop() if arguments.trials[-1].is_file() else None
     trials = [TrialFolder(path) for path in arguments.trials]
     folder = StudyFolder(trials[0].root.parent.parent)
-    scratch.use_told()
+    scratch.use_named_folder()
     raise_at_signals(Interrupted)
     note_pauses()
     status, skipped = 0, list[Record]()

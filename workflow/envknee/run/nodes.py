@@ -105,7 +105,7 @@ def main() -> int:
     parser.add_argument("image", type=Path, nargs="?", help="the image to run it in")
     arguments = parser.parse_args()
     trial, shared = TrialFolder(arguments.trial), arguments.meeting
-    scratch.use_told()
+    scratch.use_named_folder()
     processes.raise_at_signals(lambda number: SystemExit(128 + number))
     request = TrialFiles(trial).read_request()
     entrance = entrance_for(request.runtime, arguments.image)

@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("image", type=Path, nargs="?", help="the image that trials run in, with runtime: apptainer")
     arguments = parser.parse_args()
     folder = StudyFolder(arguments.folder)
-    scratch.use_told()
+    scratch.use_named_folder()
     print(node.described(), flush=True)
     if warning := node.missing_gpus():
         print(f"warning: {warning}", flush=True)

@@ -144,4 +144,4 @@ def enter(site: Site, path: Path) -> None:
     others = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder != here]
     os.environ["PATH"] = os.pathsep.join([here, *others])
     if site.scratch:
-        os.environ[scratch.TOLD] = site.scratch
+        os.environ[scratch.VARIABLE] = site.scratch

@@ -104,14 +104,14 @@ def looks_at(
     numbers = repeats or {size: range(len(values)) for size, values in fps.items()}
 
     def contrasts_before(repeat: float) -> list[Contrast]:
-        known = {size: [number < repeat for number in repeats] for size, repeats in numbers.items()}
+        known = {size: [number < repeat for number in of_size] for size, of_size in numbers.items()}
         values = _only(fps, known)
         of_values = None if blocks is None else _only(blocks, known)
         loads_of_values = None if loads is None else _only(loads, known)
         contrasts = _contrasts(values, step, of_values, loads_of_values)
         return [_with_margin(contrast, margins or {}) for contrast in contrasts]
 
-    return looked_at(schedule, {size: set(repeats) for size, repeats in numbers.items()}, contrasts_before)
+    return looked_at(schedule, {size: set(of_size) for size, of_size in numbers.items()}, contrasts_before)
 
 
 def _only(by_size: Mapping[int, Sequence[Value]], counts: Mapping[int, Sequence[bool]]) -> dict[int, list[Value]]:
