@@ -136,6 +136,8 @@ class Drill:
             del self.names["the block"]
         self.cuts = 0
         """Number of power cuts."""
+        self.at_once = soak.DEVICES if soaked is not None else 1
+        """How many trials Snakemake starts at once."""
         self.file = folder / "drill.yaml"
         self.more_repeats = 0
         self.write_study()
@@ -145,6 +147,9 @@ class Drill:
         self.killed: Counter[str] = Counter()
         """How often each kind was killed."""
         self._outcomes: dict[Path, str] = {}
+        """The digest of each outcome that was seen."""
+        self._torn: dict[Path, str] = {}
+        """The digest of each outcome whose rows a power cut took: it stays where it is until its trial is measured once more."""
         self.began_s = time.monotonic()
         self.clock = folder / "clock"
         (folder / "sitecustomize.py").write_text(CLOCK, encoding="utf-8")
@@ -163,7 +168,7 @@ class Drill:
     def start(self, most_bytes: int | None = None) -> "subprocess.Popen[bytes]":
         """Start a sweep; with `most_bytes` no file that it writes can be larger."""
         words = ["--snakefile", str(ROOT / "Snakefile"), "--configfile", str(self.file)]
-        command = [sys.executable, "-m", "snakemake", *words]
+        command = [sys.executable, "-m", "snakemake", *words, "--resources", f"device={self.at_once}"]
         limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (most_bytes, most_bytes)) if most_bytes else None
         with (self.folder / "sweep.log").open("ab") as log:
             return subprocess.Popen(
@@ -238,7 +243,10 @@ class Drill:
         rows = path.read_bytes()
         left = rows[: self.dice.randrange(len(rows) + 1)].removesuffix(b"\n")
         path.write_bytes(left + self.dice.choice([b"", b"\0" * (len(rows) - len(left))]))
-        self._outcomes.pop(path.with_name("outcome.json"), None)  # that it is measured once more is right
+        outcome = path.with_name("outcome.json")
+        if outcome.exists():
+            self._torn[outcome] = sha256_of(outcome)
+            self._outcomes.pop(outcome, None)  # that it is measured once more is right
 
     def beside(self) -> int:
         """Return how often a program met another one of its kind, which a killed launcher had left."""
@@ -250,8 +258,13 @@ class Drill:
         for path in self.results.trial_files("outcome.json"):
             with suppress(FileNotFoundError):
                 digest = sha256_of(path)
-                if self._outcomes.setdefault(path, digest) != digest:
+                if self._torn.get(path) == digest:
+                    continue
+                if self._outcomes.setdefault(path, digest) != digest and path.parent.name not in self.doubled:
                     self.doubled.add(path.parent.name)
+                    say(
+                        f"measured twice: {path.parent.name}, which has {', '.join(sorted(file.name for file in path.parent.iterdir()))}"
+                    )
 
     def disturb(self, kills: int) -> None:
         """Kill so many processes, starting the sweep again whenever it has ended."""
@@ -302,6 +315,11 @@ class Drill:
     def lost(self) -> int:
         """Return how many trials have no record."""
         return sum(not self.results.trial(number).record.exists() for number in self.planned())
+
+    def crashed(self) -> int:
+        """Return how many trials are said to have crashed. No program of a drill does so by itself."""
+        recorded = [self.results.trial(number).outcome for number in self.planned()]
+        return sum(read_model(path, Outcome, "").status == "crashed" for path in recorded if path.exists())
 
     def wrong_durations(self) -> list[str]:
         """Return each recorded duration that is negative, or longer than this drill."""
@@ -369,7 +387,8 @@ def main() -> int:
         wrong = [] if lost else drill.wrong_durations()
         say("killed: " + ", ".join(f"{kind} {drill.killed[kind]}" for kind in (*drill.names, SHELL)))
         beside = drill.beside()
-        left = f"lost {lost}, doubled {len(drill.doubled)}, orphaned {orphaned}, measured beside others {beside}"
+        crashed = drill.crashed()
+        left = f"lost {lost}, doubled {len(drill.doubled)}, orphaned {orphaned}, measured beside others {beside}, crashed {crashed}"
         say(f"power cuts: {drill.cuts}")
         say(f"{left}; the last sweep ended with status {status}")
         say(f"{requests} requests, {len(findings)} of them others than an undisturbed sweep asks for")
@@ -380,7 +399,9 @@ def main() -> int:
             say(f"{given.soak} trials in {took_s:,.0f} s; MLflow holds {runs} of them")
             say("\n".join(soak.memory_lines(samples)))
         say("".join([f"{len(wrong)} durations that cannot be", *(f"\n  {duration}" for duration in wrong)]))
-        return int(bool(lost or drill.doubled or orphaned or beside or status or findings or wrong or missing))
+        return int(
+            bool(lost or drill.doubled or orphaned or beside or crashed or status or findings or wrong or missing)
+        )
 
 
 if __name__ == "__main__":

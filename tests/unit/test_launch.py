@@ -250,3 +250,11 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
         write_atomically(path, "new \ud800")
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_of_trials_come_in_the_order_of_their_numbers(tmp_path):
+    folder = StudyFolder(tmp_path)
+    for name in ("9999", "10000", "0002", "0007.old", "00007"):
+        (folder.trials / name).mkdir(parents=True)
+        (folder.trials / name / "record.json").touch()
+    assert [path.parent.name for path in folder.trial_files("record.json")] == ["0002", "9999", "10000"]

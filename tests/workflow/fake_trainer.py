@@ -4,7 +4,10 @@ Its speed has a law: an iteration takes 0.02 s + 0.2 ms per environment.
 """
 
 import argparse
+import errno
 import json
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -91,6 +94,12 @@ for number in range(1, given.iterations + 1):
             )
         if given.breaks == "crash" or (given.breaks == "crash-above-32" and given.envs > 32):
             raise KeyError("no such robot")
+        if given.breaks == "full-disk":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "checkpoint.pt")
+        if given.breaks == "killed-below":  # as a shell says that a signal ended its program
+            sys.exit(128 + signal.SIGKILL)
+        if given.breaks == "illegal-access":
+            os.kill(os.getpid(), signal.SIGSEGV)
         if given.breaks == "quiet-crash":  # as Kit does: an exception, and exit status 0
             print("ValueError: the stage is gone")
             sys.exit(0)

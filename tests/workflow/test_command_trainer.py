@@ -1,5 +1,6 @@
 """`trainer: command`: a program that knows nothing of envknee, through the real launcher: its rows, and each way to end."""
 
+import os
 import re
 import sys
 import time
@@ -9,14 +10,17 @@ from typing import Any
 import pytest
 from envknee.ask import ask
 from envknee.base.point import Point
+from envknee.machine import processes
 from envknee.record.read import read_rows
 from envknee.record.schema import Record, Request
+from envknee.run import foreign
 from envknee.run import launch as launcher
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import parse_study
 from envknee.study.paths import TrialFolder
 from envknee.study.space import Slot
+from envknee.trainers.command import program
 from records import known
 
 FAKE = Path(__file__).with_name("fake_trainer.py")
@@ -154,6 +158,45 @@ def test_a_program_that_crashes_twice_is_a_record_with_the_line_that_says_why(tm
         measured(tmp_path, a_request(an_arm(breaks="crash")))
     record = launcher.launch(TrialFolder(tmp_path / "trials" / "0000"))
     assert (record.outcome.status, record.outcome.reason) == ("crashed", "KeyError: 'no such robot'")
+
+
+def test_a_program_that_a_fault_of_its_own_kills_twice_has_crashed(tmp_path: Path):
+    with pytest.raises(UserError, match="ended by SIGSEGV after 2 of 5 rows"):
+        measured(tmp_path, a_request(an_arm(breaks="illegal-access")))
+    assert launcher.launch(TrialFolder(tmp_path / "trials" / "0000")).outcome.status == "crashed"
+
+
+@pytest.mark.parametrize(
+    ("breaks", "words"),
+    [
+        ("full-disk", "the disk was full. The command ended with exit status 1 after 2 of 5 rows. That is no crash"),
+        (
+            "killed-below",
+            "SIGKILL ended it. The command ended with exit status 137 after 2 of 5 rows. That is no crash",
+        ),
+    ],
+)
+def test_an_end_from_outside_is_no_crash_however_often_it_comes(breaks: str, words: str, tmp_path: Path):
+    trial = TrialFolder(tmp_path / "trials" / "0000")
+    with pytest.raises(UserError, match=words):
+        measured(tmp_path, a_request(an_arm(breaks=breaks)))
+    for _ in range(2):
+        with pytest.raises(UserError, match=words):
+            launcher.launch(trial)
+    assert not trial.outcome.exists() and not trial.record.exists()
+
+
+def test_own_processes_keep_compiled_modules_and_the_command_does_as_its_user_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("PATH", processes.USERS_NO_BYTECODE, program.USERS_PATH, "PYTHONSAFEPATH"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))  # so that they are put back
+    monkeypatch.delenv(processes.USERS_NO_BYTECODE)
+    monkeypatch.setenv(processes.NO_BYTECODE, "1")
+    processes.own_python_first()
+    assert processes.NO_BYTECODE not in os.environ
+    of_command = foreign._variables(a_request(an_arm()), tmp_path, 0)
+    assert of_command[processes.NO_BYTECODE] == "1" and processes.USERS_NO_BYTECODE not in of_command
 
 
 def test_an_error_to_mend_is_no_crash_however_often_it_is_tried(tmp_path: Path):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from envknee.run import attempts
+from envknee.study.paths import TrialFolder
 from programs import python, succeeded
 from records import a_trial, write_trial
 
@@ -16,11 +17,18 @@ def a_drill(folder: Path, of_commands: bool = True, seed: int = 1) -> Drill:
     return Drill(folder, random.Random(seed), of_commands)  # noqa: S311  draws no secret
 
 
+def measure_again(trial: TrialFolder) -> None:
+    """Leave another outcome, as another measurement does."""
+    trial.outcome.write_text(trial.outcome.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+
+
 @pytest.mark.alone
 def test_nothing_of_a_sweep_of_commands_is_lost_doubled_or_left_behind():
     done = python("-m", "envknee", "drill", "--trainer", "command", "--kills", 4, "--seed", 3, timeout=1100)
     said = succeeded(done)
-    assert "lost 0, doubled 0, orphaned 0, measured beside others 0; the last sweep ended with status 0" in said
+    assert (
+        "lost 0, doubled 0, orphaned 0, measured beside others 0, crashed 0; the last sweep ended with status 0" in said
+    )
     assert ", 0 of them others than an undisturbed sweep asks for" in said and "0 durations that cannot be" in said
 
 
@@ -34,9 +42,25 @@ def test_a_power_cut_of_the_drill_takes_rows_and_the_next_sweep_sees_it(seed: in
     drill.look()
     drill.cut_power()
     assert "not whole, as after a power cut" in (attempts.forget_torn(trial) or "")
-    trial.outcome.write_text(trial.outcome.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    drill.look()  # the outcome of before is there until the next sweep sets it aside
+    measure_again(trial)
     drill.look()
     assert not drill.doubled, "a trial that is measured once more after a power cut is not doubled"
+    measure_again(trial)
+    drill.look()
+    assert drill.doubled == {trial.root.name}, "but only once"
+
+
+def test_a_trial_that_is_measured_twice_is_seen(tmp_path: Path):
+    drill = a_drill(tmp_path)
+    trial = drill.results.trial(0)
+    trial.root.mkdir(parents=True)
+    write_trial(trial, a_trial(32))
+    drill.look()
+    assert not drill.doubled
+    measure_again(trial)
+    drill.look()
+    assert drill.doubled == {trial.root.name}
 
 
 def test_the_drill_tells_processes_apart_by_their_command_lines(tmp_path: Path):
@@ -56,7 +80,9 @@ def test_the_drill_tells_processes_apart_by_their_command_lines(tmp_path: Path):
 def test_a_soak_loses_no_trial_and_mlflow_holds_each_once():
     said = succeeded(python("-m", "envknee", "drill", "--soak", 10, "--kills", 1, timeout=900))
     assert "kill 1 of 1 at trial" in said
-    assert "lost 0, doubled 0, orphaned 0, measured beside others 0; the last sweep ended with status 0" in said
+    assert (
+        "lost 0, doubled 0, orphaned 0, measured beside others 0, crashed 0; the last sweep ended with status 0" in said
+    )
     assert "MLflow holds 10 of them" in said and "Snakemake: " in said
 
 

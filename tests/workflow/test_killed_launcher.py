@@ -148,14 +148,29 @@ def test_a_launcher_waits_until_the_killed_ones_processes_are_gone(tmp_path: Pat
     assert not Path(f"{mark}.beside").exists() and not marked(mark)
 
 
+def program_of(mark: str) -> dict[str, psutil.Process]:
+    """Return the program of a trial's command, which trains below its shell."""
+    found = {}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            words = process.cmdline()
+            if mark in words and "trains" in words and not words[0].endswith("bash"):
+                found["program"] = process
+    return found
+
+
 @pytest.mark.alone
-@pytest.mark.parametrize("killed", ["keeper", "process"])
-def test_the_launcher_ends_what_is_left_when_a_process_between_is_killed(
+@pytest.mark.parametrize("killed", ["keeper", "process", "program"])
+def test_a_kill_leaves_nothing_behind_and_is_no_crash_of_the_program(
     killed: str, tmp_path: Path, locks: dict[str, str]
 ):
     trial, mark = a_wrapped_trial(tmp_path)
-    launcher = started_launcher(trial, **locks)
-    wait_for(lambda: Path(f"{mark}.starts").exists(), 60)
-    processes_of(trial)[killed].kill()
-    assert launcher.wait(60) == 2, "it may be tried again"
-    assert not marked(mark) and not processes_of(trial)
+    starts = Path(f"{mark}.starts")
+    for before in range(3):
+        launcher = started_launcher(trial, **locks)
+        wait_for(lambda before=before: starts.exists() and starts.read_text().count("\n") > before, 60)
+        (processes_of(trial) | program_of(mark))[killed].kill()
+        assert launcher.wait(60) == 2, "it may be tried again"
+        assert not marked(mark) and not processes_of(trial)
+        assert not trial.outcome.exists(), trial.outcome.read_text()
+    assert started_launcher(trial, **locks).wait(120) == 0 and load_record(trial).outcome.status == "ok"

@@ -26,12 +26,19 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 ASKED_TO_END = (signal.SIGINT, signal.SIGTERM)
 
 
+NO_BYTECODE, USERS_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE", "ENVKNEE_DONTWRITEBYTECODE"
+"""A variable of Python's, and the one that keeps the user's value of it for foreign commands."""
+
+
 def own_python_first() -> None:
     """Put this process's `python` and the programs beside it first on PATH, for all processes that it starts.
 
-    None of them may import from the working directory, which may hold other people's results.
+    None of them may import from the working directory, which may hold other people's results. All keep compiled modules: each trial
+    starts several processes, and would compile envknee and its libraries in each.
     """
     os.environ["PYTHONSAFEPATH"] = "1"
+    if no_bytecode := os.environ.pop(NO_BYTECODE, None):
+        os.environ[USERS_NO_BYTECODE] = no_bytecode
     os.environ.setdefault("ENVKNEE_PATH", os.environ.get("PATH", os.defpath))  # the PATH for foreign commands
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 

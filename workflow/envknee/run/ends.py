@@ -9,7 +9,7 @@ from envknee.measure import ranks
 from envknee.record.read import read_rows
 from envknee.record.schema import Environment, Failure, Outcome, Request
 from envknee.record.status import Status
-from envknee.run import attempts
+from envknee.run import attempts, outside
 from envknee.study.errors import EXIT_CRASHED, EXIT_USER_ERROR
 from envknee.study.files import canonical_json, read_model, sha256_of, sync, write_atomically
 from envknee.study.paths import TrialFolder
@@ -66,13 +66,20 @@ def outcome_of(trial: TrialFolder, started: float | None, **fields: Any) -> Outc
 
 
 def is_crash(trial: TrialFolder, returncode: int) -> bool:
-    """Tell whether a trial that ended without a result broke by itself: by no error to mend, full disk, or signal to stop."""
-    if returncode == EXIT_CRASHED:
-        return True
-    stopped = {-signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SIGTERM}
-    if returncode == EXIT_USER_ERROR or returncode in stopped or shutil.disk_usage(trial.root).free < FULL_DISK_BYTES:
+    """Tell whether a trial that ended without a result broke by itself: by no error to mend, and by nothing from outside."""
+    if is_disk_full(trial):
         return False
-    return not any(line.startswith("envknee: ") for line in _lines(trial))
+    if returncode == EXIT_CRASHED:  # of a foreign command: its own process looked for ends from outside
+        return True
+    lines = _lines(trial)
+    if returncode == EXIT_USER_ERROR or outside.why_ended(returncode, lines[-telling.NEWEST_LINES :]) is not None:
+        return False
+    return not any(line.startswith("envknee: ") for line in lines)
+
+
+def is_disk_full(trial: TrialFolder) -> bool:
+    """Tell whether there is no room for a trial's rows."""
+    return shutil.disk_usage(trial.root).free < FULL_DISK_BYTES
 
 
 def crash_line(trial: TrialFolder, returncode: int) -> str:
@@ -81,7 +88,8 @@ def crash_line(trial: TrialFolder, returncode: int) -> str:
     said = [line.removeprefix("envknee: ") for line in lines if line.startswith("envknee: ")]
     if returncode == EXIT_CRASHED and said:
         return bounded.shown(said[-1])
-    line = telling.line_of(lines[-telling.NEWEST_LINES :])
+    newest = lines[-telling.NEWEST_LINES :]
+    line = telling.line_of(newest) or telling.complaint_of(newest)
     if line is not None:
         return bounded.shown(line)
     if returncode < 0:
@@ -95,14 +103,17 @@ def _lines(trial: TrialFolder) -> list[str]:
 
 def last_words(trial: TrialFolder, request: Request, returncode: int | None) -> str:
     """Return why a process ended: a full disk, its own error message, or the last lines of its log."""
-    free_bytes = shutil.disk_usage(trial.root).free
-    if free_bytes < FULL_DISK_BYTES:
-        return f"The disk of {trial.root} is full ({free_bytes / 1e6:.1f} MB free). Make room and run the sweep again."
-    lines = trial.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    if is_disk_full(trial):
+        free_mb = shutil.disk_usage(trial.root).free / 1e6
+        return f"The disk of {trial.root} is full ({free_mb:.1f} MB free). Make room and run the sweep again."
+    lines = _lines(trial)
     said = [place for place, line in enumerate(lines) if line.startswith("envknee: ")]
     if said:  # the trial's last error, which may have several lines
         return "\n".join(lines[said[-1] :]).removeprefix("envknee: ")
     tail = "\n    ".join(line for line in lines[-5:] if line.strip())
+    why = None if returncode is None else outside.why_ended(returncode, lines[-telling.NEWEST_LINES :])
+    if why is not None:
+        return f"It did not end by itself: {why}. Run the sweep again. The last lines of {trial.log}:\n    {tail}"
     again = "Run the sweep again to try once more."
     if request.overrides:
         changed = ", ".join(f"{name}: {value}" for name, value in request.overrides.items())

@@ -19,13 +19,23 @@ from typing import NoReturn
 
 from envknee.machine import control_group, environment
 from envknee.machine.nvml import Gpu
-from envknee.machine.processes import GRACE_S, adopt_orphans, age_s, dying_with_parent, end_all, exit_status, pauses
+from envknee.machine.processes import (
+    GRACE_S,
+    NO_BYTECODE,
+    USERS_NO_BYTECODE,
+    adopt_orphans,
+    age_s,
+    dying_with_parent,
+    end_all,
+    exit_status,
+    pauses,
+)
 from envknee.measure import validity
 from envknee.measure.out_of_memory import requested_gb
 from envknee.measure.rows import PAUSED, TrialDone, end_if_done
 from envknee.record.schema import Failure, Request, Row
 from envknee.record.status import TRAINED
-from envknee.run import attempts
+from envknee.run import attempts, outside
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.run.printed import BoundedLog, Reader
@@ -270,6 +280,11 @@ class Follower:
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
         of = f" of {wanted}" if self.request.kind == "throughput" else ""
         ended = f"The command ended {how} after {len(self.rows)}{of} rows."
+        if (why := outside.why_ended(status, self.output.newest)) is not None:
+            raise UserError(
+                f"the command did not end by itself: {why}. {ended} That is no crash. Run the sweep again."
+                f" The last that it printed: {self.output.last_error()}"
+            )
         if status or self.output.error_line is not None:
             raise Crash(f"{self.output.last_error()}\n{ended}")
         if status == 0 and not self.rows:
@@ -404,4 +419,6 @@ def _variables(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
     inherited = dict(os.environ) | {"PATH": program.users_path(os.environ), "PYTHONUNBUFFERED": "1"}
     for name in ("PYTHONSAFEPATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", attempts.TOLD, program.USERS_PATH):
         inherited.pop(name, None)
+    if no_bytecode := inherited.pop(USERS_NO_BYTECODE, None):
+        inherited[NO_BYTECODE] = no_bytecode
     return inherited | program.variables(request, run_dir, gpus)

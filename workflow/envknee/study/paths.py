@@ -67,7 +67,8 @@ class StudyFolder(Folder):
 
     def trial_files(self, name: str) -> list[Path]:
         """Return the file `name` of every trial that has it, sorted by number. A copy (`0007.old`, `00007`) is no trial."""
-        return sorted(path for path in self.trials.glob(f"*/{name}") if number_of(path.parent) is not None)
+        numbered = ((number_of(path.parent), path) for path in self.trials.glob(f"*/{name}"))
+        return [path for _, path in sorted((number, path) for number, path in numbered if number is not None)]
 
 
 def trial_name(number: int) -> str:
