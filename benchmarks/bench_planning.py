@@ -31,7 +31,7 @@ from envknee.study import space
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.study.rules import ASK_VERSION
+from envknee.study.value_types import ASK_VERSION
 from records import write_study, write_trial
 
 

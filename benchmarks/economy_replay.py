@@ -29,7 +29,7 @@ from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.errors import UserError, run_command
 from envknee.study.model import Study
-from envknee.study.rules import ASK_VERSION
+from envknee.study.value_types import ASK_VERSION
 from envknee.verdict import learning, throughput
 from envknee.verdict.measurements import measurements_of
 from envknee.verdict.rule.schedule import LEAST_REPEATS

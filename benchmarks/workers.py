@@ -26,7 +26,7 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import parse_study, read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.study.rules import ASK_VERSION
+from envknee.study.value_types import ASK_VERSION
 from rich.console import Console
 from rich.table import Table
 

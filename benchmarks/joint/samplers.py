@@ -19,7 +19,7 @@ from envknee.study import space
 from envknee.study.designs import derived_seed
 from envknee.study.load import parse_study
 from envknee.study.model import Study
-from envknee.study.rules import ASK_VERSION
+from envknee.study.value_types import ASK_VERSION
 from envknee.verdict.joint import surface
 from envknee.verdict.joint.observed import Observed
 from envknee.verdict.joint.prior import Array

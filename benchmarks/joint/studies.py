@@ -32,7 +32,7 @@ from envknee.study import space
 from envknee.study.designs import derived_seed
 from envknee.study.load import parse_study
 from envknee.study.model import Study
-from envknee.study.rules import ASK_VERSION
+from envknee.study.value_types import ASK_VERSION
 from envknee.verdict.joint import answer as answers
 from envknee.verdict.joint import fresh, surface, thompson
 from envknee.verdict.joint.observed import Observed, trials_of

@@ -27,7 +27,7 @@ from envknee.study.files import canonical_json
 from envknee.study.load import parse_study, read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.study.rules import ASK_VERSION
+from envknee.study.value_types import ASK_VERSION
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from programs import python, run_main

@@ -14,7 +14,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study, read_study
 from envknee.study.paths import StudyFolder
-from envknee.study.rules import ASK_VERSION
+from envknee.study.value_types import ASK_VERSION
 from envknee.words.requests import why
 from published import PUBLISHED, as_measured
 from pydantic import ValidationError

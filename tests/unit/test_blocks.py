@@ -16,7 +16,7 @@ from envknee.study import designs, space
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.study.model import Study
-from envknee.study.rules import ASK_VERSION
+from envknee.study.value_types import ASK_VERSION
 from records import Trial, a_trial
 from test_ask import dice, measured, play
 

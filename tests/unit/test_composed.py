@@ -14,7 +14,7 @@ from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.model import Study
-from envknee.study.rules import ASK_VERSION
+from envknee.study.value_types import ASK_VERSION
 from envknee.verdict import throughput
 from envknee.verdict.composed import compose
 from envknee.verdict.measurements import measurements_of

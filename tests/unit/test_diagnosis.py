@@ -2,7 +2,9 @@
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy
@@ -10,6 +12,7 @@ import pytest
 import torch
 from envknee.measure import diagnosis
 from envknee.measure.diagnosis import GUIDE, hints
+from envknee.measure.learner import LearnerDescription
 from envknee.measure.meter import Meter
 from envknee.measure.phases import ENV_STEP
 from envknee.measure.rows import TrialDone
@@ -31,11 +34,17 @@ def a_watch() -> Watch:
     return Watch(NUM_ENVS, torch.device("cpu"))
 
 
-def a_meter(folder: Path, stored: dict[str, torch.Tensor], **changes: Any) -> Meter:
+def a_meter(
+    folder: Path,
+    stored: dict[str, torch.Tensor],
+    learner_fields: Mapping[str, Any] = MappingProxyType({}),
+    **changes: Any,
+) -> Meter:
     """Return a meter in training, whose trainer stores a rollout's observations [horizon, NUM_ENVS, ...]."""
     request = a_trial(NUM_ENVS, horizon=len(stored["policy"]), batch_size=None, kind="throughput").request
     meter = Meter(request.model_copy(update=changes), TrialFolder(folder), "cpu")
-    meter.start_training(1, lambda: stored)
+    learner = LearnerDescription(num_mini_batches=1, rollout_observations=lambda: stored, **learner_fields)
+    meter.start_training(learner)
     return meter
 
 
@@ -69,7 +78,8 @@ def step(
     watch.note_actions(torch.full((NUM_ENVS, 1), actions), lambda: before)
     positions, velocities = tensor(1), tensor(1, plus=joints)
     watch.note_state({"joint_state/robot": [positions, velocities], "body_pose/robot": [tensor(3, 7, plus=poses)]})
-    watch.joints = lambda: {"joint_state_after_reset/robot": [positions, tensor(1, plus=reset)]}
+    joints_after_reset = {"joint_state_after_reset/robot": [positions, tensor(1, plus=reset)]}
+    watch.describe_task(watch.settings, lambda: joints_after_reset)
     watch.end_step({"observations/policy": tensor(5, plus=observations), "rewards": tensor(plus=rewards)})
 
 
@@ -129,7 +139,7 @@ def test_broken_actions_of_a_step_without_a_state_are_found_and_the_last_good_st
 @pytest.mark.parametrize("more", [0, LOOK_EVERY - 3, LOOK_EVERY - 2, LOOK_EVERY])
 def test_the_last_good_state_and_the_actions_that_came_after_it_are_dumped(tmp_path, more):
     watch = a_watch()
-    watch.settings = {"env.sim.dt": 0.01}
+    watch.describe_task({"env.sim.dt": 0.01}, dict)
     for _ in range(more):
         step(watch, 3)
     step(watch, 0)
@@ -173,9 +183,9 @@ def test_every_kind_of_break_has_hints_that_end_in_the_guide():
 
 def test_networks_that_give_broken_actions_are_the_cause_and_a_drill_says_that_it_is_one(tmp_path):
     stored = {"policy": torch.zeros(1, NUM_ENVS, 5)}
-    meter = a_meter(tmp_path, stored)
     weight = torch.nn.Parameter(torch.tensor([1.0, math.nan]))
-    meter.learned = lambda: {"actor.normalizer.count": torch.tensor(2_000_000), "actor.weight": weight}
+    state = {"actor.normalizer.count": torch.tensor(2_000_000), "actor.weight": weight}
+    meter = a_meter(tmp_path, stored, {"state": lambda: state})
     meter.watch.note_actions(torch.full((NUM_ENVS, 1), math.nan), dict)
     with pytest.raises(TrialDone, match=r"^parameters/actor.weight became nan .*: actions became NaN") as done:
         meter.end_step({"policy": torch.zeros(NUM_ENVS, 5)}, torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS))
@@ -200,8 +210,7 @@ def test_an_image_that_breaks_learning_is_found_among_those_that_the_trainer_kep
 
 def test_of_a_pipeline_the_rollout_that_was_learned_from_is_looked_at_too(tmp_path):
     learned, collected = torch.zeros(2, 2, NUM_ENVS, 3, 4, 4)
-    meter = a_meter(tmp_path, {"policy": collected})
-    meter.learned_from = {"policy": learned}
+    meter = a_meter(tmp_path, {"policy": collected}, {"previous_observations": lambda: {"policy": learned}})
     step_with_images(meter)
     step_with_images(meter)
     meter.end_iteration({"value": 0.0}, learning_rate=1e-3, action_std=1.0)
@@ -227,9 +236,10 @@ def test_a_rollout_that_is_checked_after_learning_names_what_broke_first(tmp_pat
     request = a_trial(NUM_ENVS, horizon=1, batch_size=None, kind="throughput").request
     meter = Meter(request, TrialFolder(tmp_path), "cpu")
     weight = torch.nn.Parameter(torch.ones(2))
-    meter.learned = lambda: {"actor.weight": weight}
-    meter.learner_calls_back = True
-    meter.start_training(1)
+    learner = LearnerDescription(
+        state=lambda: {"actor.weight": weight}, num_mini_batches=1, calls_while_gpu_learns=True
+    )
+    meter.start_training(learner)
 
     def learn(action: float, after: float) -> None:
         meter.watch.note_actions(torch.full((NUM_ENVS, 1), action), dict)
@@ -272,7 +282,7 @@ def test_a_step_starts_few_kernels(tmp_path):
     state = joints | {"body_pose/robot": [torch.zeros(NUM_ENVS, 2, 7)]}
     seen = {"policy": torch.zeros(NUM_ENVS, 3, 4, 4), "critic": torch.zeros(NUM_ENVS, 4)}
     actions, rewards, dones = torch.zeros(NUM_ENVS, 1), torch.zeros(NUM_ENVS), torch.zeros(NUM_ENVS, dtype=torch.bool)
-    meter.watch.joints = lambda: {"joint_state_after_reset/robot": joints["joint_state/robot"]}
+    meter.watch.describe_task({}, lambda: {"joint_state_after_reset/robot": joints["joint_state/robot"]})
     with Kernels() as kernels:
         for _ in range(horizon):
             meter.watch.note_actions(actions, lambda: state)

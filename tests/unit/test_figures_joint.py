@@ -23,7 +23,7 @@ from envknee.show.figures.valley import draw_valley
 from envknee.show.report import page
 from envknee.study.load import parse_study, read_study
 from envknee.study.model import Study
-from envknee.study.rules import ASK_VERSION
+from envknee.study.value_types import ASK_VERSION
 from envknee.verdict.joint.frames import frames_at
 from envknee.verdict.joint.posterior import Trials, posterior
 from envknee.verdict.joint.prior import prior_of

@@ -13,6 +13,7 @@ import pytest
 from envknee.machine import control_group, gpus
 from envknee.record.read import load_record, load_records
 from envknee.record.schema import Lost, Outcome
+from envknee.record.trial_files import TrialFiles
 from envknee.run import attempts, launch, resources, worker
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
@@ -145,9 +146,9 @@ def test_rows_and_log_of_an_interrupted_attempt_are_kept(tmp_path):
         trial.log.write_text(f"{attempt} log", encoding="utf-8")
         if attempt != "second":  # it ended before its first row
             trial.metrics.write_text(attempt, encoding="utf-8")
-        attempts.set_aside(trial)
+        TrialFiles(trial).set_aside()
     trial.run.mkdir()  # of a command
-    attempts.set_aside(trial)
+    TrialFiles(trial).set_aside()
     (tmp_path / "run.interrupted-4").rmdir()
     assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {
         "metrics.interrupted-1.jsonl": "first", "trial.interrupted-1.log": "first log",

@@ -8,7 +8,7 @@ import pytest
 from envknee.base.fields import KINDS, Kind
 from envknee.decide.settings import arm_settings
 from envknee.study.model import Decide
-from envknee.verdict import levers, scaling
+from envknee.verdict import gpu_scaling, levers
 from envknee.verdict.measurements import measurements_of
 from envknee.verdict.rule.schedule import EVERY_REPEAT, ONCE, Schedule
 from envknee.verdict.schema.levers import Lever
@@ -125,7 +125,7 @@ def test_more_gpus_rest_on_the_scaling_of_either_partner():
         *fps_trials({64: [190, 191, 192]}, arm="two", gpus=2, device=GPU, first=10),
     ]
     arms = {name: arm_settings(arm) for name, arm in study.arms.items()}
-    scalings = scaling.analyse(measurements_of(records_of(trials)), arms, study.decide)
+    scalings = gpu_scaling.analyse(measurements_of(records_of(trials)), arms, study.decide)
     for arm in study.arms:
         lever = levers.analyse(measurements_of([]), Series(arm, 8, 128), 64, scalings, study.decide, ALWAYS_ONCE)[2]
         assert lever.verdict == "supported" and lever_evidence(lever).startswith(

@@ -7,11 +7,11 @@ import pytest
 from envknee.record.schema import Record
 from envknee.study.model import Decide
 from envknee.verdict import learning, machines, throughput
-from envknee.verdict.blocks import blocks_of
 from envknee.verdict.disturbed import other_load
 from envknee.verdict.measurements import measurements_of
 from envknee.verdict.rule.contrasts import Process
 from envknee.verdict.series import by_series
+from envknee.verdict.statistical_blocks import blocks_of
 from envknee.words.machines import machine_notes
 from envknee.words.throughput import throughput_notes
 from records import CPU, GPU, Trial, a_trial, fps_trials, known, learning_trials, records_of

@@ -9,8 +9,8 @@ import pytest
 from envknee.decide.settings import arm_settings
 from envknee.decide.study import decide
 from envknee.study.files import canonical_json
+from envknee.verdict.gpu_scaling import efficiency, partner_of
 from envknee.verdict.rule.schedule import EVERY_REPEAT, ONCE, Schedule, as_planned
-from envknee.verdict.scaling import efficiency, partner_of
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.settings import ArmSettings

@@ -65,14 +65,14 @@ def test_here_it_can_be_asked():
 def temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a test replace the folder for temporary files."""
     monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.setenv("TMPDIR", "/tmp")  # noqa: S108  # what use_told replaces
+    monkeypatch.setenv("TMPDIR", "/tmp")  # noqa: S108  # what use_named_folder replaces
 
 
 def test_what_is_told_is_made_where_it_runs_and_becomes_the_temporary_folder(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("SLURM_TMPDIR", str(tmp_path))
     for told, folder in (("", "/tmp"), ("$SLURM_TMPDIR/envknee", f"{tmp_path}/envknee")):  # noqa: S108
-        monkeypatch.setenv(scratch.TOLD, told)
-        scratch.use_told()
+        monkeypatch.setenv(scratch.VARIABLE, told)
+        scratch.use_named_folder()
         assert tempfile.gettempdir() == os.environ["TMPDIR"] == folder
     assert (tmp_path / "envknee").is_dir()
 
@@ -89,7 +89,7 @@ def test_what_is_wrong_names_the_folder_and_what_to_do(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SLURM_TMPDIR", raising=False)
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1_000_000))
-    monkeypatch.setenv(scratch.TOLD, told)
+    monkeypatch.setenv(scratch.VARIABLE, told)
     Path("file").touch()
     with pytest.raises(UserError, match=words):
-        scratch.use_told()
+        scratch.use_named_folder()

@@ -6,6 +6,8 @@ import io
 import math
 import time
 import weakref
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy
@@ -13,6 +15,7 @@ import pytest
 import torch
 from envknee.decide.records_csv import records_csv
 from envknee.measure.episodes import Episodes
+from envknee.measure.learner import LearnerDescription
 from envknee.measure.meter import Meter
 from envknee.measure.phases import ENV_STEP
 from envknee.measure.rows import Collected, Part, TrialDone, whole_row
@@ -25,13 +28,17 @@ from records import a_trial, known
 
 NUM_ENVS, HORIZON = 4, 3
 
+CALLS = {"calls_while_gpu_learns": True}
+"""A learner that calls the meter while the GPU learns."""
 
-def a_meter(tmp_path, **changes) -> Meter:
+
+def a_meter(tmp_path, learner_fields: Mapping[str, Any] = MappingProxyType({}), **changes) -> Meter:
     request = a_trial(NUM_ENVS, horizon=HORIZON, batch_size=None, kind=changes.pop("kind", "throughput")).request
     tmp_path.mkdir(exist_ok=True)
     meter = Meter(request.model_copy(update=changes), TrialFolder(tmp_path), "cpu")
     stored = {"policy": torch.zeros(HORIZON, NUM_ENVS, 2, 2)}
-    meter.start_training(2, lambda: stored)
+    learner = LearnerDescription(num_mini_batches=2, rollout_observations=lambda: stored, **learner_fields)
+    meter.start_training(learner)
     return meter
 
 
@@ -44,12 +51,12 @@ def step(
     with meter.timeline.phase(ENV_STEP):
         observations = torch.full((NUM_ENVS, 2, 2), observation)
         time.sleep(0.002)
-    slot = meter._steps + 1
+    slot = meter.checks.steps + 1
     meter.end_step(
         {"policy": observations}, torch.tensor(rewards or [1.0] * NUM_ENVS), torch.tensor(dones or [0] * NUM_ENVS)
     )
     if slot < HORIZON:
-        meter.rollout_observations()["policy"][slot] = observations
+        meter.learner.rollout_observations()["policy"][slot] = observations
 
 
 def a_rollout(meter: Meter) -> None:
@@ -65,7 +72,7 @@ def end_iteration(meter: Meter, **losses: float) -> None:
 
 def test_on_a_gpu_a_row_is_written_once_the_next_step_has_begun_or_breaks(tmp_path):
     meter = a_meter(tmp_path / "whole", iterations=2, warmup_iterations=0)
-    meter.device = torch.device("cuda")  # as the meter sees it; all else is on the CPU
+    meter.row_log.device = torch.device("cuda")  # as the log of rows sees it; all else is on the CPU
     a_rollout(meter)
     end_iteration(meter)
     assert (meter.rows, meter.iterations, meter.trial.metrics.read_text()) == ([], 1, "")
@@ -79,7 +86,7 @@ def test_on_a_gpu_a_row_is_written_once_the_next_step_has_begun_or_breaks(tmp_pa
     assert len(read_rows(meter.trial)) == 2
     assert [row.frames for row in meter.rows] == [NUM_ENVS * HORIZON, 2 * NUM_ENVS * HORIZON]
     meter = a_meter(tmp_path / "broken", iterations=2, warmup_iterations=0)
-    meter.device = torch.device("cuda")
+    meter.row_log.device = torch.device("cuda")
     a_rollout(meter)
     end_iteration(meter)
     meter.close()
@@ -92,8 +99,8 @@ def test_a_row_that_cannot_end_its_trial_is_written_while_the_gpu_learns(tmp_pat
             step(meter, dones=[1] * NUM_ENVS)
             assert len(meter.rows) == written
 
-    meter = a_meter(tmp_path, iterations=2, warmup_iterations=1)
-    meter.device, meter.learner_calls_back = torch.device("cuda"), True
+    meter = a_meter(tmp_path, CALLS, iterations=2, warmup_iterations=1)
+    meter.row_log.device = torch.device("cuda")
     collect(meter, 0)
     for written in (0, 1):
         meter.while_gpu_learns()
@@ -105,8 +112,8 @@ def test_a_row_that_cannot_end_its_trial_is_written_while_the_gpu_learns(tmp_pat
     with pytest.raises(TrialDone, match="ok"):  # the last one is not learned again for
         step(meter)
     assert [(row.iteration, row.episodes) for row in meter.rows] == [(0, 8), (1, 12), (2, 12)]
-    early = a_meter(tmp_path / "early", iterations=9, warmup_iterations=0, precision=0.01)
-    early.device, early.learner_calls_back = torch.device("cuda"), True
+    early = a_meter(tmp_path / "early", CALLS, iterations=9, warmup_iterations=0, precision=0.01)
+    early.row_log.device = torch.device("cuda")
     collect(early, 0)
     end_iteration(early)
     collect(early, 1)
@@ -118,14 +125,13 @@ def test_a_trial_on_a_gpu_is_timed_for_as_long_as_its_request_says(tmp_path):
             while True:
                 a_rollout(meter)
                 end_iteration(meter)
-                if meter._unwritten is not None:
-                    meter._write_row()
+                meter.row_log.write()
         return sum(row.iteration_s or 0.0 for row in meter.rows if not row.warmup)
 
     wanted = {"iterations": 2, "warmup_iterations": 1, "least_timed_s": 0.15}
     for place, precision in enumerate((None, 0.9)):
         meter = a_meter(tmp_path / f"gpu{place}", precision=precision, **wanted)
-        meter.device = torch.device("cuda")
+        meter.row_log.device = torch.device("cuda")
         assert timed_s(meter) >= 0.15
         assert timed_s_before_last(meter) < 0.15, "and no longer"
     on_cpu = a_meter(tmp_path / "cpu", **wanted)
@@ -138,16 +144,15 @@ def timed_s_before_last(meter: Meter) -> float:
 
 
 def test_a_parameter_without_numbers_cannot_break(tmp_path):
-    meter = a_meter(tmp_path, iterations=1, warmup_iterations=0)
-    sizes = {"weight": 2, "nothing": 0}
-    meter.learned = lambda: {name: torch.nn.Parameter(torch.ones(size)) for name, size in sizes.items()}
-    meter.learner_calls_back = True
+    parameters = {name: torch.nn.Parameter(torch.ones(size)) for name, size in {"weight": 2, "nothing": 0}.items()}
+    learner = CALLS | {"state": lambda: parameters}
+    meter = a_meter(tmp_path, learner, iterations=1, warmup_iterations=0)
     a_rollout(meter)
     meter.while_gpu_learns()
-    meter.check_parameters("for the test")
+    meter.checks.check_parameters("for the test")
     with pytest.raises(TrialDone, match="ok"):
         end_iteration(meter)
-    assert float(meter._largest[-1]) == 1.0
+    assert float(meter.checks._largest_parameters[-1]) == 1.0
 
 
 def test_a_released_meter_holds_nothing_of_the_simulation(tmp_path):
@@ -155,12 +160,13 @@ def test_a_released_meter_holds_nothing_of_the_simulation(tmp_path):
         def act(self) -> dict:
             return {}
 
-    meter, simulation = a_meter(tmp_path), Simulation()
+    simulation = Simulation()
     ended, gone = [], weakref.ref(simulation)
-    meter.watch.joints = meter.learned = simulation.act
-    meter.export_policy = lambda _, of=simulation: print(of)
-    meter.close_simulation = lambda of=simulation: ended.append(type(of))
-    del simulation
+    learner = {"state": simulation.act, "stored_bytes": 8, "export_policy": lambda _, of=simulation: print(of)}
+    meter = a_meter(tmp_path, learner)
+    meter.watch.describe_task({}, simulation.act)
+    meter.close_at_release(lambda of=simulation: ended.append(type(of)))
+    del simulation, learner
     meter.release()
     gc.collect()
     assert ended == [Simulation] and gone() is None
@@ -311,7 +317,7 @@ def test_a_bad_reward_names_its_environment_at_the_end_of_the_rollout(tmp_path, 
     with pytest.raises(TrialDone, match=rf"in 1 of 4 environments at iteration 0, step {at}$") as done:
         for now in range(HORIZON):
             step(meter, rewards=[1.0, 1.0, bad if now == at else 1.0, 1.0], observation=float(now))
-    assert meter._steps == HORIZON
+    assert meter.checks.steps == HORIZON
     assert done.value.status == "nan"
     failure = known(done.value.failure)
     assert (failure.tensor, failure.env_indices, failure.iteration) == ("rewards", [2], 0)
@@ -325,10 +331,10 @@ def test_a_bad_reward_names_its_environment_at_the_end_of_the_rollout(tmp_path, 
 def test_a_trainer_that_fails_inside_a_rollout_can_ask_whether_it_broke(tmp_path):
     meter = a_meter(tmp_path)
     step(meter)
-    meter.check_rollout()
+    meter.checks.check_rollout()
     step(meter, rewards=[math.nan] * 4)
     with pytest.raises(TrialDone, match="rewards became NaN"):
-        meter.check_rollout()
+        meter.checks.check_rollout()
 
 
 def test_the_stages_of_the_start_add_up(tmp_path):

@@ -23,7 +23,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
 from envknee.study.model import Study
-from envknee.study.rules import ASK_VERSION
+from envknee.study.value_types import ASK_VERSION
 from envknee.verdict.joint import surface
 from envknee.verdict.joint.observed import trials_of
 from envknee.verdict.joint.profile import best_by

@@ -25,8 +25,8 @@ from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
 from envknee.study.model import Study
-from envknee.study.rules import ASK_VERSION
 from envknee.study.scaling_rule import Scaled, Scaling, scaled
+from envknee.study.value_types import ASK_VERSION
 from envknee.verdict.learning_cost import Seeds, cost
 from envknee.verdict.schema.plan import RulePoint
 from envknee.words.learning import learning_statement

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy
 import torch
 from envknee import tasks
-from envknee.study.rules import Overrides
+from envknee.study.value_types import Overrides
 
 STILL: Overrides = {
     "initial_cart_position_range": [0.0, 0.0],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from envknee import tasks
-from envknee.study.rules import Overrides
+from envknee.study.value_types import Overrides
 from PIL import Image
 
 POSE: Overrides = {

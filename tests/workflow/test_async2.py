@@ -98,7 +98,7 @@ def test_weights_that_act_are_as_old_as_asked(tmp_path, monkeypatch):
     differ = []
 
     def end_iteration(self: Meter, *arguments: Any, **keywords: Any) -> None:
-        learned = self.learned()
+        learned = self.learner.state()
         acting = {f"actor.{name}": value for name, value in rollouts[0].actor.state_dict().items()}
         differ.append(any(not torch.equal(value, learned[name]) for name, value in acting.items()))
         ended(self, *arguments, **keywords)

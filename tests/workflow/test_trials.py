@@ -13,7 +13,9 @@ import pytest
 import quick
 import torch
 from conftest import ROOT, a_trial, by_hand, camera, serving
-from envknee.measure.meter import Meter, TrialDone
+from envknee.measure.learner import LearnerDescription
+from envknee.measure.meter import Meter
+from envknee.measure.rows import TrialDone
 from envknee.record.read import read_rows
 from envknee.record.schema import Request
 from envknee.run import launch
@@ -97,7 +99,7 @@ def test_an_error_of_pytorchs_is_told_as_a_broken_network_where_one_is(tmp_path)
     meter = Meter(read_model(trial.request, Request, ""), trial, "cpu")
     network = torch.nn.BatchNorm1d(1)  # with running statistics, which may be large
     network.running_var = torch.full((1,), 1e9)
-    meter.learned = lambda: metered.learned({"actor": network})
+    meter.start_training(LearnerDescription(state=lambda: metered.state_of({"actor": network})))
 
     def act() -> None:
         with metered.explaining_errors(meter):

@@ -42,7 +42,7 @@ COMMANDS = {
     ),
     "launch": Command("envknee.run.launch", "run one trial and write its record"),
     "trial": Command("envknee.run.process", "run one trial without launcher, time limit and record"),
-    "record": Command("envknee.record.read", "write a trial's record again from its measurements"),
+    "record": Command("envknee.record.trial_files", "write a trial's record again from its measurements"),
     "verdict": Command("envknee.decide.study", "decide: verdict.json and records.csv"),
     "figures": Command("envknee.show.figures.draw", "draw every figure"),
     "report": Command("envknee.show.report", "write report.html"),

@@ -25,16 +25,17 @@ from envknee.ask.samplers import POINT_SAMPLERS
 from envknee.base.point import Point
 from envknee.record.reasons import RefusalReason, SkipReason
 from envknee.record.schema import Record, Request, ScaledFrom
+from envknee.record.trial_files import TrialFiles
 from envknee.study import designs, space
 from envknee.study.arm import Arm, Setup
 from envknee.study.continued import continued
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json, read_lines, read_model, sha256_of, write_atomically
+from envknee.study.files import canonical_json, read_lines, read_model, sha256_of
 from envknee.study.load import read_study
 from envknee.study.model import Study, Sweep, Throughput
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.study.rules import FIXED_DESIGNS
 from envknee.study.space import Slot
+from envknee.study.value_types import FIXED_DESIGNS
 
 OF_A_SECTION = (
     "warmup_iterations", "iterations", "precision", "target_reward", "target_episodes", "budget_s", "limit_s", "sampler",
@@ -295,7 +296,7 @@ def _write(trial: TrialFolder, request: Request) -> None:
         record = read_model(trial.record, Record, f"Delete {trial.record}: it is made again from the files beside it.")
         if sha256_of(canonical_json(record.request)) == record.outcome.request_sha256:
             request = record.request
-    write_atomically(trial.request, canonical_json(request))
+    TrialFiles(trial).write_request(request)
 
 
 def _history(study: Study, folder: StudyFolder, slots: Sequence[Slot], slot: Slot, journal: Journal) -> History:

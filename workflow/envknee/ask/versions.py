@@ -4,7 +4,7 @@
 2  requests hold reasons with their numbers (`envknee.record.reasons`); its rules are `envknee.ask.policies` and `samplers/trials`
 
 A version that requests were published with must keep its answers. To change the rules of the newest one after that, freeze them in a
-module as version 1 is, raise `study.rules.ASK_VERSION`, and add the module here.
+module as version 1 is, raise `study.value_types.ASK_VERSION`, and add the module here.
 """
 
 from envknee.ask import policies, samplers

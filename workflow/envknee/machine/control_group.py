@@ -45,8 +45,8 @@ def _groups(root: Path) -> list[Path]:
             top = root / "sys/fs/cgroup/memory"
         else:
             continue
-        own = top / path.lstrip("/")
-        folders += [own, *(above for above in own.parents if above.is_relative_to(top))]
+        group = top / path.lstrip("/")
+        folders += [group, *(above for above in group.parents if above.is_relative_to(top))]
     return folders
 
 

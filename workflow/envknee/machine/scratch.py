@@ -8,20 +8,20 @@ from pathlib import Path
 
 from envknee.study.errors import UserError
 
-TOLD = "ENVKNEE_SCRATCH"
+VARIABLE = "ENVKNEE_SCRATCH"
 """Environment variable with the site's `scratch:`."""
 
 ROOM_BYTES = 100_000_000
 """Trials write little there: lock files, meeting points of ranks, compilers' temporary files."""
 
 
-def use_told() -> None:
+def use_named_folder() -> None:
     """Use the folder in ENVKNEE_SCRATCH for temporary files of this process and its children. It is made if missing.
 
     Raises:
         UserError: when a variable in it is not set, or the folder is full or cannot be written to.
     """
-    named = os.environ.get(TOLD)
+    named = os.environ.get(VARIABLE)
     if not named:
         return
     expanded = os.path.expandvars(named)

@@ -3,7 +3,12 @@
 In: calls of a trainer (a step, an iteration), clocks, memory counters. Out: lines of metrics.jsonl, and the trial's end.
 May use: `study`, `record`, `machine`, and nothing of Isaac Lab.
 
-meter          receives a trainer's steps and iterations, writes rows, ends the trial
+meter          receives a trainer's steps and iterations, and hands them to the parts below
+learner        what a trainer tells the meter about its learner
+stages         names the stage of a trial, times its start
+row_log        clocks iterations, writes their rows, ends the trial
+device_use     memory and load of an iteration
+checks         ends a trial whose numbers break
 rows           combines the measurements of all ranks into the row of an iteration; pure
 phases         time of an iteration by phase
 memory         memory use by purpose, with peaks

@@ -34,17 +34,17 @@ def is_image(tensor: torch.Tensor) -> bool:
     return tensor.ndim >= 4
 
 
-def broken_image(kept: Mapping[str, torch.Tensor], newest: Mapping[str, torch.Tensor], steps: int) -> Broken | None:
+def broken_image(stored: Mapping[str, torch.Tensor], newest: Mapping[str, torch.Tensor], steps: int) -> Broken | None:
     """Return the first stored image of a rollout that is not finite; None if all are finite.
 
     Args:
-        kept: by group, the trainer's storage [horizon, num_envs, ...]; slot t has the observations before step t
+        stored: by group, the trainer's storage [horizon, num_envs, ...]; slot t has the observations before step t
         newest: by name, results of the newest step [num_envs, ...]
         steps: number of steps of the rollout so far
     """
     images = [
         (max(slot - 1, 0), f"observations/{group}", tensor[slot])
-        for group, tensor in kept.items()
+        for group, tensor in stored.items()
         for slot in range(min(steps, len(tensor)))
     ]
     images += [(steps - 1, name, tensor) for name, tensor in newest.items()]

@@ -88,11 +88,11 @@ class LoadWatch:
     def _now(self) -> tuple[float, float] | None:
         """Return the monotonic clock, and the CPU seconds of others less those of free cores since boot; None where a kernel hides them."""
         try:
-            machine, own = psutil.cpu_times(), self._process.cpu_times()
+            machine, process = psutil.cpu_times(), self._process.cpu_times()
         except (OSError, psutil.Error, AttributeError, NotImplementedError):
             return None
         busy = machine.user + machine.nice + machine.system + machine.irq + machine.softirq + machine.steal
-        return time.monotonic(), busy - own.user - own.system - machine.idle - machine.iowait
+        return time.monotonic(), busy - process.user - process.system - machine.idle - machine.iowait
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

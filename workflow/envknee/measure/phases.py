@@ -3,17 +3,17 @@
 import inspect
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from envknee.record.schema import PHASES, Phase
-from envknee.study.rules import PhaseSwitch
+from envknee.study.value_types import PhaseSwitch
 
 FINE_PHASES = frozenset({"physics", "render", "observation"})
 """Phases inside an environment step: marked in sampled steps only."""
@@ -199,29 +199,60 @@ def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> Iter
     Phases inside environment steps, and those between them, are scaled from the sampled steps to all. Without sampled steps `phases_s`
     is None.
     """
+    all_steps = _Sums()
+    sampled_steps = _Sums()
+    for (phase, is_sampled), part, duration_s in zip(marks, _parts(marks), seconds, strict=False):
+        row_phase = "other" if phase == ENV_STEP else phase
+        all_steps.of(part)[row_phase] += duration_s
+        if is_sampled:
+            sampled_steps.of(part)[row_phase] += duration_s
+    env_step_s = sum(all_steps.in_steps.values())
+    between_s = sum(all_steps.between_steps.values())
+    phases_s = None
+    if sampled_steps.in_steps:
+        scaled = defaultdict(float, all_steps.elsewhere)
+        _add_scaled(scaled, sampled_steps.in_steps, env_step_s)
+        _add_scaled(scaled, sampled_steps.between_steps or all_steps.between_steps, between_s)
+        phases_s = {phase: scaled[phase] for phase in PHASES}
+    return IterationTimes(env_step_s, env_step_s + between_s, all_steps.elsewhere["learning"], phases_s)
+
+
+PartOfIteration = Literal["in_steps", "between_steps", "elsewhere"]
+"""Where in an iteration a moment lies: in an environment step, between two while collecting, or elsewhere."""
+
+
+@dataclass
+class _Sums:
+    """Seconds by phase, for each part of an iteration."""
+
+    in_steps: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    between_steps: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    elsewhere: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def of(self, part: PartOfIteration) -> defaultdict[str, float]:
+        """Return the seconds by phase of one part."""
+        return getattr(self, part)
+
+
+def _parts(marks: Sequence[tuple[str, bool]]) -> Iterator[PartOfIteration]:
+    """Yield the part of the iteration that begins at each mark."""
     names = [ENV_STEP if phase in FINE_PHASES else phase for phase, _ in marks]
     last_step = max((place for place, name in enumerate(names) if name == ENV_STEP), default=0)
     collecting = range(_first(names, {"storage", "inference", ENV_STEP}), _first(names, {"learning"}, after=last_step))
-    whole, sampled = (defaultdict[str, dict[str, float]](lambda: defaultdict(float)) for _ in range(2))
-    """Seconds by phase in environment steps, between them, and elsewhere: of all steps, and of sampled ones with what lies before them."""
-    for place, ((phase, is_sampled), name, duration_s) in enumerate(zip(marks, names, seconds, strict=False)):
-        where = "elsewhere"
+    for place, name in enumerate(names):
         if name == ENV_STEP:
-            where = "in steps"
+            yield "in_steps"
         elif place in collecting and name != "learning":
-            where = "between"
-        for sums in (whole, sampled) if is_sampled else (whole,):
-            sums[where]["other" if phase == ENV_STEP else phase] += duration_s
-    env_step_s, between_s = (sum(whole[where].values()) for where in ("in steps", "between"))
-    phases_s = None
-    if sampled["in steps"]:
-        scaled = defaultdict(float, whole["elsewhere"])
-        for where, whole_s in (("in steps", env_step_s), ("between", between_s)):
-            parts = sampled[where] or whole[where]
-            for phase, part_s in parts.items():
-                scaled[phase] += part_s * whole_s / sum(parts.values())
-        phases_s = {phase: scaled[phase] for phase in PHASES}
-    return IterationTimes(env_step_s, env_step_s + between_s, whole["elsewhere"]["learning"], phases_s)
+            yield "between_steps"
+        else:
+            yield "elsewhere"
+
+
+def _add_scaled(sums: defaultdict[str, float], parts: Mapping[str, float], whole_s: float) -> None:
+    """Add phases to `sums`, scaled so that they take `whole_s` seconds together."""
+    parts_s = sum(parts.values())
+    for phase, part_s in parts.items():
+        sums[phase] += part_s * whole_s / parts_s
 
 
 def _first(names: Sequence[str], wanted: set[str], after: int = 0) -> int:

@@ -64,14 +64,14 @@ class Ranks:
         backend = "nccl" if device.startswith("cuda") else "gloo"
         torch.distributed.init_process_group(backend, store=store, rank=self.rank, world_size=self.world_size)
 
-    def gather(self, own: Figures) -> list[Figures]:
+    def gather(self, figures: Figures) -> list[Figures]:
         """Return every rank's object, by rank. All ranks must call it."""
         if self.world_size == 1:
-            return [own]
+            return [figures]
         import torch
 
         all_ranks: list[Any] = [None] * self.world_size
-        torch.distributed.all_gather_object(all_ranks, own)
+        torch.distributed.all_gather_object(all_ranks, figures)
         return all_ranks
 
 

@@ -83,8 +83,8 @@ def parts_of_collectors(learner: Part, collected: Sequence[Collected]) -> list[P
             "learning": learner.learn_s,
             "other": collector.phases_s["other"] + learner.iteration_s - learner.collect_s - learner.learn_s,
         }
-        own = {name: getattr(collector, name) for name in Collected.model_fields.keys() & Part.model_fields.keys()}
-        parts.append(learner.model_copy(update={**own, "rank": number, "phases_s": phases_s}))
+        figures = {name: getattr(collector, name) for name in Collected.model_fields.keys() & Part.model_fields.keys()}
+        parts.append(learner.model_copy(update={**figures, "rank": number, "phases_s": phases_s}))
     return parts
 
 
@@ -138,8 +138,8 @@ def _gradients(squares: Sequence[tuple[float, float] | None], rank_batch: int) -
     known = [square for square in squares if square is not None]
     if not known:
         return None
-    own, shared = (statistics.fmean(column) for column in zip(*known, strict=True))
-    return GradientSquares(rank_batch=rank_batch, batch=rank_batch * len(known), rank_mean=own, shared=shared)
+    rank_mean, shared = (statistics.fmean(column) for column in zip(*known, strict=True))
+    return GradientSquares(rank_batch=rank_batch, batch=rank_batch * len(known), rank_mean=rank_mean, shared=shared)
 
 
 def end_if_done(rows: Sequence[Row], request: Request, least_timed_s: float = 0.0) -> None:

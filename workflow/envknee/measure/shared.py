@@ -118,8 +118,8 @@ class SharedProcess:
     def _outside_gb(self) -> float:
         """Return GPU memory in use above the amount before this process, without PyTorch's reserved memory."""
         free_bytes, total_bytes = torch.cuda.mem_get_info(self._device)
-        own = total_bytes - free_bytes - torch.cuda.memory_reserved(self._device)
-        return own / GB - self.before_gb
+        outside_bytes = total_bytes - free_bytes - torch.cuda.memory_reserved(self._device)
+        return outside_bytes / GB - self.before_gb
 
     def _resident_gb(self) -> float:
         return psutil.Process().memory_info().rss / GB

@@ -53,10 +53,8 @@ class Watch:
 
     def __init__(self, num_envs: int, device: torch.device) -> None:
         self.num_envs = num_envs
-        self.settings: Mapping[str, Any] = {}
-        """Fields of the environment that affect its stability, by dotted name; the task sets them."""
-        self.joints: Callable[[], State] = dict
-        """Returns the joints at a step's end, after resets, by names such as `joint_state_after_reset/robot`; the task sets it."""
+        self._settings: Mapping[str, Any] = {}
+        self._joints: Callable[[], State] = dict
         self._device = device
         self._every = torch.arange(num_envs, device=device)
         self._shapes: dict[str, dict[str, tuple[int, ...]]] = {}
@@ -76,6 +74,24 @@ class Watch:
         self._good: torch.Tensor | None = None
         """[num_envs, numbers], the newest state of a step in which nothing was broken."""
         self.begin_rollout()
+
+    def describe_task(self, settings: Mapping[str, Any], joints: Callable[[], State]) -> None:
+        """Take what the task knows, before its first step.
+
+        Args:
+            settings: fields of the environment that affect its stability, by dotted name
+            joints: returns the joints at a step's end, after resets, by names such as `joint_state_after_reset/robot`
+        """
+        self._settings, self._joints = settings, joints
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Fields of the environment that affect its stability, by dotted name."""
+        return self._settings
+
+    def release(self) -> None:
+        """Hold nothing of the simulation any more."""
+        self._joints = dict
 
     def begin_rollout(self) -> None:
         """Forget the steps of the previous rollout, but keep the last good state."""
@@ -110,12 +126,13 @@ class Watch:
         """
         if not self._steps or "after" in self._steps[-1]:  # a task without a state
             self._steps.append({})
-        results = {**self.joints(), **{name: [tensor] for name, tensor in seen.items()}}
+        results = {**self._joints(), **{name: [tensor] for name, tensor in seen.items()}}
         self._steps[-1]["after"] = self._row_of("after", results)
-        kept, copies = len(self._steps), self._steps[-1]["after"]
-        if kept >= LOOK_EVERY and kept * sum(row.nbytes for row in self._steps[-1].values()) >= KEPT_BYTES:
+        newest_step = self._steps[-1]
+        unchecked_bytes = len(self._steps) * sum(part.nbytes for part in newest_step.values())
+        if len(self._steps) >= LOOK_EVERY and unchecked_bytes >= KEPT_BYTES:
             self._look()
-        return copies
+        return newest_step["after"]
 
     def first_step(self) -> torch.Tensor:
         """Return the step of `first_broken` [], or `NEVER`. Does not wait for the device."""
@@ -195,8 +212,8 @@ class Watch:
             good = first.clamp(max=self._states)
             columns = slice(self._names()[names[0]].start, self._names()[names[-1]].stop)
             states = rows[self._every, (good - 1).clamp(min=0), columns]
-            newer = (is_whole & (good > 0))[:, None]
-            self._good = states if self._good is None else torch.where(newer, states, self._good)
+            has_good_step = (is_whole & (good > 0))[:, None]
+            self._good = states if self._good is None else torch.where(has_good_step, states, self._good)
         newest = rows[self._every, first.clamp(max=count - 1)]
         if self._rows is not None:
             before = functional.pad(self._rows, (0, newest.shape[1] - self._rows.shape[1]))

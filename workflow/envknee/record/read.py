@@ -1,13 +1,11 @@
 """Reads records and rows of a results folder."""
 
-import argparse
 from collections.abc import Iterable
-from pathlib import Path
 
 from envknee.record.build import build_record
 from envknee.record.schema import Cost, Outcome, Record, Request, Row
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json, read_lines, read_model, sha256_of, write_atomically
+from envknee.study.files import read_lines, read_model, sha256_of
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder, TrialFolder, number_of
 
@@ -81,11 +79,3 @@ def load_records(folder: StudyFolder) -> list[Record]:
 
 def _remedy(trial: TrialFolder) -> str:
     return f"Restore the file, or delete the folder {trial.root} and run the sweep again: only this trial is measured anew."
-
-
-def main() -> None:
-    """Write record.json again from the measurements beside it."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("trial", type=Path, help="the folder of a trial, such as results/cartpole-cpu/trials/0007")
-    trial = TrialFolder(parser.parse_args().trial)
-    write_atomically(trial.record, canonical_json(rebuild_record(trial)))

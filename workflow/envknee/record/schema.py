@@ -11,10 +11,10 @@ from envknee.record.metric import Metric
 from envknee.record.reasons import RefusalReason, SkipReason
 from envknee.record.status import Status
 from envknee.study.arm import Memory, Setup
-from envknee.study.rules import AskVersion, Overrides, PhaseSwitch, Positive, Runtime
 from envknee.study.scaling_rule import RATE_GROWS, RuleName
 from envknee.study.strategies import STRATEGIES
 from envknee.study.task import Inject
+from envknee.study.value_types import AskVersion, Overrides, PhaseSwitch, Positive, Runtime
 
 SCHEMA_VERSION = 1
 

@@ -11,9 +11,9 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
 
-from envknee.record.schema import Cost, Frozen, Lost, Outcome
+from envknee.record.schema import Cost, Frozen, Lost
+from envknee.record.trial_files import TrialFiles
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import TrialFolder
@@ -86,7 +86,7 @@ def counted(trial: TrialFolder) -> Iterator[tuple[Lost, Callable[[], None]]]:
     try:
         yield before, alive
         check_newest(trial)
-        if trial.outcome.exists():
+        if TrialFiles(trial).has_outcome():
             trial.attempts.unlink()
     finally:
         if trial.attempts.exists() and _read(trial).number == this.number:
@@ -111,10 +111,10 @@ def settle(trial: TrialFolder, gpus: int) -> None:
     """
     if not trial.attempts.exists():
         return
-    if not trial.cost.exists():
+    files = TrialFiles(trial)
+    if not files.has_cost():
         newest = _read(trial)
-        cost = Cost(gpus=gpus, held_s=newest.lived_s, energy_j=None, lost=newest.lost)
-        write_atomically(trial.cost, canonical_json(cost))
+        files.write_cost(Cost(gpus=gpus, held_s=newest.lived_s, energy_j=None, lost=newest.lost))
     trial.attempts.unlink()
 
 
@@ -122,7 +122,7 @@ def forget_torn(trial: TrialFolder) -> str | None:
     """If a trial must be measured again, remove its record, and return why; else None."""
     why = why_torn(trial)
     if why is not None:
-        trial.record.unlink(missing_ok=True)
+        TrialFiles(trial).forget_record()
     return why
 
 
@@ -131,24 +131,16 @@ def why_torn(trial: TrialFolder) -> str | None:
 
     A power cut may have taken rows, or the outcome came too late.
     """
-    if not trial.outcome.exists():
+    files = TrialFiles(trial)
+    if not files.has_outcome():
         return None
-    outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
-    rows = trial.metrics.read_bytes() if trial.metrics.exists() else b""
+    outcome = files.read_outcome()
     if trial.attempts.exists() and outcome.attempt < _read(trial).number:
         return f"its outcome is of attempt {outcome.attempt}, which came back after the next had begun"
-    if outcome.metrics_sha256 is not None and (not rows.endswith(b"\n") or b"\0" in rows):
+    if outcome.metrics_sha256 is not None and not files.rows_are_whole():
         return f"{trial.metrics.name} is not whole, as after a power cut"
     return None
 
 
 def _read(trial: TrialFolder) -> Attempts:
     return read_model(trial.attempts, Attempts, f"Delete {trial.attempts}: lost attempts are then not counted.")
-
-
-def set_aside(trial: TrialFolder) -> None:
-    """Rename files of an interrupted attempt, so that nothing measured is lost or mixed."""
-    attempt = next(number for number in count(1) if not any(trial.root.glob(f"*.interrupted-{number}*")))
-    for left in (trial.metrics, trial.log, trial.outcome, trial.cost, trial.run):
-        if left.exists():
-            left.rename(left.with_name(f"{left.stem}.interrupted-{attempt}{left.suffix}"))

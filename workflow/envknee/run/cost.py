@@ -44,19 +44,24 @@ class Costs:
             held_s = time.monotonic() - began
             after = [gpu.energy_j() if gpu else None for gpu in known]
             job = slurm_job()
-            job = job and self._share(job)
-            if job and job.started_unix_s:
+            if job is not None:
+                job = self._share_of_newest(job)
+            if job is not None and job.started_unix_s is not None:
                 held_s += max(0.0, self.began_unix_s - job.started_unix_s)
             return Cost(gpus=len(known), held_s=held_s, energy_j=spent_j(before, after), slurm=job)
 
         return end
 
-    def _share(self, job: SlurmJob) -> SlurmJob:
-        """Return the part of the newest trial: the first one has the waiting time, and each its own energy."""
-        first, self.charged = self.charged == 0, self.charged + 1
-        own = {"energy_j": job.energy_j and max(0.0, job.energy_j - self.charged_j)}
-        self.charged_j = max(self.charged_j, job.energy_j or 0.0)
-        return job.model_copy(update=own if first else own | {"submitted_unix_s": None, "started_unix_s": None})
+    def _share_of_newest(self, job: SlurmJob) -> SlurmJob:
+        """Charge the newest trial, and return its part of the job: the first trial has the waiting time, and each its own energy."""
+        share: dict[str, float | None] = {}
+        if job.energy_j is not None:
+            share["energy_j"] = max(0.0, job.energy_j - self.charged_j)
+            self.charged_j = max(self.charged_j, job.energy_j)
+        if self.charged > 0:
+            share |= {"submitted_unix_s": None, "started_unix_s": None}
+        self.charged += 1
+        return job.model_copy(update=share)
 
 
 def spent_j(before: Sequence[float | None], after: Sequence[float | None]) -> float | None:

@@ -24,7 +24,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import write_atomically
 from envknee.study.load import parse_study
 from envknee.study.paths import PROJECT
-from envknee.study.rules import STUDY_NAME
+from envknee.study.value_types import STUDY_NAME
 from envknee.trainers.command import program
 
 RANGE = re.compile(r"(\d+)\.\.(\d+)")

@@ -24,15 +24,15 @@ from pathlib import Path
 from envknee.machine import scratch
 from envknee.machine.processes import note_pauses, raise_at_signals
 from envknee.machine.schema import Image
-from envknee.record.read import rebuild_record
 from envknee.record.schema import Outcome, Record, Request
+from envknee.record.trial_files import TrialFiles
 from envknee.run import attempts, claim, ends, progress
 from envknee.run.container.enter import entrance_for
 from envknee.run.worker import Worker
 from envknee.slurm import allocation
 from envknee.study import space
 from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
-from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
+from envknee.study.files import read_model
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.words.progress import finished_line, result_words, trial_words
@@ -56,18 +56,19 @@ def launch(
             the trial ended without a result.
         Interrupted: on SIGINT or SIGTERM; the trial's processes are gone, finished rows stay in metrics.jsonl.
     """
-    request = read_model(trial.request, Request, f"Run the sweep again: it asks for the trial anew ({trial.request}).")
+    files = TrialFiles(trial)
+    request = files.read_request()
     entrance = entrance_for(request.runtime, given)
     with nullcontext() if is_locked else claim.only_launcher_of(trial):
-        if request.processes > 1 and trial.attempts.exists() and not trial.outcome.exists():
+        if request.processes > 1 and trial.attempts.exists() and not files.has_outcome():
             ends.merge_ranks(trial, request, wait_s=0.0)  # a launcher that was stopped meanwhile left that undone
         torn = attempts.forget_torn(trial)
         if torn:
             tell(f"{trial.root}: measured again: {torn}. What was there is kept beside it")
-            attempts.set_aside(trial)
-        if trial.outcome.exists():
-            outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
-            if outcome.request_sha256 != sha256_of(trial.request):
+            files.set_aside()
+        if files.has_outcome():
+            outcome = files.read_outcome()
+            if not files.is_of_its_request(outcome):
                 raise UserError(
                     f"{trial.root} holds the measurement of another request than its request.json."
                     " Delete that folder to measure this trial again; no other trial is touched."
@@ -79,18 +80,16 @@ def launch(
         elif request.skip is not None:
             ends.finish(trial, "skipped", why(request.skip))
         else:
-            attempts.set_aside(trial)
+            files.set_aside()
             with closing(Worker([trial])) as alone:
                 (worker or alone).measure(trial, request, entrance)
             _tell_of_missing_policy(trial, request)
-        record = rebuild_record(trial)
-        write_atomically(trial.record, canonical_json(record))
-    return record
+        return files.write_record()
 
 
 def _tell_of_missing_policy(trial: TrialFolder, request: Request) -> None:
     """Print a line if a learning trial of RSL-RL came to its end, but could not export its policy. Its figures count all the same."""
-    outcome = read_model(trial.outcome, Outcome, f"Delete {trial.root} to measure this trial again.")
+    outcome = TrialFiles(trial).read_outcome()
     trained = outcome.rollout_gb is not None and outcome.status in ("target_reached", "timeout")
     if request.kind == "learning" and request.trainer == "rsl_rl" and trained and not trial.policy.exists():
         print(f"{trial.root}: measured, but its policy was not exported; {trial.log} says why", file=sys.stderr)
@@ -139,7 +138,7 @@ def main() -> int:
     image = arguments.trials.pop() if arguments.trials[-1].is_file() else None
     trials = [TrialFolder(path) for path in arguments.trials]
     folder = StudyFolder(trials[0].root.parent.parent)
-    scratch.use_told()
+    scratch.use_named_folder()
     raise_at_signals(Interrupted)
     note_pauses()
     status, skipped = 0, list[Record]()

@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from envknee.machine import gpus, lock, processes, scratch
 from envknee.record.schema import Beat, Cost, Request
+from envknee.record.trial_files import TrialFiles
 from envknee.run import cost
 from envknee.run.command import command_of as command_here
 from envknee.run.container.enter import Entrance, entrance_for, leave
@@ -104,9 +105,9 @@ def main() -> int:
     parser.add_argument("image", type=Path, nargs="?", help="the image to run it in")
     arguments = parser.parse_args()
     trial, shared = TrialFolder(arguments.trial), arguments.meeting
-    scratch.use_told()
+    scratch.use_named_folder()
     processes.raise_at_signals(lambda number: SystemExit(128 + number))
-    request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
+    request = TrialFiles(trial).read_request()
     entrance = entrance_for(request.runtime, arguments.image)
     node = os.environ.get("SLURM_NODEID", "0")
     with gpus.reserved_for(request.gpus) as uuids, tempfile.TemporaryDirectory(prefix="envknee-ranks-") as folder:

@@ -20,10 +20,11 @@ from envknee.ask import ask
 from envknee.machine import environment, scratch
 from envknee.machine.gpus import visible_uuids
 from envknee.record.schema import Request
+from envknee.record.trial_files import TrialFiles
 from envknee.run import claim, launch
 from envknee.slurm import node
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json, write_atomically
+from envknee.study.files import write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
@@ -107,7 +108,7 @@ def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> Non
             update={"kind": "throughput", "warmup_iterations": 0, "iterations": 1, "limit_s": 1800.0}
             | {"nodes": 1, "batch_size": batch_size, "inject": None}
         )
-        write_atomically(trial.request, canonical_json(request))
+        TrialFiles(trial).write_request(request)
         first = "its program runs once before it is timed"
         if request.trainer != "command":
             first = "the first run on a machine compiles kernels, about a minute"
@@ -130,7 +131,7 @@ def main() -> None:
     parser.add_argument("image", type=Path, nargs="?", help="the image that trials run in, with runtime: apptainer")
     arguments = parser.parse_args()
     folder = StudyFolder(arguments.folder)
-    scratch.use_told()
+    scratch.use_named_folder()
     print(node.described(), flush=True)
     if warning := node.missing_gpus():
         print(f"warning: {warning}", flush=True)

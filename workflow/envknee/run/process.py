@@ -9,9 +9,8 @@ import gc
 from pathlib import Path
 
 from envknee.machine.processes import die_with_parent, note_pauses
-from envknee.record.schema import Request
+from envknee.record.trial_files import TrialFiles
 from envknee.study.errors import run_command
-from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
 
 
@@ -42,7 +41,7 @@ def main() -> None:
         return
     if given.trial is not None:
         trial = TrialFolder(given.trial)
-        request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
+        request = TrialFiles(trial).read_request()
         if request.command is not None:
             from envknee.run import foreign  # which imports no torch, as the machine may have none
 

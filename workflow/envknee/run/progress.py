@@ -117,12 +117,12 @@ def time_left_s(
     for arm, (kind, sweep) in itertools.product(study.arms, study.sections.items()):
         of_kind = [slot for slot in slots if slot.kind == kind]
         ended_s = [seconds_by_number[slot.number] for slot in of_kind if slot.number in seconds_by_number]
-        own = [slot for slot in of_kind if slot.arm == arm]
-        done = [slot for slot in own if slot.number in seconds_by_number]
+        of_arm = [slot for slot in of_kind if slot.arm == arm]
+        done = [slot for slot in of_arm if slot.number in seconds_by_number]
         newest = max((slot.repeat for slot in done), default=None)
         if done and not any(slot.repeat == newest and slot.number in measured for slot in done):
             continue
-        left = [slot.repeat for slot in own if slot.number not in seconds_by_number]
+        left = [slot.repeat for slot in of_arm if slot.number not in seconds_by_number]
         mean_s = statistics.fmean(ended_s or [typical_s])
         first_s = mean_s * left.count(0)
         more_s = mean_s * sum(repeat >= sweep.repeats for repeat in left)  # `more_repeats`, which no time limit ends

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 
 from envknee.machine.processes import exit_status, pauses
 from envknee.measure.out_of_memory import KernelKills
-from envknee.record.schema import Beat, Outcome, Request
+from envknee.record.schema import Beat, Request
 from envknee.record.status import TRAINED
+from envknee.record.trial_files import TrialFiles
 from envknee.run import attempts, ends, progress
 from envknee.run.hang_watch import HangWatch
 from envknee.study.errors import UserError
-from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
 from envknee.words.progress import trial_words
 
@@ -41,8 +41,8 @@ class Supervised:
         self._kernel_kills = KernelKills(anywhere=request.runtime == "docker" or request.nodes > 1)
         self.hang: str | None = None
         """Which of several ranks hung, as a sentence."""
-        trial.environment.unlink(missing_ok=True)
-        self._forget_ranks()
+        self._files = TrialFiles(trial)
+        self._files.begin_attempt(request.processes)
 
     def wait(self, process: subprocess.Popen[bytes], alive: Callable[[], None], is_over: Callable[[], bool]) -> None:
         """Return when the process has ended, `is_over`, the time limit is over, a rank hangs, or after a pause; call `alive` meanwhile."""
@@ -71,13 +71,13 @@ class Supervised:
             ends.merge_ranks(trial, request, wait_s=LATE_S if may_show_late else 0.0)
         name = trial_words(request)
         if self._was_paused() and not self._has_timeless_outcome():
-            self._forget_ranks()  # or the next launcher would make an outcome of theirs
-            attempts.set_aside(trial)
+            self._files.forget_ranks(request.processes)
+            self._files.set_aside()
             raise UserError(
                 f"{name}: paused and continued while it was measured (SIGCONT, as of `scontrol suspend` and `resume`, or of Ctrl-Z and"
                 f" `fg`), so its times count for nothing. What was there is kept in {trial.root}. Run the sweep again to measure it."
             )
-        if trial.outcome.exists():
+        if self._files.has_outcome():
             return
         if self.hang:
             raise UserError(f"{name}: {self.hang}. All ranks were ended. See {trial.log}")
@@ -94,10 +94,6 @@ class Supervised:
             raise UserError(f"{name}: ended without a result. {ends.last_words(trial, request, returncode)}")
         ends.finish(trial, status, reason, self._started)
 
-    def _forget_ranks(self) -> None:
-        for rank in range(self._request.processes):
-            self._trial.rank_outcome(rank).unlink(missing_ok=True)
-
     def _is_late(self) -> bool:
         return time.monotonic() - self._started > self._request.limit_s
 
@@ -106,5 +102,4 @@ class Supervised:
 
     def _has_timeless_outcome(self) -> bool:
         """Tell whether the trial ended in a way that a pause does not change, such as for want of memory."""
-        trial = self._trial
-        return trial.outcome.exists() and read_model(trial.outcome, Outcome, "").status not in TRAINED
+        return self._files.has_outcome() and self._files.read_outcome().status not in TRAINED

@@ -27,13 +27,14 @@ from envknee.measure.rows import TrialDone
 from envknee.measure.shared import SharedProcess
 from envknee.record.schema import Environment, Failure, Outcome, Request
 from envknee.record.status import CRASHED, TRAINED
+from envknee.record.trial_files import TrialFiles
 from envknee.run import attempts, turns
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.run.kernel_cache import OneCompiles
 from envknee.run.resources import gpus_here
 from envknee.study.errors import UserError
-from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
+from envknee.study.files import sha256_of
 from envknee.study.paths import TrialFolder
 from envknee.tasks.kernels import compile_side_by_side, file_of_lean_kernels, imported
 from envknee.trainers.common import determinism, metered
@@ -53,7 +54,8 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
     """
     is_first = shared is None or shared.measured == 0
     started = time.monotonic() - (age_s() if is_first else 0.0)  # imports take seconds, in which the device is held
-    request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
+    files = TrialFiles(trial)
+    request = files.read_request()
     enter.check_runtime(request.runtime)
     device = environment.choose_device(gpus_here(request), this.local_rank)
     gpu = environment.gpu_of(device)
@@ -63,7 +65,7 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
         determinism.require(device)
     machine = environment.observe(device, request.memory.memory_cap_gb)
     if this.rank == 0:
-        write_atomically(trial.environment, canonical_json(machine))
+        files.write_environment(machine)
     kernels = OneCompiles(kernels_needed(request, machine))
     used_gb = environment.use(device, gpu)
     before_gb = shared.before_gb if shared else used_gb
@@ -106,6 +108,7 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
     if end.status in TRAINED and (wrong := _wrong(trial, meter)):
         end = TrialDone("invalid", "; ".join(wrong), validity.FAILURE)
     collectors = [] if end.status in CRASHED else meter.collectors
+    learner_memory = meter.device_use.learner_memory
     outcome = outcome_of(
         trial,
         started,
@@ -114,16 +117,16 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
         failure=end.failure,
         environment=machine,
         setup_s=sum(meter.startup_s.model_dump().values()) if meter.startup_s else None,
-        num_mini_batches=meter.num_mini_batches,
+        num_mini_batches=meter.learner.num_mini_batches,
         rollout_gb=meter.rollout_gb,
         startup_s=meter.startup_s,
         memory_map=meter.memory.map(),
         micro_batches=meter.micro_batches,
-        learner_device=environment.observe(str(meter.learner_memory.device)).device if meter.learner_memory else None,
-        learner_memory_map=meter.learner_memory.map() if meter.learner_memory else None,
-        warnings=meter.warnings,
+        learner_device=environment.observe(str(learner_memory.device)).device if learner_memory else None,
+        learner_memory_map=learner_memory.map() if learner_memory else None,
+        warnings=list(meter.warnings),
         ranks=[rank.model_copy(update={"status": end.status}) for rank in collectors] or None,
-        parameters_sha256=determinism.digest(meter.learned()) if request.deterministic and meter.rows else None,
+        parameters_sha256=determinism.digest(meter.learner.state()) if request.deterministic and meter.rows else None,
         shared=shared.state() if shared else None,
     )
     return outcome, meter
@@ -135,13 +138,13 @@ def _wrong(trial: TrialFolder, meter: Meter) -> list[str]:
     printed = trial.log.read_text(encoding="utf-8", errors="replace").splitlines() if trial.log.exists() else []
     lengths = [row.episode_length_mean for row in meter.rows if not row.warmup]
     wrong = validity.sentences(validity.matches(printed, validity.patterns({})))
-    reasons = (validity.at_once(lengths), validity.frozen(meter.rollout_observations()), _apart(meter))
+    reasons = (validity.at_once(lengths), validity.frozen(meter.learner.rollout_observations()), _apart(meter))
     return wrong + [why for why in reasons if why]
 
 
 def _apart(meter: Meter) -> str | None:
     """Return why ranks did not train together. All of them call it: they end at the same iteration."""
-    parameters = {name: value for name, value in meter.learned().items() if isinstance(value, torch.nn.Parameter)}
+    parameters = {name: value for name, value in meter.learner.state().items() if isinstance(value, torch.nn.Parameter)}
     if meter.ranks.world_size == 1 or not parameters:
         return None
     return validity.apart(meter.ranks.gather(determinism.digest(parameters)))
@@ -180,10 +183,15 @@ def _run_and_keep(trial: TrialFolder, this: Ranks, shared: SharedProcess | None 
     """Run a trial; write its outcome, and then the files of `keepsakes`. A rank whose trial broke ends here, and so ends the others."""
     outcome, meter = run(trial, this, shared)
     attempts.check_newest(trial)
-    path = trial.outcome if this.world_size == 1 else trial.rank_outcome(this.rank)
-    write_atomically(path, canonical_json(outcome))
+    files = TrialFiles(trial)
+    if this.world_size == 1:
+        files.write_outcome(outcome)
+    else:
+        files.write_rank_outcome(this.rank, outcome)
     if this.rank == 0:
-        keepsakes.leave(trial, meter.request, outcome.status, meter.rollout_observations(), meter.export_policy)
+        keepsakes.leave(
+            trial, meter.request, outcome.status, meter.learner.rollout_observations(), meter.learner.export_policy
+        )
     if this.world_size > 1 and outcome.status in CRASHED:
         _leave(ranks.BROKEN)
     return outcome, meter

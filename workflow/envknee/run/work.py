@@ -167,7 +167,7 @@ def main() -> int:
     arguments = parser.parse_args()
     folder = StudyFolder(arguments.folder)
     study = read_study(folder.study)
-    scratch.use_told()
+    scratch.use_named_folder()
     raise_at_signals(Interrupted)
     note_pauses()
     try:

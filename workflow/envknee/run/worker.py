@@ -17,13 +17,13 @@ from pathlib import Path
 from envknee.machine import gpus, lock
 from envknee.machine.processes import GRACE_S, adopt_orphans, end_all, exit_status
 from envknee.record.schema import Request
+from envknee.record.trial_files import TrialFiles
 from envknee.run import attempts, cost, nodes, quiet, turns
 from envknee.run.command import command_of
 from envknee.run.container.enter import Entrance, leave
 from envknee.run.hang_watch import beats_here
 from envknee.run.resources import gpus_here
 from envknee.run.supervise import Supervised
-from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.study.strategies import STRATEGIES, joins_cluster
 
@@ -87,7 +87,7 @@ class Worker:
             if joins_cluster(request.strategy, os.environ) and whole.gpus:
                 # Collectors use GPUs of other machines, whose energy counters are not read.
                 whole = whole.model_copy(update={"gpus": request.world_size, "energy_j": None})
-            write_atomically(trial.cost, canonical_json(whole.model_copy(update={"lost": lost, "waited_s": waited_s})))
+            TrialFiles(trial).write_cost(whole.model_copy(update={"lost": lost, "waited_s": waited_s}))
 
     def _measure(
         self, trial: TrialFolder, request: Request, entrance: Entrance | None, alive: Callable[[], None]

@@ -13,7 +13,7 @@ from envknee.machine import scratch
 from envknee.study.errors import UserError
 from envknee.study.load import explain, read_plain
 from envknee.study.paths import shipped
-from envknee.study.rules import NotNegative, Positive, Strict
+from envknee.study.value_types import NotNegative, Positive, Strict
 
 OPTION = re.compile(r"--[a-z][a-z-]*(=[A-Za-z0-9_.,:@%/+-]+)?")
 
@@ -144,4 +144,4 @@ def enter(site: Site, path: Path) -> None:
     others = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder != here]
     os.environ["PATH"] = os.pathsep.join([here, *others])
     if site.scratch:
-        os.environ[scratch.TOLD] = site.scratch
+        os.environ[scratch.VARIABLE] = site.scratch

@@ -3,7 +3,7 @@
 In: a study file. Out: a frozen `Study`, its legal points, the paths of its results. May use: lists of names that other folders offer
 (`trainers.names`, `ask.samplers.names`, `trainers.command.presets`), and nothing else of envknee.
 
-rules     what a value may be
+value_types what a value may be
 model     the study as frozen models
 task      what is simulated
 arm       trainer, devices and memory under test

@@ -10,9 +10,9 @@ from envknee.base.fields import newer
 from envknee.study import remedies
 from envknee.study.choices import OneOf
 from envknee.study.command import OF_A_RULE, Command
-from envknee.study.rules import Frontend, Gpus, Observations, Overrides, Positive, Strict
 from envknee.study.scaling_rule import Scaling
 from envknee.study.strategies import STRATEGIES, StrategyName
+from envknee.study.value_types import Frontend, Gpus, Observations, Overrides, Positive, Strict
 
 REMEDIES: Any = {name: (remedy.type, remedy.field) for name, remedy in remedies.remedies().items()}
 WITH_REMEDIES: Any = create_model("WithRemedies", __base__=Strict, **REMEDIES)

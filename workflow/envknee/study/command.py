@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 
 from envknee.study import presets
 from envknee.study.errors import nearest
-from envknee.study.rules import Positive, Seconds, Strict
+from envknee.study.value_types import Positive, Seconds, Strict
 
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
 """`{num_envs}`. Doubled braces stand for single ones; any other brace is kept, as in JSON."""

@@ -4,7 +4,7 @@ from envknee.study import space
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.study.rules import ASK_VERSION
+from envknee.study.value_types import ASK_VERSION
 
 
 def continued(study: Study, folder: StudyFolder) -> Study:

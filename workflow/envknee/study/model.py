@@ -11,7 +11,10 @@ from envknee.study.arm import Arm
 from envknee.study.command import Command
 from envknee.study.errors import nearest
 from envknee.study.files import sha256_of
-from envknee.study.rules import (
+from envknee.study.strategies import STRATEGIES
+from envknee.study.sweep import Learning, Sweep, Throughput
+from envknee.study.task import Task, task_of
+from envknee.study.value_types import (
     STUDY_NAME,
     Architecture,
     AskVersion,
@@ -26,9 +29,6 @@ from envknee.study.rules import (
     phase_switch,
     study_name,
 )
-from envknee.study.strategies import STRATEGIES
-from envknee.study.sweep import Learning, Sweep, Throughput
-from envknee.study.task import Task, task_of
 
 
 class Decide(Strict):

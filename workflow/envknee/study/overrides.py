@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from envknee.study.errors import UserError, nearest
-from envknee.study.rules import EXPONENT, Overrides, OverrideValue
+from envknee.study.value_types import EXPONENT, Overrides, OverrideValue
 
 
 def split_by_root(overrides: Overrides, roots: Iterable[str]) -> dict[str, Overrides]:
@@ -39,7 +39,8 @@ def apply_overrides(config: Any, overrides: Overrides, root: str, decided: Itera
         UserError: names the first override of such a field, its value, and the study's keys to use instead; or the first part of the path
             that is no field and the nearest field, or the expected type.
     """
-    for name in sorted(set(decided) & overrides.keys()):
+    if overridden := sorted(set(decided) & overrides.keys()):
+        name = overridden[0]
         raise UserError(
             f"override {root}.{name}: {overrides[name]!r}: a trial's sizes, seed and device are the study's"
             " (num_envs, horizon, batch_size, seed, gpus). Take the override out"

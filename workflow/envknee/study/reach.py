@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from envknee.study.command import Command
 from envknee.study.errors import UserError
 from envknee.study.model import Study
-from envknee.study.rules import OverrideValue
+from envknee.study.value_types import OverrideValue
 
 WORD = re.compile(r"[\w,+-]*", re.ASCII)
 """A text that names nothing outside: `adaptive`, `newton_mjwarp`. Any other text may be code: RSL-RL and Isaac Lab import names

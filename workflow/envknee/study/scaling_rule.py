@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from envknee.study.rules import Positive, PositiveNumber, Strict
+from envknee.study.value_types import Positive, PositiveNumber, Strict
 
 RuleName = Literal["library", "fixed_batch", "fixed_updates", "sqrt_lr", "linear_lr", "fixed_frames"]
 

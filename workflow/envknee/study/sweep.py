@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from envknee.ask import samplers
 from envknee.base.fields import newer
 from envknee.study.choices import OneOf
-from envknee.study.rules import (
+from envknee.study.value_types import (
     FIXED_DESIGNS,
     BatchSizes,
     Confidence,

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from envknee.base.fields import newer
-from envknee.study.rules import NotNegative, Overrides, Positive, Strict
+from envknee.study.value_types import NotNegative, Overrides, Positive, Strict
 
 
 class Inject(Strict):

@@ -17,7 +17,7 @@ from envknee.measure.meter import Meter
 from envknee.measure.phases import Timeline
 from envknee.study.errors import UserError, nearest
 from envknee.study.overrides import apply_overrides
-from envknee.study.rules import Frontend, Observations, Overrides, OverrideValue
+from envknee.study.value_types import Frontend, Observations, Overrides, OverrideValue
 from envknee.tasks import assets, frontends, physics, spaces
 from envknee.tasks.shipped import CARTPOLE_USD
 
@@ -231,7 +231,7 @@ def start(task_id: str, env_cfg: Any, meter: Meter) -> gymnasium.Env:
     from envknee.tasks import drill, states
 
     env = make(task_id, env_cfg, meter.request.observations, meter.request.frontend)
-    meter.close_simulation = partial(_close, env)
+    meter.close_at_release(partial(_close, env))
     mark_phases(env, meter.timeline)
     inject = meter.request.inject
     if inject is not None and inject.kind == "invalid_reset":

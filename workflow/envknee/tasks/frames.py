@@ -8,7 +8,7 @@ import torch
 from leanframes.isaaclab import use_lean_frames
 from leanframes.isaaclab.camera_stacks import camera_stacks, frames_of
 
-from envknee.study.rules import Observations
+from envknee.study.value_types import Observations
 from envknee.tasks.lean_errors import asked_by
 
 

@@ -22,9 +22,8 @@ def watch(env: gymnasium.Env, watch: Watch) -> None:
     the world [num_envs, bodies, 7]: position [m] and quaternion. Views, not copies.
     """
     simulated: Any = env.unwrapped
-    watch.settings = {
-        f"env.{name}": value for name in STABILITY_FIELDS if (value := _field(simulated.cfg, name)) is not None
-    }
+    fields = {f"env.{name}": _field(simulated.cfg, name) for name in STABILITY_FIELDS}
+    settings = {name: value for name, value in fields.items() if value is not None}
     robots = [(name, robot.data) for name, robot in simulated.scene.articulations.items()]
     objects = [(name, body.data) for name, body in simulated.scene.rigid_objects.items()]
 
@@ -38,7 +37,7 @@ def watch(env: gymnasium.Env, watch: Watch) -> None:
 
     frontends.around(simulated, "step", before=lambda actions, *_: watch.note_actions(actions, state))
     frontends.before_dones(simulated, lambda: watch.note_state(state()))
-    watch.joints = lambda: dict(joints("joint_state_after_reset"))
+    watch.describe_task(settings, lambda: dict(joints("joint_state_after_reset")))
 
 
 def _field(config: Any, name: str) -> Any:

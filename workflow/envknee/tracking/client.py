@@ -63,9 +63,9 @@ def explaining(store: Store, folder: StudyFolder) -> Iterator[None]:
     except (MlflowException, RequestException, SQLAlchemyError, ModuleNotFoundError, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None and not isinstance(error, RequestException):
             raise  # an error of our own files: a full disk, a missing permission
-        said = " ".join(without_credentials(word) if "://" in word else word for word in str(error).split())
+        message = " ".join(without_credentials(word) if "://" in word else word for word in str(error).split())
         raise UserError(
-            f"The tracking store {store.shown} ({store.source}) cannot be used: {said[:600]}\n{next_step(said)} {safe}"
+            f"The tracking store {store.shown} ({store.source}) cannot be used: {message[:600]}\n{next_step(message)} {safe}"
         ) from error
 
 

@@ -95,8 +95,10 @@ def check_database(store: Store) -> bool:
             tables = sqlalchemy.inspect(connection).get_table_names()
             revisions = MigrationContext.configure(connection).get_current_heads()
     except (SQLAlchemyError, ModuleNotFoundError) as error:
-        said = " ".join(str(getattr(error, "orig", None) or error).split())  # without the URI
-        raise UnusableError(f"{named} cannot be used as MLflow's database: {said[:300]}. {next_step(said)}") from error
+        message = " ".join(str(getattr(error, "orig", None) or error).split())  # without the URI
+        raise UnusableError(
+            f"{named} cannot be used as MLflow's database: {message[:300]}. {next_step(message)}"
+        ) from error
     if all(table.startswith("alembic_") for table in tables):
         return False
     if not revisions or "experiments" not in tables:
@@ -106,16 +108,16 @@ def check_database(store: Store) -> bool:
         )
     mlflow = find_spec("mlflow")  # importing MLflow would take seconds
     assert mlflow is not None and mlflow.origin is not None, "it is in the lock file"
-    own = ScriptDirectory(str(Path(mlflow.origin).parent / "store" / "db_migrations")).get_current_head()
-    if revisions[0] != own:
+    newest = ScriptDirectory(str(Path(mlflow.origin).parent / "store" / "db_migrations")).get_current_head()
+    if revisions[0] != newest:
         raise UserError(
-            f"{named} has the schema of another MLflow ({revisions[0]}; this one's is {own}). Nothing was changed. If an earlier MLflow"
+            f"{named} has the schema of another MLflow ({revisions[0]}; this one's is {newest}). Nothing was changed. If an earlier MLflow"
             " made it, stop what else uses it, make a backup, then run `mlflow db upgrade` with its URI, user included, and start again."
             " If a newer MLflow made it, use that version, or name another database."
         )
     return True
 
 
-def next_step(said: str) -> str:
+def next_step(message: str) -> str:
     """Return what helps against an error of MLflow, of its database or of its server."""
-    return next(step for words, step in NEXT_STEPS.items() if re.search(words, said))
+    return next(step for words, step in NEXT_STEPS.items() if re.search(words, message))

@@ -62,8 +62,8 @@ def may_hold_files(location: str, files: str) -> bool:
         return f"{posixpath.normpath(unquote(location))}/".startswith(f"{posixpath.normpath(files)}/")
     if get_uri_scheme(location) not in ("", "file"):
         return False
-    path, own = (Path(local_file_uri_to_path(place)).resolve() for place in (location, files))  # as in MLflow
-    return path.is_relative_to(own)
+    path, root = (Path(local_file_uri_to_path(place)).resolve() for place in (location, files))  # as in MLflow
+    return path.is_relative_to(root)
 
 
 def _files() -> str:

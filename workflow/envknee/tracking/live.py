@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from envknee.machine.lock import locked
 from envknee.record.read import load_record
-from envknee.record.schema import Environment, Request, Row
+from envknee.record.schema import Row
+from envknee.record.trial_files import TrialFiles
 from envknee.study.errors import UserError
-from envknee.study.files import read_model
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.tracking.client import explaining, writer_of
@@ -137,8 +137,8 @@ class LivePublisher:
 
     def _send_rows(self, writer: Writer, trial: TrialFolder, tail: Tail) -> None:
         """Send the new rows of a trial to its live run, which replaces the run of an earlier attempt."""
-        request = read_model(trial.request, Request, "Run the sweep again: it asks for the trial anew.")
-        environment = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
+        request = TrialFiles(trial).read_request()
+        environment = TrialFiles(trial).read_environment()
         tail.rows = [*tail.rows, *map(Row.model_validate_json, tail.lines[len(tail.rows) :])]
         if tail.run_id is None:
             first = tail.rows[0]

@@ -31,7 +31,7 @@ def publish(study: Study, folder: StudyFolder) -> Publication:
     """
     store = locate_store(study, folder)
     runs = describe_study(study, folder)
-    kept: set[str] = set()
+    current: set[str] = set()
     digests: dict[str, str] = {}
     created = 0
     with locked(folder.root / ".mlflow") as identity, explaining(store, folder):
@@ -40,14 +40,14 @@ def publish(study: Study, folder: StudyFolder) -> Publication:
         for parent, children in runs:
             parent_id = None
             for run in (parent, *children):
-                own = [known for known in stored if known.data.tags[TAG_KEY] == run.key]
-                run_id, digests[run.key], is_new = writer.ensure(run, parent_id, own)
+                earlier = [known for known in stored if known.data.tags[TAG_KEY] == run.key]
+                run_id, digests[run.key], is_new = writer.ensure(run, parent_id, earlier)
                 created += is_new
-                kept.add(run_id)
+                current.add(run_id)
                 parent_id = parent_id or run_id
         # Search again: a retry of MLflow's client may have made a second run.
         for known in writer.found():
-            if known.info.run_id not in kept and known.data.tags[TAG_KEY] in digests:
+            if known.info.run_id not in current and known.data.tags[TAG_KEY] in digests:
                 writer.client.delete_run(known.info.run_id)
         # The same for the same results in the same store.
         published = {

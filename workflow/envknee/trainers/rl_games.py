@@ -15,12 +15,13 @@ from rl_games.torch_runner import Runner
 from tensordict import TensorDict
 
 from envknee.base.point import rollout_size
+from envknee.measure.learner import LearnerDescription
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
 from envknee.study import remedies
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides
-from envknee.study.rules import Overrides
+from envknee.study.value_types import Overrides
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
 
@@ -136,12 +137,17 @@ class MeteredAgent(A2CAgent):
     def update_epoch(self) -> int:
         """Begin an iteration. Before the first, start the meter: the environment is reset and all tensors exist."""
         if self.epoch_num == 0:
-            meter, kept = self._meter, self.experience_buffer.tensor_dict
-            meter.learned = lambda: self.network_as_made.state_dict(keep_vars=True)
-            stored = kept["obses"]
+            tensors = self.experience_buffer.tensor_dict
+            stored = tensors["obses"]
             observations = stored if isinstance(stored, dict) else {"policy": stored}
-            kept_bytes = TensorDict(kept, batch_size=[]).bytes()
-            meter.start_training(self.num_minibatches, lambda: observations, kept_bytes, [self.optimizer])
+            learner = LearnerDescription(
+                state=lambda: self.network_as_made.state_dict(keep_vars=True),
+                num_mini_batches=self.num_minibatches,
+                rollout_observations=lambda: observations,
+                stored_bytes=TensorDict(tensors, batch_size=[]).bytes(),
+                optimizers=[self.optimizer],
+            )
+            self._meter.start_training(learner)
         return super().update_epoch()
 
     def train_epoch(self) -> tuple[Any, ...]:

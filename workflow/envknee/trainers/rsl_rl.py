@@ -18,13 +18,14 @@ from rsl_rl.runners import OnPolicyRunner
 from tensordict import TensorDict
 
 from envknee import tasks
+from envknee.measure.learner import LearnerDescription
 from envknee.measure.meter import Meter
 from envknee.measure.out_of_memory import is_out_of_memory
 from envknee.record.schema import Phase, Request
 from envknee.study import remedies
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides
-from envknee.study.rules import Overrides
+from envknee.study.value_types import Overrides
 from envknee.tasks.lean_errors import asked_by
 from envknee.trainers import TrialConfig
 from envknee.trainers.common import configure, metered
@@ -128,11 +129,10 @@ def train(config: TrialConfig, meter: Meter) -> None:
     if is_lean:  # rows are written while the GPU learns
         # All graphs are captured on this stream, so it has cuBLAS's workspace already.
         beside = stream_of(meter.device.index or 0) if meter.device.type == "cuda" else None
-        runner.alg.while_gpu_learns, meter.learner_calls_back = partial(meter.while_gpu_learns, beside), True
+        runner.alg.while_gpu_learns = partial(meter.while_gpu_learns, beside)
     if isinstance(runner.alg, AccumulatingPPO):
         runner.alg.is_out_of_memory = is_out_of_memory
     runner.save = lambda *_, **__: None  # RSL-RL would save the untrained networks of the first iteration
-    meter.export_policy = lambda path: runner.export_policy_to_jit(str(path.parent), path.name)
     with asked_by("memory.on_oom: retry_accumulate", "on_oom: record"):
         remedies.prepare(meter.request.memory, runner.alg, meter)
     for method, phase in ALGORITHM_PHASES.items():
@@ -140,13 +140,19 @@ def train(config: TrialConfig, meter: Meter) -> None:
     end_iterations(runner.alg, meter, gradients)
     networks = torch.nn.ModuleDict({"actor": runner.alg.actor, "critic": runner.alg.critic})
     storage = runner.alg.storage
-    meter.learned = lambda: networks.state_dict(keep_vars=True)
     frames = storage.newest_frames if isinstance(storage, FrameStorage) else {}
     observations = storage.observations.to_dict() | frames
-    stored = {name: kept for name, kept in vars(storage).items() if isinstance(kept, torch.Tensor | TensorDict)}
-    stored_bytes = TensorDict(stored, batch_size=[]).bytes()
-    num_mini_batches = config.agent.algorithm.num_mini_batches
-    meter.start_training(num_mini_batches, lambda: observations, stored_bytes, [runner.alg.optimizer])
+    stored = {name: value for name, value in vars(storage).items() if isinstance(value, torch.Tensor | TensorDict)}
+    learner = LearnerDescription(
+        state=lambda: networks.state_dict(keep_vars=True),
+        num_mini_batches=config.agent.algorithm.num_mini_batches,
+        rollout_observations=lambda: observations,
+        stored_bytes=TensorDict(stored, batch_size=[]).bytes(),
+        optimizers=[runner.alg.optimizer],
+        export_policy=lambda path: runner.export_policy_to_jit(str(path.parent), path.name),
+        calls_while_gpu_learns=is_lean,
+    )
+    meter.start_training(learner)
     runner.learn(metered.UNREACHABLE, init_at_random_ep_len=config.agent.init_at_random_ep_len)
 
 
@@ -178,17 +184,17 @@ class GradientWatch:
         reduce = algorithm.reduce_parameters
 
         def reduce_and_watch() -> None:
-            own = self._square()
+            of_rank = self._square()
             reduce()
-            self._sums += torch.stack([own, self._square(), torch.ones_like(own)])
+            self._sums += torch.stack([of_rank, self._square(), torch.ones_like(of_rank)])
 
         algorithm.reduce_parameters = reduce_and_watch
 
     def take(self) -> tuple[float, float] | None:
         """Return the means of (own square, averaged square) over the optimizer steps since the last call; None without steps."""
-        own, shared, steps = self._sums.tolist()
+        of_rank, shared, steps = self._sums.tolist()
         self._sums.zero_()
-        return (own / steps, shared / steps) if steps else None
+        return (of_rank / steps, shared / steps) if steps else None
 
     def _square(self) -> torch.Tensor:
         parameters = (*self._algorithm.actor.parameters(), *self._algorithm.critic.parameters())

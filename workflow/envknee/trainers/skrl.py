@@ -39,7 +39,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
 
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train until the meter raises `TrialDone`."""
-    skrl_run.train(config, meter, end_iterations, config.agent["agent"]["mini_batches"], skrl_run.kept_observations)
+    skrl_run.train(config, meter, end_iterations, config.agent["agent"]["mini_batches"], skrl_run.stored_observations)
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:

@@ -8,6 +8,7 @@ are skrl's defaults where `sac_of` does not set them.
 import dataclasses
 from typing import Any
 
+import torch
 from skrl.agents.torch.sac import SAC_CFG
 
 from envknee.measure.meter import Meter
@@ -93,21 +94,23 @@ def sac_of(ppo_cfg: dict[str, Any], request: Request) -> dict[str, Any]:
 
 def train(config: TrialConfig, meter: Meter) -> None:
     """Train until the meter raises `TrialDone`."""
-    skrl_run.train(config, meter, end_iterations)
+    skrl_run.train(config, meter, end_iterations, further_state=entropy_coefficient)
+
+
+def entropy_coefficient(agent: Any) -> dict[str, torch.Tensor]:
+    """Return the entropy's coefficient, if `agent` learns it."""
+    return {"log_entropy_coefficient": agent.log_entropy_coefficient} if agent.cfg.learn_entropy else {}
 
 
 def end_iterations(agent: Any, meter: Meter) -> None:
-    """Make every `horizon` steps of `agent`, with their updates, an iteration of `meter`, and let it know the entropy's coefficient."""
-    learned = meter.learned
-    entropy = {"log_entropy_coefficient": agent.log_entropy_coefficient} if agent.cfg.learn_entropy else {}
-    meter.learned = lambda: {**learned(), **entropy}
+    """Make every `horizon` steps of `agent`, with their updates, an iteration of `meter`."""
     update, after_step, horizon = agent.update, agent.post_interaction, meter.request.horizon
 
     def ends(timestep: int) -> bool:
         return (timestep + 1) % horizon == 0
 
     def update_in_learning_stage(*, timestep: int, timesteps: int) -> None:
-        meter.stage = "learning"
+        meter.learn_between_steps()
         # skrl tracks losses only when it would write them, which waits for the device.
         agent.write_interval = int(ends(timestep))
         update(timestep=timestep, timesteps=timesteps)

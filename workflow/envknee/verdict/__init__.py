@@ -10,8 +10,10 @@ throughput, learning, memory_limit      the three limits
 learning_cost the cost of a point, from its seeds
 memory_sample, memory_fit, memory_model the parts of a memory peak, and predictions for other cards
 gpu_peaks     the peak memory of each GPU of a command
-scaling, phase_law, batch, noise_scale  several GPUs, phases, and the critical batch size
+gpu_scaling, phase_law, batch, noise_scale  several GPUs, phases, and the critical batch size
 joint/        one model over num_envs, horizon and batch size at once
+scaling_rules the limit of each scaling rule
+statistical_blocks  the process or machine of each trial, within which sizes are compared
 levers, remedies, waits, measure_next   what to do next
 machines, hardware, spending            machines and cost
 headline      one recommendation per arm

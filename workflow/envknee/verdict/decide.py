@@ -12,14 +12,14 @@ from envknee.record.status import BROKE
 from envknee.verdict import (
     batch,
     gpu_peaks,
+    gpu_scaling,
     learning,
     machines,
     memory_limit,
     noise_scale,
     phase_law,
     remedies,
-    rules,
-    scaling,
+    scaling_rules,
     spending,
     throughput,
 )
@@ -39,7 +39,7 @@ def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
     records = without_skipped(records)
     measured = measurements_of(records)
     series = _as_series(measured, study)
-    scalings = scaling.analyse(series, study.arms, study.decide, study.looks["throughput"])
+    scalings = gpu_scaling.analyse(series, study.arms, study.decide, study.looks["throughput"])
     arms = [_arm(arm, measured.of_arm(arm), series.of_arm(arm), scalings, study) for arm in study.arms]
     limits = {arm.arm: arm.memory for arm in arms if arm.memory is not None}
     return Verdict(
@@ -56,7 +56,7 @@ def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
         scaling=scalings,
         spending=spending.analyse(records, study.arms),
         remedies=remedies.analyse(series, study.arms, limits, study.decide, study.looks["throughput"]),
-        rules=rules.analyse(series, [limit for arm in arms for limit in arm.learning]),
+        rules=scaling_rules.analyse(series, [limit for arm in arms for limit in arm.learning]),
         drill=study.drill,
         broken=_broken(records),
         crashed=_crashed(records),

@@ -18,8 +18,8 @@ def _hardware(record: Record, environment: Environment) -> str:
         return f"{device.name} ({environment.cpu_cores} cores, {device.memory_gb:.1f} GB{shared})"
     learner = record.outcome.learner_device
     # A trial that broke at its start knows the device of one rank only. The others are assumed to be alike.
-    own = record.rank_devices if learner is None else [device, learner]
-    kinds = Counter((gpu.name, f"{gpu.memory_gb:.1f} GB") for gpu in own)
+    gpus = record.rank_devices if learner is None else [device, learner]
+    kinds = Counter((gpu.name, f"{gpu.memory_gb:.1f} GB") for gpu in gpus)
     if learner is not None and len(kinds) > 1:
         sides = {"simulating": device, "learning": learner}
         return " + ".join(f"{gpu.name} ({gpu.memory_gb:.1f} GB) {side}" for side, gpu in sides.items())

@@ -103,10 +103,10 @@ def looks_at(
         return once(censored.contrasts(seeds))
 
     def contrasts_before(repeat: float) -> list[Contrast]:
-        known = {size: repeats[size].before(repeat, own) for size, own in seeds.items()}
-        return censored.contrasts({size: own for size, own in known.items() if own.count})
+        known = {size: repeats[size].before(repeat, all_seeds) for size, all_seeds in seeds.items()}
+        return censored.contrasts({size: seeds_before for size, seeds_before in known.items() if seeds_before.count})
 
-    return looked_at(schedule, {size: own.numbers for size, own in repeats.items()}, contrasts_before)
+    return looked_at(schedule, {size: of_size.numbers for size, of_size in repeats.items()}, contrasts_before)
 
 
 def limit_of(

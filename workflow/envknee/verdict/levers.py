@@ -50,8 +50,7 @@ def fps_looked_at(before: Sequence[Record], after: Sequence[Record], schedule: S
     """Return the contrast of FPS of two points, each with trials that were timed to their end, with all looks at it."""
 
     def contrast_before(repeat: float) -> Contrast:
-        known = ([record for record in own if record.request.repeat < repeat] for own in (before, after))
-        smaller, larger = (doublings.Level.of(measured_fps(own)) for own in known)
+        smaller, larger = (doublings.Level.of(measured_fps(_first_repeats(side, repeat))) for side in (before, after))
         return of_levels(1, smaller, larger)
 
     return pair_looked_at(schedule, (_repeats(before), _repeats(after)), contrast_before)
@@ -61,12 +60,17 @@ def _seconds_looked_at(before: Sequence[Record], after: Sequence[Record], schedu
     """Return the contrast of seconds to the target of two points whose seeds all reached it, with all looks at it."""
 
     def contrast_before(repeat: float) -> Contrast:
-        known = ([record for record in own if record.request.repeat < repeat] for own in (before, after))
+        seconds = (learning_cost.seconds_of(_first_repeats(side, repeat)) for side in (before, after))
         # The level of a cost is one over it: less time is a higher level.
-        sooner, later = (learning_cost.level_of(learning_cost.seconds_of(own)) for own in known)
+        sooner, later = map(learning_cost.level_of, seconds)
         return of_levels(1, later, sooner)
 
     return pair_looked_at(schedule, (_repeats(before), _repeats(after)), contrast_before)
+
+
+def _first_repeats(records: Sequence[Record], repeat: float) -> list[Record]:
+    """Return the records of the repeats before `repeat`."""
+    return [record for record in records if record.request.repeat < repeat]
 
 
 def _repeats(records: Sequence[Record]) -> set[int]:
@@ -81,11 +85,11 @@ def _lever(
     settings: Settings,
     looks: Mapping[Kind, Schedule],
 ) -> Lever:
-    fps = {
-        point: own
+    timed = {
+        point: [record for record in group if measured_fps([record])]
         for point, group in by_point(measured.throughput).items()
-        if (own := [record for record in group if measured_fps([record])])
     }
+    fps = {point: group for point, group in timed.items() if group}
     arrived = {
         point: learning_cost.that_ran(group)
         for point, group in by_point(measured.learning).items()

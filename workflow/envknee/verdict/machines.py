@@ -25,7 +25,7 @@ LEAST_PAIRS = 3
 def analyse(measured: Measurements, learned: Sequence[LearningLimit] = ()) -> MachineEffects:
     """Return hosts and commits that differ, series that may have drifted, and savings shown below delta whose ends share no GPU.
 
-    FPS are compared within machines (`blocks`), so only seconds to the target depend on the GPU.
+    FPS are compared within machines (`statistical_blocks`), so only seconds to the target depend on the GPU.
     """
     timed = only(measured.throughput, lambda record: record.outcome.status == "ok")
     trained = only(measured.learning, ran)

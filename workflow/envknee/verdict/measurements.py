@@ -61,11 +61,12 @@ def every_record(groups: Groups) -> Iterator[Record]:
 
 def only(groups: Groups, counts: Callable[[Record], object]) -> Groups:
     """Return the records that count, without points and series that then have none."""
-    kept = {
-        series: {size: own for size, group in by_size.items() if (own := list(filter(counts, group)))}
-        for series, by_size in groups.items()
-    }
-    return {series: by_size for series, by_size in kept.items() if by_size}
+    counted: dict[Series, dict[int, list[Record]]] = {}
+    for series, by_size in groups.items():
+        for size, group in by_size.items():
+            if records := list(filter(counts, group)):
+                counted.setdefault(series, {})[size] = records
+    return counted
 
 
 def joined(groups: Groups, more: Iterable[Record], kind: Kind) -> Groups:

@@ -72,8 +72,8 @@ def units_of(sample: Sample, world_size: int) -> tuple[float, float, float, floa
     """Return the units of each of `TERMS` that a trial needs."""
     batch = batch_transitions(sample.num_envs, sample.horizon, sample.batch_size, sample.mini_batches, world_size)
     # A replay buffer is as large whatever num_envs and horizon are: it is in the base.
-    kept = 0 if sample.off_policy else rollout_size(sample.num_envs, sample.horizon)
-    return 1.0, float(sample.num_envs), float(kept), batch
+    transitions = 0 if sample.off_policy else rollout_size(sample.num_envs, sample.horizon)
+    return 1.0, float(sample.num_envs), float(transitions), batch
 
 
 def design_of(samples: Sequence[Sample], world_size: int) -> Design:
@@ -146,11 +146,11 @@ def _fitted(
 def _independent(design: NDArray[np.float64]) -> tuple[int, ...]:
     """Return the linearly independent columns, without those that follow from columns before them."""
     scaled = design / np.maximum(np.abs(design).max(axis=0), 1e-300)
-    kept: list[int] = []
+    independent: list[int] = []
     for column in range(design.shape[1]):
-        if np.linalg.matrix_rank(scaled[:, [*kept, column]], tol=1e-6) == len(kept) + 1:
-            kept.append(column)
-    return tuple(kept)
+        if np.linalg.matrix_rank(scaled[:, [*independent, column]], tol=1e-6) == len(independent) + 1:
+            independent.append(column)
+    return tuple(independent)
 
 
 def _solve(

@@ -81,15 +81,15 @@ def _larger_peaks(samples: Sequence[Sample]) -> tuple[list[Sample], list[int]]:
     for sample in samples:
         point = (sample.series, sample.num_envs)
         largest[point] = max(largest.get(point, 0.0), sample.peak_gb or 0.0)
-    kept: list[Sample] = []
+    steady: list[Sample] = []
     unsteady: set[int] = set()
     for sample in samples:
         peak_gb = sample.peak_gb or 0.0
         if sample.from_outside and peak_gb * (1.0 + UNSTEADY) < largest[sample.series, sample.num_envs]:
             unsteady.add(sample.num_envs)
         else:
-            kept.append(sample)
-    return kept, sorted(unsteady)
+            steady.append(sample)
+    return steady, sorted(unsteady)
 
 
 def _wall(

@@ -88,18 +88,20 @@ def largest_fitting(fit: Fit, series: Series, memory_gb: float, *, margin: float
         if side > 0 and (free <= 0.0 or rest <= 0.0):
             return 0
         root = math.sqrt(max(half**2 - square * rest, 0.0))
-        if side > 0:
-            # rest / (half + root) is the smaller root, or the root above 0 if `square` is negative.
-            return _whole(min(rest / (half + root), LARGEST_ENVS)) if half + root > 0.0 else math.inf
-        return _whole(min(max((half + root) / square, 0.0), LARGEST_ENVS)) if square > 0.0 else math.inf
+        if side > 0 and half + root > 0.0:
+            # The smaller root, or the root above 0 if `square` is negative.
+            num_envs = rest / (half + root)
+        elif side < 0 and square > 0.0:
+            num_envs = max((half + root) / square, 0.0)
+        else:
+            return math.inf
+        return _whole(min(num_envs, LARGEST_ENVS))
 
     free, slope = free_and_slope(fit)
     models = [model for model in (fit, fit.other) if model is not None]
     known = [(model, model.covariance) for model in models if model.covariance is not None]
-    lower, upper = (
-        pick((end(model, covariance, side) for model, covariance in known), default=math.inf)
-        for pick, side in ((min, 1), (max, -1))
-    )
+    lower = min((end(model, covariance, 1) for model, covariance in known), default=math.inf)
+    upper = max((end(model, covariance, -1) for model, covariance in known), default=math.inf)
     largest = max(_whole(free / slope), 0) if slope > 0.0 else None
     return Largest(
         horizon=series.horizon,

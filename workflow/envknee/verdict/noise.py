@@ -44,4 +44,5 @@ def measured_cv(points: Iterable[Sequence[float]]) -> float | None:
     free = sum(len(values) - 1 for values in logs)
     if not free:
         return None
-    return math.sqrt(sum((log - statistics.fmean(own)) ** 2 for own in logs for log in own) / free)
+    squares = sum((log - statistics.fmean(repeats)) ** 2 for repeats in logs for log in repeats)
+    return math.sqrt(squares / free)

@@ -48,9 +48,9 @@ def analyse(records: Sequence[Record], ranks: Ranks, settings: Settings) -> list
 
 def noise_scale(squares: Sequence[GradientSquares], confidence: float) -> NoiseScale:
     """Return the noise scale over samples with the same batch sizes, one of each trial or iteration; at least one sample."""
-    small, large, own, shared = np.array([(s.rank_batch, s.batch, s.rank_mean, s.shared) for s in squares]).T
-    signal = (large * shared - small * own) / (large - small)
-    noise = (own - shared) / (1.0 / small - 1.0 / large)
+    small, large, of_rank, shared = np.array([(s.rank_batch, s.batch, s.rank_mean, s.shared) for s in squares]).T
+    signal = (large * shared - small * of_rank) / (large - small)
+    noise = (of_rank - shared) / (1.0 / small - 1.0 / large)
     mean_noise, mean_signal = float(noise.mean()), float(signal.mean())
     lower, upper = _fieller(noise, signal, confidence) if len(squares) >= LEAST_SAMPLES else (None, None)
     return NoiseScale(

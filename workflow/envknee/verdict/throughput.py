@@ -20,7 +20,6 @@ import numpy as np
 from envknee.base.point import rollout_size
 from envknee.record.schema import Record
 from envknee.record.status import DOES_NOT_RUN, Status
-from envknee.verdict.blocks import blocks_of
 from envknee.verdict.composed import Composition, compose
 from envknee.verdict.disturbed import cores_of_others, other_load
 from envknee.verdict.measurements import Measurements, joined
@@ -31,6 +30,7 @@ from envknee.verdict.rule.schedule import ONCE, Schedule
 from envknee.verdict.schema.throughput import InfeasiblePoint, Law, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import ONE_GPU, Ranks, Series, series_of
 from envknee.verdict.settings import Settings
+from envknee.verdict.statistical_blocks import blocks_of
 
 Value = TypeVar("Value")
 
@@ -104,19 +104,20 @@ def looks_at(
     numbers = repeats or {size: range(len(values)) for size, values in fps.items()}
 
     def contrasts_before(repeat: float) -> list[Contrast]:
-        known = {size: [number < repeat for number in own] for size, own in numbers.items()}
+        known = {size: [number < repeat for number in of_size] for size, of_size in numbers.items()}
         values = _only(fps, known)
         of_values = None if blocks is None else _only(blocks, known)
         loads_of_values = None if loads is None else _only(loads, known)
         contrasts = _contrasts(values, step, of_values, loads_of_values)
         return [_with_margin(contrast, margins or {}) for contrast in contrasts]
 
-    return looked_at(schedule, {size: {*own} for size, own in numbers.items()}, contrasts_before)
+    return looked_at(schedule, {size: set(of_size) for size, of_size in numbers.items()}, contrasts_before)
 
 
 def _only(by_size: Mapping[int, Sequence[Value]], counts: Mapping[int, Sequence[bool]]) -> dict[int, list[Value]]:
     """Return what counts of each num_envs, without those of which nothing does."""
-    return {size: own for size, values in by_size.items() if (own := list(compress(values, counts[size])))}
+    counted = {size: list(compress(values, counts[size])) for size, values in by_size.items()}
+    return {size: values for size, values in counted.items() if values}
 
 
 def _with_margin(contrast: Contrast, margins: Mapping[int, float]) -> Contrast:
@@ -174,7 +175,7 @@ def limit_of(
         fps, settings.delta, settings.confidence, step, blocks, confirms, margins,
         repeats=repeats, schedule=schedule, loads=loads,
     )  # fmt: skip
-    own = {n: independent(values, blocks[n]) if blocks else list(values) for n, values in fps.items()}
+    independent_fps = {n: independent(values, blocks[n]) if blocks else list(values) for n, values in fps.items()}
     failed = Counter({n: sum(ended[status] for status in DOES_NOT_RUN) for n, ended in statuses.items()})
     infeasible = [
         InfeasiblePoint(num_envs=n, oom=ended["oom"], refused=ended["refused"], crashed=ended["crashed"])
@@ -185,9 +186,9 @@ def limit_of(
     not_counted = {status: every[status] for status in sorted(every) if status not in ("ok", *DOES_NOT_RUN)}
     return ThroughputLimit.of(
         series, decision, fps, settings.delta, settings.confidence, doublings.expm1, ranks, schedule.when,
-        points=[_point(n, values, own[n], failed[n], settings.confidence, step) for n, values in fps.items()],
+        points=[_point(n, values, independent_fps[n], failed[n], settings.confidence, step) for n, values in fps.items()],
         infeasible=infeasible,
-        law=fit_law(own, series.horizon, settings.confidence, ranks.world_size),
+        law=fit_law(independent_fps, series.horizon, settings.confidence, ranks.world_size),
         not_counted=not_counted,
     )  # fmt: skip
 
@@ -228,11 +229,12 @@ def _limit(
 ) -> ThroughputLimit:
     every = list(chain.from_iterable(by_size.values()))
     out: Collection[int] = leave_out(every) if leave_out else ()
-    kept = {size: [record for record in group if record.request.number not in out] for size, group in by_size.items()}
-    statuses = {size: Counter[Status](record.outcome.status for record in group) for size, group in kept.items()}
-    timed = {
-        size: own for size, group in kept.items() if (own := [record for record in group if measured_fps([record])])
+    counting = {
+        size: [record for record in group if record.request.number not in out] for size, group in by_size.items()
     }
+    statuses = {size: Counter[Status](record.outcome.status for record in group) for size, group in counting.items()}
+    timed_of_size = {size: [record for record in group if measured_fps([record])] for size, group in counting.items()}
+    timed = {size: group for size, group in timed_of_size.items() if group}
     composed = Counter(record.request.num_envs for record in composition.records if series_of(record) == series)
     counted = composed if composition.used else Counter[int]()
     limit = limit_of(
@@ -249,10 +251,15 @@ def _limit(
 
 
 def _point(
-    num_envs: int, fps: Sequence[float], own: Sequence[float], failed: int, confidence: float, step: float
+    num_envs: int,
+    fps: Sequence[float],
+    independent_fps: Sequence[float],
+    failed: int,
+    confidence: float,
+    step: float,
 ) -> ThroughputPoint:
-    """Return one point; `own` has one value for each process."""
-    level = doublings.Level.of(own, step)
+    """Return one point; `independent_fps` has one value for each process."""
+    level = doublings.Level.of(independent_fps, step)
     lower, upper = doublings.interval(level.log_value, level.variance, level.repeats - 1, confidence)
     return ThroughputPoint(
         num_envs=num_envs,
@@ -260,6 +267,6 @@ def _point(
         fps_lower=lower,
         fps_upper=upper,
         fps_repeats=list(fps),
-        independent_repeats=len(own),
+        independent_repeats=len(independent_fps),
         failed=failed,
     )

@@ -4,7 +4,7 @@ points/ choose the next point; later repeats run the same points in other orders
 
     def new_point(question: Question) -> Point      # one of question.new(...), which is never empty
 
-A fixed design (`study.rules.FIXED_DESIGNS`) defines `def order(study, kind) -> list[Point]` instead.
+A fixed design (`study.value_types.FIXED_DESIGNS`) defines `def order(study, kind) -> list[Point]` instead.
 
 trials/ choose each trial and its repeat, and decide when nothing more is needed. A file defines
 

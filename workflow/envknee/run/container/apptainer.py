@@ -46,10 +46,10 @@ def require_apptainer() -> None:
     )
     if shutil.which("apptainer") is None:
         raise UserError(f"runtime: apptainer was asked for, and there is no apptainer on PATH. {remedy}")
-    said = _apptainer("--version")
-    version = re.search(r"(\d+)\.(\d+)", said)
+    answer = _apptainer("--version")
+    version = re.search(r"(\d+)\.(\d+)", answer)
     if version is None or (int(version[1]), int(version[2])) < OLDEST:
-        raise UserError(f"runtime: apptainer was asked for, and what is installed is {said.strip()!r}. {remedy}")
+        raise UserError(f"runtime: apptainer was asked for, and what is installed is {answer.strip()!r}. {remedy}")
 
 
 def describe(sif: Path) -> Image:
@@ -65,13 +65,13 @@ def describe(sif: Path) -> Image:
     except OSError as error:
         raise UserError(f"{sif} is not there, and runtime: apptainer runs trials in it. {BUILD}") from error
     key = f"{stat.st_size} {stat.st_mtime_ns}"
-    kept = sif.with_name(f"{sif.name}.json")
+    description = sif.with_name(f"{sif.name}.json")
     try:
-        known = json.loads(kept.read_text(encoding="utf-8"))
+        known = json.loads(description.read_text(encoding="utf-8"))
         if known["of"] == key:
             return Image.model_validate(known["image"])
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # not kept yet, or by another version
+        pass  # not described yet, or by another version
     content = content_sha256(sif)
     labels = json.loads(_apptainer("inspect", "--json", "--labels", str(sif)))["data"]["attributes"].get("labels") or {}
     image = Image(
@@ -80,7 +80,7 @@ def describe(sif: Path) -> Image:
         labels={name: value for name, value in labels.items() if name.startswith("org.envknee.")},
     )
     if os.access(sif.parent, os.W_OK):
-        write_atomically(kept, canonical_json({"of": key, "image": image.model_dump(mode="json")}))
+        write_atomically(description, canonical_json({"of": key, "image": image.model_dump(mode="json")}))
     return image
 
 
@@ -165,8 +165,8 @@ def variables_for(variables: Mapping[str, str], inside: Mapping[str, str]) -> di
     The option --env would split values at commas, and show them to everybody in the list of processes.
     """
     outside = {name: value for name, value in variables.items() if not ADDED.match(name)}
-    kept = {name: value for name, value in variables.items() if KEPT.fullmatch(name)}
-    return outside | {f"APPTAINERENV_{name}": value for name, value in (kept | dict(inside)).items()}
+    passed_on = {name: value for name, value in variables.items() if KEPT.fullmatch(name)}
+    return outside | {f"APPTAINERENV_{name}": value for name, value in (passed_on | dict(inside)).items()}
 
 
 def mounts(readable: Sequence[Path], writable: Sequence[Path]) -> list[str]:

@@ -13,7 +13,7 @@ from envknee.run.container import apptainer, docker
 from envknee.study.errors import UserError
 from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
-from envknee.study.rules import Runtime
+from envknee.study.value_types import Runtime
 
 PACKAGE = Path(__file__).parents[3]
 """The folder of this package, which the image does not have."""

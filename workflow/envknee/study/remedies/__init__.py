@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from envknee.study.choices import modules_in
-from envknee.study.rules import OverrideValue
+from envknee.study.value_types import OverrideValue
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Remedy:
     type: Any
     """Type of the key's values."""
     field: Any
-    """Default and description (pydantic's `Field`). A new key needs `study.rules.newer`."""
+    """Default and description (pydantic's `Field`). A new key needs `envknee.base.fields.newer`."""
     environment: Callable[[Any], Mapping[str, str]] = lambda _: {}
     """Returns environment variables of a trial's processes, from the key's value."""
     agent: Mapping[str, Mapping[str, OverrideValue]] | None = None

@@ -4,7 +4,7 @@ from typing import Any
 
 from envknee.base.fields import newer
 from envknee.study.remedies import Remedy
-from envknee.study.rules import Positive
+from envknee.study.value_types import Positive
 
 
 def _clear(every: int, meter: Any) -> Any:

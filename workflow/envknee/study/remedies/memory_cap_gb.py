@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from envknee.study.remedies import Remedy
-from envknee.study.rules import number
+from envknee.study.value_types import number
 
 REMEDY = Remedy(
     type=Annotated[float | None, Field(gt=0), BeforeValidator(number)],

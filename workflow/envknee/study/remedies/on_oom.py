@@ -9,7 +9,7 @@ from envknee.study.remedies import Remedy
 
 def _retry(learner: Any, meter: Any) -> None:
     """Let `AccumulatingPPO` split mini-batches when memory runs out, and report the number of parts in rows and outcome."""
-    learner.split_when_out_of_memory(lambda parts: setattr(meter, "micro_batches", parts))
+    learner.split_when_out_of_memory(meter.note_micro_batches)
 
 
 WHOLE = "it takes each mini-batch whole"

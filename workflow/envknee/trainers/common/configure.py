@@ -10,8 +10,8 @@ from envknee.record.schema import Request
 from envknee.study import remedies, space
 from envknee.study.errors import UserError
 from envknee.study.overrides import apply_overrides, split_by_root
-from envknee.study.rules import Overrides, OverrideValue
 from envknee.study.scaling_rule import RATE_GROWS
+from envknee.study.value_types import Overrides, OverrideValue
 from envknee.tasks import frontends
 
 RSL_RL = "rsl_rl_cfg_entry_point"
@@ -75,7 +75,8 @@ def use_rule(
     """
     values = {learning_rate: request.learning_rate, epochs: request.epochs}
     decided: Overrides = {field: value for field, value in values.items() if value is not None}
-    for field in sorted(decided.keys() & overrides.keys()):
+    if overridden := sorted(decided.keys() & overrides.keys()):
+        field = overridden[0]
         raise UserError(
             f"override agent.{field}: {overrides[field]!r}: the arm's scaling sets it to {decided[field]!r} here. Take the override"
             " out, or scaling.learning_rate and scaling.epochs"
@@ -104,7 +105,8 @@ def refuse(request: Request, reasons: Mapping[str, str], on_cpu: bool = False) -
     refused = [(*asked[option][1:], reason) for option, reason in reasons.items() if asked[option][0]]
     for name, value, default, reason in remedies.refusals(request.memory, request.trainer, on_cpu):
         refused.append((f"memory.{name}: {hydra(value)}", f"{name}: {hydra(default)}", reason))
-    for words, instead, reason in refused:
+    if refused:
+        words, instead, reason = refused[0]
         raise UserError(
             f"trainer: {request.trainer} cannot do {words}: {reason}. Use {instead}, or trainer: rsl_rl, which can"
         )

@@ -54,7 +54,7 @@ def digest(tensors: Mapping[str, torch.Tensor]) -> str:
     """Return a SHA-256 of the tensors' names, types, shapes and bits."""
     sha256 = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
-        own = tensor.detach().cpu().contiguous()
-        sha256.update(f"{name} {own.dtype} {tuple(own.shape)}\n".encode())
-        sha256.update(own.reshape(-1).view(torch.uint8).numpy().tobytes())
+        on_host = tensor.detach().cpu().contiguous()
+        sha256.update(f"{name} {on_host.dtype} {tuple(on_host.shape)}\n".encode())
+        sha256.update(on_host.reshape(-1).view(torch.uint8).numpy().tobytes())
     return sha256.hexdigest()

@@ -76,7 +76,7 @@ class NoWriter:
         """Do nothing."""
 
 
-def learned(modules: Mapping[str, torch.nn.Module]) -> dict[str, torch.Tensor]:
+def state_of(modules: Mapping[str, torch.nn.Module]) -> dict[str, torch.Tensor]:
     """Return the parameters and running statistics of modules, by `MODULE.NAME`."""
     return dict(torch.nn.ModuleDict(modules).state_dict(keep_vars=True))
 
@@ -93,6 +93,6 @@ def explaining_errors(meter: Meter) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as error:
-        meter.check_rollout(images=True)
-        meter.check_parameters(str(error))
+        meter.checks.check_rollout(images=True)
+        meter.checks.check_parameters(str(error))
         raise

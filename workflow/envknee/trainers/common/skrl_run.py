@@ -8,6 +8,7 @@ from isaaclab_rl.skrl import SkrlVecEnvWrapper
 from skrl.utils import set_seed
 from skrl.utils.runner.torch import Runner
 
+from envknee.measure.learner import LearnerDescription
 from envknee.measure.meter import Meter
 from envknee.record.schema import Phase
 from envknee.trainers import TrialConfig
@@ -42,10 +43,12 @@ def train(
     end_iterations: Callable[[Any, Meter], None],
     num_mini_batches: int | None = None,
     observations_of: Callable[[Any], Mapping[str, torch.Tensor]] = lambda _: {},
+    further_state: Callable[[Any], Mapping[str, torch.Tensor]] = lambda _: {},
 ) -> None:
     """Train with skrl's `Runner.run` until the meter raises `TrialDone`.
 
-    `end_iterations` makes the agent end the meter's iterations, and `observations_of` returns its stored observations.
+    `end_iterations` makes the agent end the meter's iterations, `observations_of` returns its stored observations, and `further_state`
+    what it learns beside its networks.
     """
     simulation = metered.start(config, meter)
     # skrl's wrapper resets the environment, and so all generators, with the seed set here (default: 0).
@@ -57,11 +60,18 @@ def train(
     for method, phase in AGENT_PHASES.items():
         meter.timeline.wrap(agent, method, phase)
     modules = {name: module for name, module in agent.checkpoint_modules.items() if isinstance(module, torch.nn.Module)}
-    meter.learned = lambda: metered.learned(modules)  # with the running statistics of preprocessors
+    further = further_state(agent)
     end_iterations(agent, meter)
     stored_bytes = sum(tensor.nbytes for tensor in agent.memory.tensors.values())
-    optimizers = [kept for kept in agent.checkpoint_modules.values() if isinstance(kept, torch.optim.Optimizer)]
-    meter.start_training(num_mini_batches, lambda: observations_of(agent), stored_bytes, optimizers)
+    optimizers = [part for part in agent.checkpoint_modules.values() if isinstance(part, torch.optim.Optimizer)]
+    learner = LearnerDescription(
+        state=lambda: {**metered.state_of(modules), **further},  # with the running statistics of preprocessors
+        num_mini_batches=num_mini_batches,
+        rollout_observations=lambda: observations_of(agent),
+        stored_bytes=stored_bytes,
+        optimizers=optimizers,
+    )
+    meter.start_training(learner)
     runner.run()
 
 
@@ -72,12 +82,12 @@ def take_tracked(agent: Any) -> dict[str, float]:
     return tracked
 
 
-def kept_observations(agent: Any) -> dict[str, torch.Tensor]:
+def stored_observations(agent: Any) -> dict[str, torch.Tensor]:
     """Return views of the stored observations by group [steps, num_envs, ...]. skrl stores them flat."""
     groups = {"policy": ("observations", agent.observation_space), "critic": ("states", agent.state_space)}
-    kept = agent.memory.tensors
+    stored = agent.memory.tensors
     return {
-        group: kept[name].unflatten(2, space.shape) if space.shape else kept[name]
+        group: stored[name].unflatten(2, space.shape) if space.shape else stored[name]
         for group, (name, space) in groups.items()
-        if name in kept
+        if name in stored
     }

@@ -19,6 +19,7 @@ from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
+from envknee.measure.learner import LearnerDescription
 from envknee.measure.meter import Meter
 from envknee.record.schema import Phase
 from envknee.study.errors import UserError
@@ -73,15 +74,18 @@ def train(config: TrialConfig, meter: Meter) -> None:
     for owner, method, phase in phases:
         meter.timeline.wrap(owner, method, phase)
     end_iterations(algorithm, meter)
-    meter.learned = lambda: policy.state_dict(keep_vars=True)
     # The memory map covers only the device.
     on_host = torch.device(config.agent["device"]).type == "cpu"
     stored_bytes = sum(array.nbytes for array in vars(rollout).values() if hasattr(array, "nbytes")) if on_host else 0
-    num_mini_batches = rollout.buffer_size * rollout.n_envs // algorithm.batch_size
-    callback: Any = ConvertCallback(None)  # called after the environment's reset, before the first rollout
-    callback.on_training_start = lambda *_: meter.start_training(
-        num_mini_batches, lambda: observations_of(rollout), stored_bytes, [policy.optimizer]
+    learner = LearnerDescription(
+        state=lambda: policy.state_dict(keep_vars=True),
+        num_mini_batches=rollout.buffer_size * rollout.n_envs // algorithm.batch_size,
+        rollout_observations=lambda: observations_of(rollout),
+        stored_bytes=stored_bytes,
+        optimizers=[policy.optimizer],
     )
+    callback: Any = ConvertCallback(None)  # called after the environment's reset, before the first rollout
+    callback.on_training_start = lambda *_: meter.start_training(learner)
     algorithm.learn(1000 * metered.UNREACHABLE, callback, log_interval=None)  # type: ignore[arg-type]  # None: never
 
 

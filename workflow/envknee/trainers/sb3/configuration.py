@@ -96,8 +96,8 @@ def _batch_size(request: Request, settings: dict[str, Any]) -> int:
         UserError: when it does not divide the rollout.
     """
     rollout = rollout_size(request.num_envs, request.horizon)
-    own = settings.get("n_minibatches")
-    if own is None and request.batch_size is None:
+    registered = settings.get("n_minibatches")
+    if registered is None and request.batch_size is None:
         size = settings["batch_size"]
         if rollout % size:
             raise UserError(
@@ -105,7 +105,7 @@ def _batch_size(request: Request, settings: dict[str, Any]) -> int:
                 f" divide num_envs {request.num_envs} x horizon {request.horizon}. Use larger values, or name batch sizes"
             )
         return size
-    return rollout // configure.num_mini_batches(request, own or 1)
+    return rollout // configure.num_mini_batches(request, registered or 1)
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ step.
 """
 
 import copy
+import dataclasses
 import importlib.util
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from isaaclab_rl.torchrl import TorchRlPpoCfg
 
 from envknee import tasks
+from envknee.measure.learner import LearnerDescription
 from envknee.measure.meter import Meter
 from envknee.record.schema import Request
 from envknee.study.errors import UserError
@@ -98,7 +100,7 @@ def train(config: TrialConfig, meter: Meter) -> None:
         with collectors.collectors(meter) as rollouts:
             learner = Learner(rollouts.actor, rollouts.critic, cfg)
             rollouts.hand_over(learner)
-            _run(collectors.in_turns, learner, rollouts, meter, rollouts.stored.bytes())
+            _run(collectors.in_turns, learner, rollouts, meter, describe(learner, rollouts))
         return
     env = make_environment(config, meter)
     torch.manual_seed(cfg.seed)
@@ -106,19 +108,34 @@ def train(config: TrialConfig, meter: Meter) -> None:
     if meter.request.strategy == "async2":
         learner_device = async2.device_of_learner(meter, cfg.device)
         learner = Learner(copy.deepcopy(actor).to(learner_device), copy.deepcopy(critic).to(learner_device), cfg)
-        rollouts = Rollouts(env, actor, critic, cfg, meter, learner_device, kept=2)
+        rollouts = Rollouts(env, actor, critic, cfg, meter, learner_device, stored_rollouts=2)
         async2.report_memory(meter, learner, rollouts)
-        _run(async2.pipeline, learner, rollouts, meter, stored_bytes=None)
+        description = dataclasses.replace(
+            describe(learner, rollouts), stored_bytes=None, previous_observations=rollouts.previous_observations
+        )
+        _run(async2.pipeline, learner, rollouts, meter, description)
     else:
         learner = Learner(actor, critic, cfg)
         rollouts = Rollouts(env, actor, critic, cfg, meter, torch.device(cfg.device))
-        _run(in_turns, learner, rollouts, meter, rollouts.stored.bytes())
+        _run(in_turns, learner, rollouts, meter, describe(learner, rollouts))
 
 
-def _run(loop: Callable[..., None], learner: Learner, rollouts: Any, meter: Meter, stored_bytes: int | None) -> None:
+def describe(learner: Learner, rollouts: Rollouts | collectors.GatheredRollouts) -> LearnerDescription:
+    """Return what a meter must know of a learner whose rollouts are stored on its own device."""
+    return LearnerDescription(
+        state=learner.state,
+        num_mini_batches=learner.cfg.num_mini_batches,
+        rollout_observations=rollouts.observations,
+        stored_bytes=rollouts.stored.bytes(),
+        optimizers=[learner.optimizer],
+    )
+
+
+def _run(
+    loop: Callable[..., None], learner: Learner, rollouts: Any, meter: Meter, description: LearnerDescription
+) -> None:
     """Start the meter and run `loop` until the meter ends the trial."""
-    meter.learned = learner.learned
-    meter.start_training(learner.cfg.num_mini_batches, rollouts.observations, stored_bytes, [learner.optimizer])
+    meter.start_training(description)
     loop(learner, rollouts, meter)
 
 

@@ -23,31 +23,33 @@ def device_of_learner(meter: Meter, device: str) -> torch.device:
     """Return the second GPU; without one, return the simulation's device and add a warning to the trial's record."""
     if device != "cpu" and torch.cuda.device_count() > 1 and (gpu := environment.gpu_of("cuda:1")):
         second = torch.device("cuda:1")
-        meter.learner_memory = MemoryWatch(second, before_gb=gpu.used_gb())
+        memory = meter.device_use.add_learner_gpu(second, before_gb=gpu.used_gb())
         torch.zeros(1, device=second)
-        meter.learner_memory.environment_made()  # this GPU holds only a CUDA context, no simulation
+        memory.environment_made()  # this GPU holds only a CUDA context, no simulation
         return second
-    meter.warnings.append(
+    warning = (
         f"strategy: async2 had one device ({device}) for both sides: simulation and learning share it, in two threads."
         " Two GPUs (gpus: 2) are what it is made for"
     )
-    print(f"envknee: {meter.warnings[-1]}", flush=True)
+    meter.warn(warning)
+    print(f"envknee: {warning}", flush=True)
     return torch.device(device)
 
 
 def report_memory(meter: Meter, learner: Learner, rollouts: Rollouts) -> None:
     """Report each side's tensors to the meter: rollouts and networks on the learner, copies for acting on the simulation's device."""
     copies = [*rollouts.actor.parameters(), *rollouts.critic.parameters()]
-    if meter.learner_memory is None:
+    learner_memory = meter.device_use.learner_memory
+    if learner_memory is None:
         meter.memory.learner_made(rollouts.stored.bytes(), lambda: [*copies, *learner.tensors()])
     else:
         meter.memory.learner_made(0, lambda: copies)
-        meter.learner_memory.learner_made(rollouts.stored.bytes(), learner.tensors)
+        learner_memory.learner_made(rollouts.stored.bytes(), learner.tensors)
 
 
 def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
     """Collect each rollout while the learner uses the rollout before. The first iteration only fills the pipeline."""
-    sync_every = meter.request.sync_every
+    sync_every, learner_memory = meter.request.sync_every, meter.device_use.learner_memory
     if learner.device != meter.device:
         # A copy between GPUs waits for the current streams of both: on the learner's GPU it shall not wait for learning kernels.
         torch.cuda.set_stream(torch.cuda.Stream(learner.device))
@@ -58,8 +60,7 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
     set_device: Any = torch.cuda.set_device if learner.device.type == "cuda" else None
     with ThreadPoolExecutor(1, "learner", set_device, (learner.device,)) as background:
         while True:
-            update = background.submit(timed, learner, last, meter.learner_memory) if last is not None else None
-            meter.learned_from = rollouts.observations() if last is not None else {}
+            update = background.submit(timed, learner, last, learner_memory) if last is not None else None
             rollout = rollouts.collect()
             action_std = rollout["scale"].mean().item()  # also waits for the last copy to the learner's device
             with meter.timeline.phase("learning"):
@@ -67,7 +68,7 @@ def pipeline(learner: Learner, rollouts: Rollouts, meter: Meter) -> None:
             side = Pipeline(
                 staleness=None if update is None else updates - last_acted,
                 learner_s=learner_s,
-                memory=None if meter.learner_memory is None else meter.learner_memory.use(),
+                memory=None if learner_memory is None else learner_memory.use(),
             )
             updates += update is not None
             last, last_acted = rollout, acting

@@ -153,18 +153,18 @@ class GatheredRollouts:
             self.stored.copy_(together.transpose(0, 1).reshape(self.stored.shape))
         if self._meter.stage == "first_step":
             self._about: Sequence[RankResult] = self._gathering.map_fn("about")  # now with start-up times
-        self._meter.collectors = [
+        results = [
             about.model_copy(update={"memory_map": rollout.memory_map})
             for about, rollout in zip(self._about, self.collected, strict=True)
         ]
-        self._meter.rollouts_gathered()
+        self._meter.rollouts_gathered(results)
         return self.stored
 
     def hand_over(self, learner: Learner) -> None:
         """Send the learner's weights to all collectors."""
         import ray
 
-        weights = {name: tensor.detach().cpu() for name, tensor in learner.learned().items()}
+        weights = {name: tensor.detach().cpu() for name, tensor in learner.state().items()}
         reference = ray.put(weights)  # stored once, for all collectors
         self._gathering.map_fn("act_with", [(reference,)] * self._gathering.num_collectors)
 

@@ -79,13 +79,13 @@ class Learner:
             "entropy": means["entropy"],
         }
 
-    def learned(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, torch.Tensor]:
         """Return the parameters and buffers of both networks, by name."""
-        return metered.learned({"actor": self.actor, "critic": self.critic})
+        return metered.state_of({"actor": self.actor, "critic": self.critic})
 
     def tensors(self) -> Iterator[torch.Tensor]:
         """Yield parameters, their gradients, and the optimizer's state."""
-        return model_tensors(self.learned(), [self.optimizer])
+        return model_tensors(self.state(), [self.optimizer])
 
     def _with_advantages(self, rollout: Any) -> Any:
         """Return the rollout with value targets, and advantages of mean 0 and standard deviation 1 (GAE's `average_gae`)."""

@@ -16,6 +16,7 @@ from torchrl.collectors import Collector
 
 from envknee.machine import environment
 from envknee.machine.processes import die_with_parent
+from envknee.measure.learner import LearnerDescription
 from envknee.measure.meter import Meter
 from envknee.measure.ranks import Ranks
 from envknee.measure.rows import Collected, TrialDone
@@ -67,9 +68,13 @@ class RemoteCollector(Collector):
         self._rollouts = Rollouts(
             env, self._actor, self._critic, cfg, self.meter, torch.device(device), make_collector=self._set_up
         )
-        self.meter.learned = lambda: metered.learned({"actor": self._actor, "critic": self._critic})
-        stored_bytes = self._rollouts.stored.bytes()
-        self.meter.start_training(cfg.num_mini_batches, self._rollouts.observations, stored_bytes)
+        learner = LearnerDescription(
+            state=lambda: metered.state_of({"actor": self._actor, "critic": self._critic}),
+            num_mini_batches=cfg.num_mini_batches,
+            rollout_observations=self._rollouts.observations,
+            stored_bytes=self._rollouts.stored.bytes(),
+        )
+        self.meter.start_training(learner)
 
     def __repr__(self) -> str:
         """Return Ray's prefix for each line that this process prints. TorchRL's own `repr` prints all networks."""
@@ -121,5 +126,5 @@ class RemoteCollector(Collector):
         return actor, critic, list(self._rollouts.observations()), step.cpu()
 
     def act_with(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """Load the learner's parameters and buffers, by their names in `Learner.learned`."""
+        """Load the learner's parameters and buffers, by their names in `Learner.state`."""
         torch.nn.ModuleDict({"actor": self._actor, "critic": self._critic}).load_state_dict(weights)

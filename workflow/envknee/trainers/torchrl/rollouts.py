@@ -27,20 +27,20 @@ class Rollouts:
         cfg: TorchRlPpoCfg,
         meter: Meter,
         device: torch.device,
-        kept: int = 1,
+        stored_rollouts: int = 1,
         make_collector: Callable[..., Collector] = Collector,
     ) -> None:
-        """Create a storage for `kept` rollouts on `device`, and a collector that acts with `actor` and `critic`.
+        """Create a storage for `stored_rollouts` rollouts on `device`, and a collector that acts with `actor` and `critic`.
 
-        `kept` is 2 if another thread learns from a rollout during the next.
+        `stored_rollouts` is 2 if another thread learns from a rollout during the next.
         """
-        acting: Any = actor if kept == 1 else SampledActor(actor)
+        acting: Any = actor if stored_rollouts == 1 else SampledActor(actor)
         policy = TensorDictSequential(acting, critic)
         self.actor, self.critic = actor, critic
-        self._env, self._horizon, self._kept = env, cfg.num_steps_per_env, kept
+        self._env, self._horizon, self._stored_rollouts = env, cfg.num_steps_per_env, stored_rollouts
         self._newest = -1
         """Number of the newest rollout, which may be under way."""
-        self._buffer = ReplayBuffer(storage=LazyTensorStorage(kept * self._horizon, device=device))
+        self._buffer = ReplayBuffer(storage=LazyTensorStorage(stored_rollouts * self._horizon, device=device))
         self._collector = make_collector(
             env,
             policy,
@@ -55,7 +55,7 @@ class Rollouts:
         )
         self._groups = list(map(str, env.observation_spec.keys()))
         self.stored = self._make_storage(policy)
-        """The storage [kept * horizon, num_envs]: observations, actions, rewards, values, ..."""
+        """The storage [stored_rollouts * horizon, num_envs]: observations, actions, rewards, values, ..."""
         if isinstance(cfg, LikeRslRlCfg) and cfg.init_at_random_ep_len:
             simulated: Any = env.unwrapped
             lengths = simulated.episode_length_buf
@@ -64,10 +64,10 @@ class Rollouts:
         meter.timeline.wrap(self._buffer, "add", "storage")
 
     def collect(self) -> Any:
-        """Collect a rollout and return a view of it [horizon, num_envs]. It is overwritten `kept` rollouts later."""
+        """Collect a rollout and return a view of it [horizon, num_envs]. It is overwritten `stored_rollouts` rollouts later."""
         self._newest += 1
         self._collector.rollout()
-        rollout = self.stored[self._place()]
+        rollout = self.stored[self._place(self._newest)]
         values = rollout["state_value"]
         with torch.no_grad():
             newest = TensorDict(self._env.unwrapped.obs_buf, batch_size=self._env.batch_size)
@@ -77,14 +77,21 @@ class Rollouts:
 
     def observations(self) -> dict[str, torch.Tensor]:
         """Return, by group, views of the newest rollout's observations [horizon, num_envs, ...]."""
-        return {group: self.stored[group][self._place()] for group in self._groups}
+        return self._observations_of(self._newest)
 
-    def _place(self) -> slice:
-        begin = self._newest % self._kept * self._horizon
+    def previous_observations(self) -> dict[str, torch.Tensor]:
+        """Return the same of the rollout before the newest, which is still stored if two are; without one, nothing."""
+        return self._observations_of(self._newest - 1) if self._newest > 0 else {}
+
+    def _observations_of(self, number: int) -> dict[str, torch.Tensor]:
+        return {group: self.stored[group][self._place(number)] for group in self._groups}
+
+    def _place(self, number: int) -> slice:
+        begin = number % self._stored_rollouts * self._horizon
         return slice(begin, begin + self._horizon)
 
     def _make_storage(self, policy: TensorDictSequential) -> Any:
-        """Return the whole storage [kept * horizon, num_envs]. Adding example steps allocates it."""
+        """Return the whole storage [stored_rollouts * horizon, num_envs]. Adding example steps allocates it."""
         device: Any = self._env.device
         with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
             # Types come from the real observations, since the collector has reset: Isaac Lab's space calls even lean frames float32.
@@ -93,7 +100,7 @@ class Rollouts:
             example: Any = policy(self._env.fake_tensordict().update(groups))
         step: Any = torch.zeros_like(example.exclude(*(("next", group) for group in self._groups)))
         step["next_value"] = step["state_value"].clone()
-        for _ in range(self._kept * self._horizon):
+        for _ in range(self._stored_rollouts * self._horizon):
             self._buffer.add(step)
         stored = self._buffer.storage[:]
         self._buffer.empty()  # only resets the position; the tensors stay

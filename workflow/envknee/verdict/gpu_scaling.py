@@ -24,7 +24,6 @@ from typing import Any
 
 from envknee.base.point import Point
 from envknee.record.schema import Record
-from envknee.verdict.blocks import blocks_of_arms
 from envknee.verdict.measurements import Measurements, by_point, only
 from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
 from envknee.verdict.rule.looks import pair_looked_at
@@ -33,6 +32,7 @@ from envknee.verdict.rule.union import interval_at_every_look
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.verdict.series import Ranks
 from envknee.verdict.settings import ArmSettings, Settings
+from envknee.verdict.statistical_blocks import blocks_of_arms
 from envknee.verdict.throughput import measured_fps
 
 
