@@ -26,6 +26,7 @@ from envknee.study import space
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.tasks import kernels
+from places import PROGRAMS
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
@@ -61,9 +62,9 @@ def measure(study_file: Path, folder: StudyFolder) -> None:
             launch(folder.trial(number))
 
 
-def run_script(code: str, *arguments: object, folder: Path) -> str:
-    """Run a script in a Python of its own, and return what it prints. It must end with status 0."""
-    command = [sys.executable, "-c", code, *map(str, arguments)]
+def run_script(name: str, *arguments: object, folder: Path) -> str:
+    """Run a script of tests/programs in a Python of its own, and return what it prints. It must end with status 0."""
+    command = [sys.executable, str(PROGRAMS / name), *map(str, arguments)]
     done = subprocess.run(
         command, cwd=folder, env=ENVIRONMENT | dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, timeout=400, check=False,

@@ -20,18 +20,6 @@ from envknee.trainers import load
 from programs import told
 from records import known
 
-# PyTorch calls a hook after each step of any optimizer, whoever makes it; a trial ends without leaving room for a last word.
-COUNTING = """
-import sys
-from torch.optim.optimizer import register_optimizer_step_post_hook
-from envknee.run import process
-counted = open(sys.argv.pop(), "ab", buffering=0)
-def count(*_):
-    counted.write(b".")
-register_optimizer_step_post_hook(count)
-process.main()
-"""
-
 
 def a_learning_trial(px: int, **changes: Any) -> dict[str, Any]:
     """Return what asks for three iterations of two mini-batches each with square frames.
@@ -50,7 +38,7 @@ def optimizer_steps(trial: TrialFolder) -> int:
     counted = trial.root / "steps"
     variables = resources.environment_of(read_model(trial.request, Request, ""))
     with mock.patch.dict(os.environ, variables):
-        quick.run_script(COUNTING, trial.root, counted, folder=trial.root)
+        quick.run_script("count_steps.py", trial.root, counted, folder=trial.root)
     return counted.stat().st_size
 
 

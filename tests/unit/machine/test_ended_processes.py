@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from envknee.machine import lock, processes
+from places import PROGRAMS
 from programs import a_program
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -89,30 +90,11 @@ def test_a_command_below_a_keeper_has_usual_signals_and_no_lock(tmp_path: Path):
 @pytest.mark.parametrize("ends", ["the command", "the keeper's parent"])
 def test_a_keeper_leaves_nothing_and_keeps_a_lock_until_then(ends: str, tmp_path: Path):
     """A daemon in a session of its own, a child that ignores SIGTERM, and a stopped one; 40 generations deep."""
-    deep = f"""
-import os, signal, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-for _ in range(40):
-    if os.fork():
-        break
-    os.setsid()
-open({str(tmp_path / "pids")!r}, "a").write(f"{{os.getpid()}}\\n")
-time.sleep(600)
-"""
-    a_program(tmp_path, "deep", f"exec {sys.executable} -c '{deep.replace(chr(39), chr(34))}'")
+    a_program(tmp_path, "deep", f"exec {sys.executable} {PROGRAMS / 'generations.py'} {tmp_path / 'pids'}")
     a_program(tmp_path, "command", f"{tmp_path}/deep & (setsid sleep 600 &) ; sleep 600 & kill -STOP $! ; read line")
-    parent = f"""
-import subprocess, sys
-from pathlib import Path
-from envknee.machine import processes
-from envknee.machine import lock
-with lock.locked(Path({str(tmp_path / "lock")!r})):
-    keeper = subprocess.Popen([*processes.kept(), {str(tmp_path / "command")!r}], start_new_session=True, pass_fds=lock.held())
-    print(keeper.pid, flush=True)
-    keeper.wait()
-"""
+    parent = [sys.executable, str(PROGRAMS / "keep_locked.py"), str(tmp_path / "lock"), str(tmp_path / "command")]
     reads, writes = os.pipe()
-    with subprocess.Popen([sys.executable, "-c", parent], stdin=reads, stdout=subprocess.PIPE, text=True) as launcher:
+    with subprocess.Popen(parent, stdin=reads, stdout=subprocess.PIPE, text=True) as launcher:
         assert launcher.stdout is not None
         keeper = psutil.Process(int(launcher.stdout.readline()))
         pids = tmp_path / "pids"

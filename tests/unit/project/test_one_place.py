@@ -3,11 +3,12 @@
 A trainer, a task and a memory remedy are added by tests/workflow/sweep/test_extending.py, which sweeps them.
 """
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
-from places import ROOT
+from places import PROGRAMS, ROOT
 from programs import python, succeeded
 
 PACKAGE = "workflow/envknee"
@@ -62,32 +63,14 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def run_in(copy: Path, program: str) -> None:
-    succeeded(python("-c", program, ROOT, cwd=copy, env={"PYTHONPATH": str(copy / "workflow")}))
+def run_in(copy: Path, program: str, *words: object) -> None:
+    """Run a program of tests/programs, or a short one that is given, with the copy's package."""
+    code = [PROGRAMS / program] if program.endswith(".py") else ["-c", program]
+    succeeded(python(*code, *words, cwd=copy, env={"PYTHONPATH": str(copy / "workflow")}))
 
 
 def test_a_metric_of_a_row_is_recorded_and_shown_once_it_is_declared(copy: Path):
-    run_in(copy, """
-import sys
-from pathlib import Path
-from envknee.record.build import build_record
-from envknee.record.packed import study_folder
-from envknee.record.read import load_records, read_rows
-from envknee.tracking.system import system_metrics
-from envknee.decide.records_csv import records_csv
-folder = study_folder(Path(sys.argv[1]) / "results-published/cartpole-one-gpu")
-record = next(record for record in load_records(folder) if record.fps_total)
-rows = read_rows(folder.trial(record.request.number))
-warm = [row.model_copy(update={"gpu_temperature_c": 50.0 + row.iteration}) for row in rows]
-again = build_record(record.request, warm, record.outcome)
-median = again.metrics["gpu_temperature_c"].median
-assert 50.0 < median <= 50.0 + warm[-1].iteration
-header, values = (line.split(",") for line in records_csv([again]).splitlines()[:2])
-assert float(values[header.index("gpu_temperature_c")]) == median
-shown = system_metrics(warm[0], record.outcome.environment.device)
-assert [name for name in shown if "temp" in name] == ["system/gpu_0_temp_c"]
-assert build_record(record.request, rows, record.outcome).metrics == {}
-""")  # fmt: skip
+    run_in(copy, "added_metric.py", ROOT)
 
 
 @pytest.mark.parametrize(
@@ -96,16 +79,7 @@ assert build_record(record.request, rows, record.outcome).metrics == {}
 )
 def test_a_sampler_is_a_file(copy: Path, sampler: str, expected: list[list[int | str | None]]):
     sweep = {"num_envs": [16, 32], "horizon": [8], "batch_size": [64, 128], "repeats": 3, "sampler": sampler}
-    run_in(copy, f"""
-from envknee.ask.ask import ask
-from envknee.study.load import parse_study
-from envknee.study.schema import study_schema
-study, expected, asked = parse_study({{"study": "own", "ask_version": 2, "throughput": {sweep}}}), {expected}, []
-for number in range(len(expected)):
-    asked.append(ask(study, number, asked, {{}}))
-assert [[one.num_envs, one.batch_size, one.skip and one.skip.reason] for one in asked] == expected
-assert "'{sampler}'" in str(study_schema())
-""")  # fmt: skip
+    run_in(copy, "added_sampler.py", sampler, json.dumps(sweep), json.dumps(expected))
 
 
 def test_a_figure_is_a_module_a_caption_and_an_entry(copy: Path):

@@ -7,24 +7,12 @@ from pathlib import Path
 
 import pytest
 from envknee.run.kernel_cache import OneCompiles
-
-WORK = """
-import sys, time
-from pathlib import Path
-from envknee.run.kernel_cache import OneCompiles
-one = OneCompiles(sys.argv[1], Path(sys.argv[2]))
-one.wait()
-if one.is_compiling:
-    print("compiling", flush=True)
-    time.sleep(float(sys.argv[3]))
-    one.done()
-print("ready", flush=True)
-"""
+from places import PROGRAMS
 
 
 def start(key: str, folder: Path, seconds: float) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-c", WORK, key, str(folder), str(seconds)], text=True,
+        [sys.executable, str(PROGRAMS / "compile_kernels.py"), key, str(folder), str(seconds)], text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from envknee.run import attempts, launch, resources, worker
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import StudyFolder, TrialFolder
+from places import PROGRAMS
 from programs import python
 from records import GPU, a_study, a_trial, known, write_study, write_trial
 
@@ -172,25 +173,11 @@ def test_a_trial_imports_nothing_from_where_results_lie(tmp_path):
         assert (printed.stdout == "ran\n") is ran and ("No module named extras" in printed.stderr) is not ran
 
 
-STOPPED_TWICE = """
-import subprocess, sys, time
-from envknee.machine import processes
-processes.raise_at_signals(lambda number: SystemExit(number))
-others = processes.adopt_orphans()
-stubborn = "trap '' TERM; echo started; while :; do sleep 0.1; done"
-process = subprocess.Popen(["bash", "-c", f'(setsid bash -c "{stubborn}" &); {stubborn}'], start_new_session=True)
-try:
-    print("waiting", flush=True)
-    time.sleep(60)
-finally:
-    processes.end_all(process, 1.0, others)
-    print("ended", flush=True)
-"""
-
-
 def test_a_second_signal_leaves_no_process_behind():
     """One that has left its session and its parent, too, and ignores SIGTERM."""
-    with subprocess.Popen([sys.executable, "-c", STOPPED_TWICE], stdout=subprocess.PIPE, text=True) as launcher:
+    with subprocess.Popen(
+        [sys.executable, PROGRAMS / "end_at_signals.py"], stdout=subprocess.PIPE, text=True
+    ) as launcher:
         said = [known(launcher.stdout).readline() for _ in range(3)]  # the processes may be faster than the launcher
         assert sorted(said) == ["started\n", "started\n", "waiting\n"]
         for _ in range(3):

@@ -21,17 +21,18 @@ from envknee.tracking.describe import describe_trial
 from envknee.tracking.system import system_metrics
 from envknee.trainers.command.usage import FIRST_PERIOD_S, FIRST_ROWS, PERIOD_S, Usage, period_s, resident_bytes
 from envknee.words.gpu_peaks import gpu_peaks_table
+from places import PROGRAMS
 from records import GPU, Trial, a_study, a_trial, records_of, write_study
 from rich.console import Console
 
-WAITS = "input()"
+WAITS = ("-c", "input()")
 
 
 @contextmanager
-def watched(usage: Usage, script: str = WAITS) -> Iterator["subprocess.Popen[str]"]:
-    """Watch a Python process that waits for a line."""
+def watched(usage: Usage, *program: str) -> Iterator["subprocess.Popen[str]"]:
+    """Watch a Python process; by default one that waits for a line."""
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe, text=True) as process:
+    with subprocess.Popen([sys.executable, *(program or WAITS)], stdin=pipe, stdout=pipe, text=True) as process:
         usage.start(process.pid)
         try:
             yield process
@@ -71,19 +72,7 @@ def test_samples_are_quick_until_the_third_row_and_take_little_of_a_core():
 
 
 def test_a_peak_of_host_memory_between_two_looks_is_seen():
-    # It holds 200 MB for 0.15 s, well within the 0.25 s between two looks.
-    script = """
-import mmap, time
-input()
-memory = mmap.mmap(-1, 200_000_000)
-for page in range(0, len(memory), mmap.PAGESIZE):
-    memory[page] = 1
-time.sleep(0.15)
-memory.close()
-print("freed", flush=True)
-input()
-"""
-    with watched(usage := usage_of(), script) as process:
+    with watched(usage := usage_of(), str(PROGRAMS / "hold_memory.py")) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write("\n")
         process.stdin.flush()

@@ -4,28 +4,9 @@ import shutil
 from pathlib import Path
 
 import side_by_side
+from places import PROGRAMS
 from programs import python, succeeded
 
-CONFTEST = """
-import os, time, pytest, side_by_side
-def pytest_configure(config):
-    config.pluginmanager.register(side_by_side)
-    config.addinivalue_line("markers", "alone: no other test runs meanwhile")
-def note(text):
-    with open("notes", "a") as notes:
-        notes.write(text + "\\n")
-@pytest.fixture(scope="session")
-def shared():
-    note("made")
-@pytest.fixture
-def copied(shared):
-    pass
-@pytest.fixture(autouse=True)
-def noted(request):
-    note(f"{request.node.name} begins")
-    time.sleep(0.2)
-    note(f"{request.node.name} ends")
-"""
 TESTS = """
 import pytest
 @pytest.mark.alone
@@ -40,7 +21,7 @@ def test_what_is_shared_is_made_once_and_what_is_alone_runs_without_others(tmp_p
     folder = tmp_path / "tests"
     folder.mkdir()
     shutil.copy(side_by_side.__file__, folder)  # these tests hold a lock on their own
-    (folder / "conftest.py").write_text(CONFTEST)
+    shutil.copy(PROGRAMS / "noting_conftest.py", folder / "conftest.py")
     for name in ("a", "b"):
         (folder / f"test_{name}.py").write_text(TESTS.format(name))
     words = ["pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder"]

@@ -20,7 +20,7 @@ from envknee.record.read import load_records
 from envknee.study.paths import StudyFolder
 from foreign_commands import FAKE_PRESET, KNEE, assert_whole
 from installed import environment_with, wheel_of
-from places import ROOT
+from places import PROGRAMS, ROOT
 from programs import ran, refused, succeeded
 
 NOT_THERE = (
@@ -34,7 +34,7 @@ PUBLISHED = "cartpole-stock-lean-4096"
 
 KNEE_OF_FAKE = [
     *KNEE, "--num-envs", "16..64", "--preset", "fake.yaml", "--repeats", "2", "--iterations", "3", "--name", "fake",
-    "--", sys.executable, str(ROOT / "tests/programs/fake_trainer.py"),
+    "--", sys.executable, str(PROGRAMS / "fake_trainer.py"),
 ]  # fmt: skip
 
 HELP_ALONE = {
@@ -45,19 +45,6 @@ HELP_ALONE = {
     "bundle": "needs Isaac Lab",
 }
 """Commands without a use that ends in seconds here."""
-
-
-HELP_OF_EACH = """
-import contextlib, io, sys
-from envknee.__main__ import main
-for name in sys.argv[1:]:
-    printed, sys.argv = io.StringIO(), ["envknee", name, "--help"]
-    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-        main()
-    if printed.getvalue().startswith(f"usage: envknee {name} "):
-        print(name)
-"""
-"""Prints the names of those of some commands that explain themselves, in one process: each would import the same."""
 
 
 class Installed:
@@ -129,7 +116,9 @@ def test_what_is_listed_explains_itself_and_what_needs_isaac_lab_says_so(install
         "tasks", "bundle",
     }  # fmt: skip
     ready = [name for name, is_ready in commands.items() if is_ready]
-    printed = succeeded(ran([installed.python, "-c", HELP_OF_EACH, *ready], env=installed.environment, timeout=300))
+    printed = succeeded(
+        ran([installed.python, PROGRAMS / "help_of_each.py", *ready], env=installed.environment, timeout=300)
+    )
     assert printed.split() == ready
     said = refused(installed.envknee("tasks", "--help"), "needs Isaac Lab", "make setup", status=2)
     locks = [Path(word) for word in said.split() if word.endswith(".lock") and os.sep in word]

@@ -17,6 +17,7 @@ from envknee.record.read import load_record
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
 from foreign_commands import FIELDS, a_request
+from places import PROGRAMS
 from waiting import wait_for
 
 WRAPPER = """
@@ -26,44 +27,14 @@ trap '' TERM
 "$@" trains "$mark" "$$"
 """
 
-PROGRAM = """
-import json, os, signal, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-role, mark, wrapper = sys.argv[1:]
-if role == "daemon":
-    if os.fork():
-        os._exit(0)
-    time.sleep(600)
-
-def others():
-    for name in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            words = open(f"/proc/{name}/cmdline").read().split("\\0")
-        except OSError:
-            continue
-        if mark in words and wrapper not in words and str(name) != wrapper:
-            yield " ".join(words)
-
-open(mark + ".starts", "a").write("started\\n")
-for step in range(1, 7):
-    for other in others():
-        open(mark + ".beside", "a").write(other + "\\n")
-    time.sleep(0.2)
-    values = {"fps": 100.0, "collect": 0.1, "learn": 0.1, "reward": 1.0}
-    with open("log.jsonl", "a") as log:
-        log.write(json.dumps({"step": 256 * step, "time": time.time(), "train": values}) + "\\n")
-time.sleep(600)
-"""
-
 IN_JSON = {"source": "jsonl", "path": "log.jsonl", "step": "frames", "time_name": "time"}
 
 
 def a_wrapped_trial(folder: Path) -> tuple[TrialFolder, str]:
     """Return a trial whose command is a shell script that starts Python and a daemon, and a mark on the command lines of all three."""
-    wrapper, program, mark = folder / "train.sh", folder / "train.py", str(folder / "mark")
+    wrapper, mark = folder / "train.sh", str(folder / "mark")
     wrapper.write_text(WRAPPER)
-    program.write_text(PROGRAM)
-    argv = ["bash", str(wrapper), mark, sys.executable, str(program)]
+    argv = ["bash", str(wrapper), mark, sys.executable, str(PROGRAMS / "watchful_trainer.py")]
     rows = IN_JSON | {"names": {name: f"train/{field}" for name, field in FIELDS.items()}}
     arm: dict[str, Any] = {"trainer": "command", "gpus": 0, "command": {"argv": argv, "rows": rows}}
     trial = TrialFolder(folder / "trials" / "0000")

@@ -18,29 +18,9 @@ LEARNING = {
     "num_envs": [4], "horizon": 8, "batch_size": 16, "repeats": 2, "target_reward": -100, "target_episodes": 20, "budget_s": 60,
 }  # fmt: skip
 
-AS_ON_A_GPU = """
-import importlib
-import warp
-from envknee.tasks.kernels import MODULES
-from envknee.trainers.common import determinism
-from warp._src.context import ModuleBuilder
-
-determinism.require("cuda:0")
-from newton._src.solvers.mujoco.solver_mujoco import SolverMuJoCo
-
-modules = [importlib.import_module(name) for name in MODULES]
-solver = object.__new__(SolverMuJoCo)  # its model would need a GPU
-solver._module_options, solver._deterministic, solver._deterministic_max_records = {}, warp.config.deterministic, 8
-solver._set_mujoco_warp_module_options()
-for name in MODULES:
-    module = warp.get_module(name)
-    ModuleBuilder(module, module.resolve_options(warp.config)).codegen("cuda")
-    print(name, module.options["deterministic"].name)
-"""
-
 
 def test_a_gpus_deterministic_kernels_are_all_that_warp_can_make_so(tmp_path: Path):
-    lines = quick.run_script(AS_ON_A_GPU, folder=tmp_path).splitlines()
+    lines = quick.run_script("deterministic_kernels.py", folder=tmp_path).splitlines()
     modes = dict(line.split() for line in lines if line.split()[0] in MODULES)
     assert modes.keys() == set(MODULES)
     assert {name for name, mode in modes.items() if mode != "RUN_TO_RUN"} == {"mujoco_warp._src.sensor"}

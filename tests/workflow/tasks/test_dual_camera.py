@@ -10,14 +10,13 @@ from camera_trials import a_trial, camera
 from envknee import tasks
 from envknee.record.read import read_rows
 from PIL import Image
-from places import ROOT
 from programs import succeeded
 from workspaces import Workspace
 
 
 def test_the_jaw_camera_moves_with_the_cart_and_sees_the_pole(tmp_path: Path):
     saved = tmp_path / "frames.npz"
-    quick.run_script((ROOT / "tests/programs/look_at_cameras.py").read_text(encoding="utf-8"), saved, folder=tmp_path)
+    quick.run_script("look_at_cameras.py", saved, folder=tmp_path)
     frames = numpy.load(saved, allow_pickle=False)
 
     def moved(before: str, after: str, camera: str) -> int:

@@ -21,7 +21,7 @@ GOLDEN = ROOT / "tests/golden/cartpole.png"
 
 def test_the_cartpole_looks_as_it_did(tmp_path: Path):
     rendered = tmp_path / "frame.png"
-    quick.run_script((ROOT / "tests/programs/render_frame.py").read_text(encoding="utf-8"), rendered, folder=tmp_path)
+    quick.run_script("render_frame.py", rendered, folder=tmp_path)
     frame, golden = (numpy.asarray(Image.open(path), dtype=float) for path in (rendered, GOLDEN))
     assert frame.shape == golden.shape == (96, 96, 3)
     # Rounding differs between processors and GPUs and may move a pixel of an edge. The cart and the pole are
