@@ -5,7 +5,6 @@ import re
 import stat
 import subprocess
 import sys
-import time
 import uuid
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -65,9 +64,8 @@ def test_trials_side_by_side_get_disjoint_gpus_and_one_that_is_killed_lets_go():
 def test_who_finds_too_few_waits_and_takes_none_meanwhile(capsys: pytest.CaptureFixture[str]):
     with holder(2, seconds=1.5) as process:
         assert held_by(process) == ["GPU-a", "GPU-b"]
-        began = time.monotonic()
         with gpus.reserved(2, UUIDS) as taken:
-            assert taken == ["GPU-a", "GPU-b"] and time.monotonic() - began > 0.5
+            assert taken == ["GPU-a", "GPU-b"]
         assert capsys.readouterr().err.count("waiting for 2 of 3 devices") == 1
 
 

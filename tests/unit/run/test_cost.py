@@ -106,13 +106,13 @@ def test_attempts_that_left_no_result_are_counted_at_the_one_that_did(tmp_path: 
 
 @pytest.mark.parametrize("jump_s", [-3600.0, 365 * 86400.0])
 def test_a_clock_that_is_set_meanwhile_changes_no_duration(tmp_path: Path, monkeypatch, jump_s: float):
-    now, trial = time.time(), TrialFolder(tmp_path)
+    now, began_s, trial = time.time(), time.monotonic(), TrialFolder(tmp_path)
     with attempts.counted(trial):
         spent = cost.Costs([]).start()
         monkeypatch.setattr(time, "time", lambda: now + jump_s)
-        assert 0 <= spent().held_s < 60
-    assert 0 <= json.loads(trial.attempts.read_text())["lived_s"] < 60
-    assert 0 < processes.age_s() < 86400
+        assert 0 <= spent().held_s <= time.monotonic() - began_s
+    assert 0 <= json.loads(trial.attempts.read_text())["lived_s"] <= time.monotonic() - began_s
+    assert 0 < processes.age_s() < time.clock_gettime(time.CLOCK_BOOTTIME), "this machine is older"
 
 
 def test_an_attempt_that_comes_back_late_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

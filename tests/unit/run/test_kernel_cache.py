@@ -2,10 +2,8 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import pytest
 from envknee.run.kernel_cache import OneCompiles
 from places import PROGRAMS
 
@@ -40,17 +38,15 @@ def test_a_process_that_dies_leaves_the_work_to_the_next(tmp_path):
     assert second.communicate(timeout=30)[0].split() == ["compiling", "ready"]
 
 
-@pytest.mark.alone
-def test_once_compiled_nobody_waits_and_whatever_decides_them_names_other_kernels(tmp_path):
+def test_once_compiled_nobody_waits_and_whatever_decides_them_names_other_kernels(tmp_path, capsys):
     needed = {"device": "9.0", "task": ["Isaac-Cartpole-Camera-Direct", "local", {}]}
     first, other = (OneCompiles(needed | more, tmp_path) for more in ({}, {"device": "8.0"}))
     first.wait()
     first.done()
     first.done()
-    started = time.monotonic()
     same = OneCompiles(dict(reversed(needed.items())), tmp_path)
     same.wait()
-    assert not same.is_compiling and time.monotonic() - started < 0.1
+    assert not same.is_compiling and "waiting" not in capsys.readouterr().err
     other.wait()
     assert other.is_compiling
 

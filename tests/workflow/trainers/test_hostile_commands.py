@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,14 @@ def an_arm(does: str, log: str = "jsonl", row_s: float = 0.3) -> dict[str, Any]:
 @pytest.mark.parametrize("does", ["an hour back", "an hour on"])
 def test_a_program_whose_clock_jumps_is_measured_all_the_same(log: str, does: str, tmp_path: Path):
     """On a busy machine rows may arrive together: then the row after the jump has no time, and the one that is to spare takes its place."""
+    began = time.monotonic()
     record, trial = measured(tmp_path, a_request(an_arm(does, log)))
+    took_s = time.monotonic() - began
     rows = read_rows(trial)
     assert record.outcome.status == "ok" and len(rows) == 5
     seconds = [known(row.iteration_s) for row in rows[1:]]
-    assert all(0.1 < second < 5.0 for second in seconds), seconds
-    assert record.fps_total is not None and 256 / 5.0 < record.fps_total.median < 256 / 0.2
+    assert all(0.1 < second < took_s for second in seconds), seconds
+    assert record.fps_total is not None and 256 / took_s < record.fps_total.median < 256 / 0.2
     jumps = [warning for warning in record.outcome.warnings if "clock of the command's log jumped" in warning]
     assert len(jumps) == 1, record.outcome.warnings
 
@@ -80,15 +83,17 @@ def test_a_jump_of_the_launchers_clock_changes_nothing(log: str, jump_s: float, 
     clock = tmp_path / "clock"
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     variables = {"PYTHONPATH": paths, "ENVKNEE_DRILL_CLOCK": str(clock), gpus.OTHER_LOCKS: str(tmp_path)}
+    began = time.monotonic()
     launched = started_launcher(trial, **variables)
     wait_for(lambda: trial.metrics.exists() and len(read_rows(trial)) == 2, 90)
     clock.write_text(str(jump_s))
     assert launched.wait(90) == 0
+    took_s = time.monotonic() - began
     record, rows = load_record(trial), read_rows(trial)
     assert record.outcome.status == "ok" and len(rows) == 5
-    assert all(0.5 < known(row.iteration_s) < 5.0 for row in rows[1:])
+    assert all(0.5 < known(row.iteration_s) < took_s for row in rows[1:])
     assert not any("jumped" in warning for warning in record.outcome.warnings), record.outcome.warnings
-    assert 0.0 <= record.outcome.total_s < 120.0 and 0.0 <= known(record.outcome.setup_s) < 60.0
+    assert 0.0 <= known(record.outcome.setup_s) <= record.outcome.total_s <= took_s
 
 
 @pytest.mark.parametrize("does", ["NaN time", "NaN step", "nested", "deep", "400 digits", "bytes", "bad record"])
@@ -125,6 +130,9 @@ def test_a_log_of_nothing_but_what_cannot_be_read_blocks_no_second_try(tmp_path:
 @pytest.mark.parametrize("does", ["a long line", "many lines"])
 def test_a_program_that_prints_very_much_is_measured(does: str, tmp_path: Path):
     """Lines of 25 MB, and 72 MB of short ones, of which the trial's log keeps the beginning and the end."""
+    began = time.monotonic()
+    measured(tmp_path / "quiet", a_request(an_arm("")))
+    quiet_s = time.monotonic() - began
     record, trial = measured(tmp_path, a_request(an_arm(does)))
     assert record.outcome.status == "ok" and len(read_rows(trial)) == 5
     assert 40e6 < trial.log.stat().st_size < 51e6
@@ -132,7 +140,8 @@ def test_a_program_that_prints_very_much_is_measured(does: str, tmp_path: Path):
     assert "trial.log lacks" in said and ("printed lines were read to 65,536 bytes only" in said) is (
         does == "a long line"
     )
-    assert max(known(row.iteration_s) for row in read_rows(trial)[1:]) < 10.0
+    longest_s = max(known(row.iteration_s) for row in read_rows(trial)[1:])
+    assert longest_s < 2 * quiet_s, "a whole trial that prints nothing"
 
 
 def test_the_last_words_of_a_program_cannot_steer_a_terminal(tmp_path: Path):
