@@ -5,13 +5,15 @@ from statistics import fmean, median
 from typing import Literal
 
 from benchmarks.pages.cells import share, table, times
-from benchmarks.pages.findings import H200, SAME_GPU
+from benchmarks.pages.findings import H200, SAME_GPU, WARP_LEARNING
 from benchmarks.pages.published import (
     fps_ratio,
     json_of,
+    learning_ratio,
     median_fps,
     median_gb,
     median_phase_s,
+    median_s_to_target,
     peak_gb,
     phases_of,
     records_of,
@@ -148,6 +150,17 @@ def fps_range(num_envs: int) -> str:
     return f"{min(fps):,.0f} to {max(fps):,.0f}"
 
 
+def learns() -> str:
+    """Return the seconds to the target of both kinds of frames, and the shares of seconds and of frames."""
+    stock_s, warp_s = (median_s_to_target(WARP_LEARNING, arm) for arm in ("stock", "lean-warp"))
+    seconds = learning_ratio(WARP_LEARNING, "lean-warp", "seconds_to_target")
+    frames = learning_ratio(WARP_LEARNING, "lean-warp", "frames_to_target")
+    return (
+        f"Stock took {stock_s:.1f} s and lean-warp {warp_s:.1f} s (medians):"
+        f" {share(seconds)} of the seconds, and {share(frames)} of the frames"
+    )
+
+
 BLOCKS = {
     "lean-three-arms": three_arms,
     "lean-h200": on_h200s,
@@ -158,5 +171,6 @@ BLOCKS = {
     "lean-by-machine": by_machine,
     "lean-cuda": with_cuda,
     "lean-triton": with_triton,
+    "lean-learns": learns,
     "lean-8192-h100": lambda: times(fps_ratio(H100, "lean-warp", 8192)),
 }

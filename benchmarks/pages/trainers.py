@@ -99,6 +99,12 @@ def pipeline_sides() -> str:
     return table(("environments", "", "`in_turns`", "pipeline"), rows)
 
 
+def sac_frames() -> str:
+    """Return how many times the frames SAC took with four times the environments, of medians over all seeds."""
+    few, many = (learning_records(OFF_POLICY, "sac", size) for size in (64, 256))
+    return f"{middle(frames_of(many), len(many)) / middle(frames_of(few), len(few)):.1f}"
+
+
 def sac_doubling() -> str:
     """Return what doubling gained last with SAC."""
     (limit,) = arm_of(OFF_POLICY, "sac").throughput
@@ -180,6 +186,7 @@ BLOCKS = {
     "pipeline-gain": pipeline_gain,
     "pipeline-sides": pipeline_sides,
     "sac-doubling": sac_doubling,
+    "sac-frames": sac_frames,
     "pipeline-learns": pipeline_learns,
     "pipeline-lean-learns": lean_pipeline_learns,
     "pipeline-seconds": lambda: pipeline_ratio("seconds_to_target"),
