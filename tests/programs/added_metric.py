@@ -18,6 +18,8 @@ median = again.metrics["gpu_temperature_c"].median
 assert 50.0 < median <= 50.0 + warm[-1].iteration
 header, values = (line.split(",") for line in records_csv([again]).splitlines()[:2])
 assert float(values[header.index("gpu_temperature_c")]) == median
-shown = system_metrics(warm[0], record.outcome.environment.device)
+environment = record.outcome.environment
+assert environment is not None
+shown = system_metrics(warm[0], environment.device)
 assert [name for name in shown if "temp" in name] == ["system/gpu_0_temp_c"]
 assert build_record(record.request, rows, record.outcome).metrics == {}
