@@ -212,9 +212,11 @@ def test_every_line_that_a_pattern_of_ours_matches_has_a_text_that_is_looked_for
                  "Unable to allocate 12 GiB for an array", "Array allocation failed on device: cuda:0 for 4 bytes"]  # fmt: skip
     nan = ["NaN detected", "inf values found", "infinite encountered", "loss contains nan", "value is inf", "actions became NaN",
            "normal expects all elements of std >= 0.0", "to satisfy the constraint Real() but found invalid values:",
-           "invalid values: tensor([nan])", "The observation group 'actor' contains NaN values."]  # fmt: skip
+           "invalid values: tensor([nan])", "The observation group 'actor' contains NaN values.",
+           "FloatingPointError: invalid value (nan) encountered in log", "FloatingPointError: invalid value encountered in log",
+           "probability tensor contains either `inf`, `nan` or element < 0", "The total norm of gradients is non-finite"]  # fmt: skip
     wrong = ["overflow - please increase nconmax", "nconmax overflow", "Kamino world 3: contact capacity exceeded", "patch buffer overflow",
-             "Force buffer overflow detected",
+             "Force buffer overflow detected", "Too many contacts. The arena memory is full", "Insufficient arena memory for constraints",
              "collisionStackSize", "PxGpuDynamicsMemoryConfig::x"]  # fmt: skip
     for line in of_memory:
         output = ends.Output([], {})
@@ -228,7 +230,33 @@ def test_every_line_that_a_pattern_of_ours_matches_has_a_text_that_is_looked_for
         output = ends.Output([], {})
         output.take(f"before\n{line}\nafter")
         assert list(output.invalid_lines.values()) == [line]
-    assert len(validity.OVERFLOWS) == 4 and len(ends.OUT_OF_MEMORY) == 13, "a new pattern needs a line here"
+    assert len(validity.OVERFLOWS) == 5 and len(ends.OUT_OF_MEMORY) == 13, "a new pattern needs a line here"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "an illegal memory access was encountered", "error 700", "memcpy failed fail! 2  700", "GPU Narrowphase failed! 700",
+        "Result = 700", "CUDA error: 700", "device-side assert triggered",
+        "block: [1,0,0], thread: [2,0,0] Assertion `x` failed.", "SynchronizeStreams cuEventRecord failed",
+        "fail to launch kernel stage 1", "unspecified launch failure",
+    ],
+)  # fmt: skip
+def test_after_a_crash_of_the_gpu_an_allocation_that_fails_is_no_lack_of_memory(line: str):
+    output = ends.Output([], {})
+    output.take(f"before\n{line}\nUnable to allocate memory of size 4")
+    assert output.oom_line is None
+    output = ends.Output([], {})
+    output.take(f"Unable to allocate memory of size 4\n{line}")
+    assert output.oom_line == "Unable to allocate memory of size 4"
+
+
+def test_a_row_of_a_table_and_advice_are_no_errors():
+    output = ends.Output([], {})
+    output.take(
+        "| error rate | 0.1 |\n|   error    | 0.2 |\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
+    )
+    assert output.error_line is None
 
 
 def test_patterns_of_a_study_are_looked_for_in_every_line():

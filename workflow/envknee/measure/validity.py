@@ -12,13 +12,16 @@ OVERFLOWS = {
         "MuJoCo-Warp dropped contacts or constraints, raise what the line names"
     ),
     r"Kamino .*contact capacity exceeded": "Newton's Kamino solver dropped contacts, raise the capacity that the line names",
+    r"arena memory is full|insufficient arena memory": (
+        "MuJoCo dropped contacts or constraints, raise the memory that its model names (<size>)"
+    ),
     r"(?:contact|patch|pair|force)\b.* buffer overflow|force buffer overflow": (
         "PhysX dropped contacts, raise the GPU buffer that the line names"
     ),
     r"collisionStackSize|Px\w*MemoryConfig::\w+": "PhysX missed interactions, raise the capacity that the line names",
 }
 """Messages of engines whose buffer is full, with their meaning: mujoco_warp 3.12.0 and Newton 1.6.1 (`wp.printf` in their sources),
-PhysX 5 (Isaac Lab's issues 176, 931 and 1199)."""
+MuJoCo 3.12.0 (its warnings), PhysX 5 (Isaac Lab's issues 176, 931 and 1199)."""
 
 GROWS_BY = 0.05
 """Least growth of memory over the timed iterations, relative to the first sample, that counts as a leak."""

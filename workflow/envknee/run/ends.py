@@ -81,7 +81,8 @@ def crash_line(trial: TrialFolder, returncode: int) -> str:
     said = [line.removeprefix("envknee: ") for line in lines if line.startswith("envknee: ")]
     if returncode == EXIT_CRASHED and said:
         return bounded.shown(said[-1])
-    line = telling.line_of(lines[-telling.NEWEST_LINES :])
+    newest = lines[-telling.NEWEST_LINES :]
+    line = telling.line_of(newest) or telling.complaint_of(newest)
     if line is not None:
         return bounded.shown(line)
     if returncode < 0:

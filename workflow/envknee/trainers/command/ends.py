@@ -35,10 +35,11 @@ NOT_OUT_OF_MEMORY = re.compile(
     r"|out of (?:\w+ )?memory[^.]{0,40}(?:, (?:try|lower|reduce|consider|use)\b.*\bif\b|\brecovered\b)"
     r"|^\s*(?:\[(?:info|debug|hint|tip)\]|info\b|hint\b|tip\b|usage:|#)"
     r"|\b(?:error|result|code)\s*[=:]?\s*(?:700|701|716|717|718|719)\b|illegal (?:memory access|address)"
-    r"|--[\w-]*(?:oom|out-of-memory)|0 out of memory",
+    r"|--[\w-]*(?:oom|out-of-memory)|0 out of memory|stack overflow|^[\d :.-]*: I ",
     re.IGNORECASE,
 )
-"""A line that only mentions memory, an allocation that its program survives, or one that fails because of an earlier crash."""
+"""A line that only mentions memory, an allocation that its program survives (XLA tries less, and says so as information), one that fails
+because of an earlier crash, or a stack of a fixed size that is full."""
 
 COMPILING = re.compile(
     r"\bcompil(?:e|es|ed|ing|ation)\b|\bnvcc\b|\bninja\b|\bjit(?:ting)?\b|Building extension|^Module \S+ \w+ load|autotun|XLA|cudagraph",
@@ -47,12 +48,14 @@ COMPILING = re.compile(
 """Lines of Warp, PyTorch's extensions and compiler, Triton and XLA while they compile."""
 
 NOT_A_NUMBER = re.compile(
-    r"(?:NaN|inf(?:inite)?) (?:values? )?(?:detected|found|encountered)|(?:loss|value|action)s? (?:is|are|became) (?:nan|inf)"
+    r"\(?(?:NaN|inf(?:inite)?)\)? (?:values? )?(?:detected|found|encountered)|(?:loss|value|action)s? (?:is|are|became) (?:nan|inf)"
     r"|\b(?:contains?|found|has|have|produced|returned) (?:nan|inf(?:inite)?)(?: values?)?\b"
+    r"|contains either `inf`, `nan`|\bis non-?finite\b|FloatingPointError: invalid value"
     r"|expects all elements of std >= 0\.0|satisfy the constraint .* but found invalid values|invalid values:\s*tensor\(.*nan",
     re.IGNORECASE | re.DOTALL,
 )
-"""Messages of the guards in Isaac Lab, RSL-RL, mjlab and Stable-Baselines3, and of PyTorch's distributions when a policy has become NaN."""
+"""Messages of the guards in Isaac Lab, RSL-RL, mjlab and Stable-Baselines3, of PyTorch's samplers and gradients when a policy has become
+NaN, and of NumPy and JAX where they are told to look for it."""
 
 DIVERGED_ABOVE = 1e10
 """Training does not recover from a loss of this size. The limit is higher than for envknee's own trainers (1e6): a value loss is a squared
@@ -71,7 +74,9 @@ NEEDLES_OF_MEMORY: Needles = {
 NEEDLES_OF_NAN: Needles = {
     **{
         verb: tuple(
-            f"{figure} {values}{verb}" for figure in ("nan", "inf", "infinite") for values in ("", "value ", "values ")
+            f"{figure} {values}{verb}"
+            for figure in ("nan", "nan)", "inf", "inf)", "infinite")
+            for values in ("", "value ", "values ")
         )
         for verb in ("detected", "found", "encountered")
     },
@@ -83,6 +88,9 @@ NEEDLES_OF_NAN: Needles = {
         for figure in ("nan", "inf")
     },
     "elements of std": ("elements of std",),
+    "contains either": ("contains either",),
+    "finite": ("is non-finite", "is nonfinite"),
+    "floatingpointerror": ("floatingpointerror: invalid",),
     "invalid values": ("found invalid values", "invalid values:"),
 }
 NEEDLES_OF_SIMULATION: Needles = {
@@ -90,6 +98,18 @@ NEEDLES_OF_SIMULATION: Needles = {
     "exceeded": ("capacity exceeded",),
     "collisionstacksize": ("collisionstacksize",),
     "memoryconfig": ("memoryconfig",),
+    "arena memory": ("arena memory is full", "insufficient arena memory"),
+}
+NEEDLES_OF_ROOT: Needles = {
+    "illegal": ("illegal memory access", "illegal address"),
+    "700": (
+        *(f"{word}{sign}700" for word in ("error", "result", "code") for sign in (" ", ": ", "=", " = ")),
+        "fail!",
+        "failed!",
+    ),
+    "failed": ("cuevent", "custream", "culaunch", "cumemcpy", "memcpy failed"),
+    "launch": ("fail to launch", "unspecified launch failure"),
+    "assert": ("device-side assert", "thread: ["),
 }
 """Lower-case texts: a line that a pattern of ours matches has a key and one of its texts. Looking for them in a block of lines is far
 faster than the patterns are. Programs print some of the keys all the time, and hardly ever one of the texts."""
@@ -105,6 +125,7 @@ class Output:
         self._invalid = validity.patterns(invalid)
         self._of_study = Scan([re.compile(text, re.IGNORECASE) for text in (*oom, *invalid)])
         self._newest = deque[str](maxlen=telling.NEWEST_LINES)
+        self._is_gpu_broken = False
         self.oom_line: str | None = None
         self.nan_line: str | None = None
         self.invalid_lines: dict[str, str] = {}
@@ -131,14 +152,21 @@ class Output:
         """Return what is still to be found, with the texts that each kind of line has."""
         judges: list[tuple[Callable[[str], None], Needles]] = [(self._judge_simulation, NEEDLES_OF_SIMULATION)]
         if self.oom_line is None:
+            judges.append((self._judge_root, NEEDLES_OF_ROOT))
             judges.append((self._judge_memory, NEEDLES_OF_MEMORY))
         if self.nan_line is None:
             judges.append((self._judge_nan, NEEDLES_OF_NAN))
         return judges
 
+    def _judge_root(self, line: str) -> None:
+        if telling.ROOT.search(line):
+            self._is_gpu_broken = True
+
     def _judge_memory(self, line: str) -> None:
+        """Look for an allocation that failed. After a crash of the GPU every allocation fails, which says nothing of memory."""
         of_study = self._oom_of_study is not None and self._oom_of_study.search(line) is not None
-        known = self._oom.search(line) is not None and NOT_OUT_OF_MEMORY.search(line) is None
+        is_own = self._oom.search(line) is not None and NOT_OUT_OF_MEMORY.search(line) is None
+        known = is_own and not self._is_gpu_broken
         if self.oom_line is None and (of_study or known):
             self.oom_line = bounded.shown(line)
 
@@ -162,9 +190,9 @@ class Output:
         return None if line is None else bounded.shown(line)
 
     def last_error(self) -> str:
-        """Return the line that says why the program broke, else the newest line."""
+        """Return the line that says why the program broke, else one that complains, else the newest line."""
         newest = list(self._newest)
-        return self.error_line or bounded.shown((newest or ["it printed nothing"])[-1])
+        return self.error_line or bounded.shown(telling.complaint_of(newest) or (newest or ["it printed nothing"])[-1])
 
 
 def _has(lower: str, needles: Needles) -> bool:
