@@ -3,7 +3,7 @@
 Input: a study file's throughput section, true FPS and noise. Output: the verdict's limit, and what was asked. Pure.
 
 `make prove` has rows of them. Its other rows look at plain numbers, which is a hundred times as quick, and say the same
-(tests/unit/test_limits_prove.py).
+(tests/unit/project/test_prove.py).
 """
 
 import math

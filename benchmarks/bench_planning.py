@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests/unit"), str(ROOT / "tests/workflow"), str(ROOT / "workflow")]
+sys.path[:0] = [str(ROOT / "tests/helpers"), str(ROOT / "workflow")]
 
 from bench_scaling import a_study, plain_trial
 from envknee.ask import ask

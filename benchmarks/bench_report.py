@@ -16,15 +16,15 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests/unit"), str(ROOT / "tests/workflow"), str(ROOT / "workflow")]
+sys.path[:0] = [str(ROOT / "tests/helpers"), str(ROOT / "workflow")]
 
 from bench_scaling import SIZES, fps_of, made_up, timed
-from conftest import Workspace
 from envknee.record.schema import Request
 from envknee.study.files import canonical_json
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from records import GPU, Trial, a_trial, write_study
+from workspaces import Workspace
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 

@@ -20,17 +20,17 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests/unit"), str(ROOT / "tests/workflow"), str(ROOT / "workflow")]
+sys.path[:0] = [str(ROOT / "tests/helpers"), str(ROOT / "workflow")]
 
 import slurm_cluster
 import yaml
-from conftest import Workspace
 from envknee.ask import ask
 from envknee.record.schema import Record, Request
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from records import Trial, a_trial, write_study
+from workspaces import Workspace
 
 SIZES = [16, 32, 64, 128]
 
@@ -104,7 +104,7 @@ def here(trials: int, folder: Path) -> list[str]:
 
 def through_slurm(trials: int, folder: Path) -> list[str]:
     """Run so many jobs through a real SLURM on this machine; return what that took, in sentences."""
-    from test_slurm import SITE, Site
+    from slurm_site import SITE, Site
 
     cluster = slurm_cluster.Cluster(folder / "slurm")
     try:

@@ -6,7 +6,7 @@ Input: true costs, noise and a plan. Output: the settings that were confirmed, a
     confirm  `ask.confirm` chooses the settings; fresh seeds are records, too
     answer   `verdict.joint.answer`
 
-That a study through requests and policies says the same is tested (tests/unit/test_joint_proof.py).
+That a study through requests and policies says the same is tested (tests/unit/project/test_joint_proof.py).
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -11,38 +11,15 @@ import pytest
 from installed import environment_with, wheel_of
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from places import PROGRAMS, ROOT
 from programs import ran, succeeded
 
-PACKAGE = Path(__file__).parents[2] / "workflow/leanframes"
+PACKAGE = ROOT / "workflow/leanframes"
 
 NOT_THERE = (
     "envknee", "gymnasium", "isaaclab", "leanframes", "mujoco", "newton", "rsl_rl", "tensordict", "torchrl", "triton", "warp",
 )  # fmt: skip
 """Beginnings of the names of packages that an environment with PyTorch alone does not have."""
-
-FRAMES = """
-import hashlib, importlib.util, sys
-import torch
-from leanframes import LeanFrameStack, gather_normalized, normalized
-from leanframes.launch import HAS_WARP
-from leanframes.operations import copy_newest
-
-random, hashed = torch.Generator().manual_seed(1), hashlib.sha256()
-for height, width in ((8, 8), (7, 5)):
-    stack = LeanFrameStack(num_envs=4, frames=3, device="cpu")
-    frames, sums = torch.zeros(8, 4, 3, height, width, dtype=torch.uint8), torch.zeros(8, 4, 3, dtype=torch.int64)
-    for step in range(8):
-        images = torch.randint(0, 256, (4, height, width, 4), dtype=torch.uint8, generator=random)
-        stack.reset(torch.rand(4, generator=random) < 0.3)
-        stacked = stack(images[..., :3])
-        copy_newest(stacked, frames[step], sums[step])
-        hashed.update(stacked.numpy().tobytes() + normalized(stacked).numpy().tobytes())
-    history, places = torch.randint(0, 3, (6, 4), dtype=torch.uint8, generator=random), torch.randperm(24, generator=random)
-    gathered = gather_normalized(frames, sums, history, places, 3)
-    hashed.update(gathered.numpy().tobytes() + sums.numpy().tobytes())
-print(HAS_WARP, importlib.util.find_spec("envknee") is not None, hashed.hexdigest())
-"""
-"""Stacks, normalizes and gathers; prints whether Warp and envknee are there, and a hash of all numbers."""
 
 IMPORTED = """
 import importlib, sys
@@ -63,21 +40,21 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment_with(wheel_of(source, root / "wheel"), root, NOT_THERE)
 
 
-def run(program: Path | str, code: str, *words: str, **variables: str) -> str:
-    return succeeded(ran([program, "-c", code, *words], env=variables, timeout=300))
+def run(python: Path | str, *words: Path | str, **variables: str) -> str:
+    return succeeded(ran([python, *words], env=variables, timeout=300))
 
 
 def test_frames_need_pytorch_alone_and_are_the_same_to_the_bit(alone: Path):
-    has_warp, has_envknee, numbers = run(alone, FRAMES).split()
+    has_warp, has_envknee, numbers = run(alone, PROGRAMS / "hash_frames.py").split()
     assert (has_warp, has_envknee) == ("False", "False")
     # Where it is installed, Warp prints what it found when it starts.
-    here = run(sys.executable, FRAMES, PYTHONPATH=str(PACKAGE.parent)).splitlines()[-1]
+    here = run(sys.executable, PROGRAMS / "hash_frames.py", PYTHONPATH=str(PACKAGE.parent)).splitlines()[-1]
     assert here == f"True True {numbers}"
 
 
 def test_what_is_not_there_is_missed_by_its_own_modules_alone(alone: Path):
     modules = sorted(path.stem for path in PACKAGE.glob("*.py") if path.stem != "__init__")
-    printed = run(alone, IMPORTED, *(f"leanframes.{name}" for name in [*modules, "rsl_rl", "isaaclab"]))
+    printed = run(alone, "-c", IMPORTED, *(f"leanframes.{name}" for name in [*modules, "rsl_rl", "isaaclab"]))
     missing = dict(line.split(" needs ") for line in printed.splitlines() if " needs " in line)
     assert missing == {
         "leanframes.fused": "triton", "leanframes.fused_kernels": "triton", "leanframes.kernels": "warp",

@@ -11,7 +11,7 @@ One rank's FPS come from the partner: the arm that differs only in `gpus`, `cpu_
 kind. FPS of a point is the geometric mean over repeats, as in `throughput`; a process that measured it twice is one repeat. Both sides are
 compared on each machine, and the machines are combined (`rule.contrasts`): on one machine that is Welch's t on the difference of the
 logarithms, for each point alone. At 95% it covers 94 to 97% with equally many repeats on both sides, as in a finished study without
-failures. It covers 89 to 91% if the noisier side has two repeats and the other five (tests/unit/test_limits_scaling.py). Where no machine
+failures. It covers 89 to 91% if the noisier side has two repeats and the other five (tests/unit/verdict/test_scaling.py). Where no machine
 has both sides, all are compared as if one had. In a study that may end after any repeat, an interval holds at every look (`rule.looks`).
 """
 

@@ -10,7 +10,7 @@ more room. Speed: FPS over the baseline's at the largest num_envs that was timed
 that holds at every look (`rule.looks`). Each interval holds for its remedy alone.
 
 In simulated studies with 1% noise, one to three repeats and three or four sizes, 200 of each, 95% intervals of the fit held the truth in
-99 to 100%, and none showed a difference where there was none (some of them: tests/unit/test_limits_remedies.py).
+99 to 100%, and none showed a difference where there was none (some of them: tests/unit/verdict/test_remedy_gains.py).
 """
 
 import math

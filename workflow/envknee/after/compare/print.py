@@ -9,7 +9,7 @@ seconds and frames to target: the seeds that reach it are the quick ones. Memory
 count.
 
 A ratio is the geometric mean over points of the geometric means of their pairs. Its interval is Student's t on the logarithms of the
-pairs, by point (strata); at 95% it covers the truth in 94 to 96 of 100 cases (tests/unit/test_compare.py counts them). p-values are
+pairs, by point (strata); at 95% it covers the truth in 94 to 96 of 100 cases (tests/unit/after/test_compare.py counts them). p-values are
 Holm-corrected over all measures, and for each measure over its points.
 """
 

@@ -8,7 +8,7 @@ model is fitted by maximum likelihood (an accelerated failure time model; Newton
 maximum). For k num_envs and n seeds, its variance is multiplied by n / (n - k); its degrees of freedom are the arrived seeds minus k.
 
 Why not a library: SciPy fits one sample, and several num_envs with one spread are a regression. lifelines' `LogNormalAFTFitter` gives
-the same means and variances to seven digits (tests/unit/test_limits_rule.py), in 0.5 s instead of 0.5 ms, with five more packages.
+the same means and variances to seven digits (tests/unit/verdict/test_rule.py), in 0.5 s instead of 0.5 ms, with five more packages.
 
 A doubling with a censored seed at either end stays undecided below `LEAST_WITH_CENSORED` seeds, or below `LEAST_ARRIVED` that arrived.
 """
