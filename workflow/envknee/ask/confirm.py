@@ -4,11 +4,15 @@ A model of the search chooses the settings, from the records that the stage's fi
 the same records, so that neither the fresh seeds nor the order in which they end have a say: what they show is no result of having been
 chosen by them. Each round has one seed of every setting, in an order of its own.
 
+An arm that should learn like another one (`learns_like`) has no search: that arm's environment steps and its own FPS say which settings are
+good. The other arm has fresh seeds there, too, so that both can be compared.
+
 A time limit ends a search, and never this stage. A seed that is lost with its machine is measured again, as any trial.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from envknee.ask.question import Choice, Question
 from envknee.ask.refusals import KnownMemory
@@ -16,6 +20,9 @@ from envknee.ask.settings_left import settings_left
 from envknee.base.point import Point
 from envknee.record.reasons import SamplerDone
 from envknee.study import designs
+
+if TYPE_CHECKING:
+    from envknee.verdict.joint.surface import Surface
 
 
 def choose(question: Question) -> Choice:
@@ -29,29 +36,59 @@ def choose(question: Question) -> Choice:
 
 
 def settings_to_confirm(question: Question) -> Sequence[Point]:
-    """Return the settings of an arm that have fresh seeds: the best one of each num_envs, then the next best."""
+    """Return the settings of an arm that have fresh seeds: its own, then those of each arm that should learn like it.
+
+    Both arms need them there, so that their environment steps can be compared.
+    """
+    known = _as_at_the_start(question)
+    chosen = list(_chosen(known))
+    for follower in known.study.followers(known.slot.arm, known.slot.kind):
+        chosen += _chosen(_of_arm(known, follower))
+    left = settings_left(known)
+    return [setting for setting in dict.fromkeys(chosen) if setting in left]
+
+
+def _chosen(known: Question) -> Sequence[Point]:
+    """Return the best setting of each num_envs, then the next best, by the model of an arm's seconds or FPS."""
     from threadpoolctl import threadpool_limits
 
-    from envknee.verdict.joint import selection, surface  # SciPy, which most requests do without
-    from envknee.verdict.joint.observed import trials_of
+    from envknee.verdict.joint import selection  # SciPy, which most requests do without
 
-    stage = question.sweep.confirm
+    stage = known.sweep.confirm
     assert stage is not None, "only sections with `confirm`"
-    known = _as_at_the_start(question)
-    trials = trials_of(known.results, known.points, known.slot.kind)
-    if not trials.places:
-        return []
     left = settings_left(known)
     allowed = [place for place, setting in enumerate(known.points) if setting in left]
     with threadpool_limits(limits=1):  # the same arithmetic in any process
-        fitted = surface.fit(known.points, trials)
+        fitted = _surface(known)
+    if fitted is None:
+        return []
     return [known.points[place] for place in selection.to_confirm(fitted, allowed, stage.settings)]
+
+
+def _surface(known: Question) -> "Surface | None":
+    """Return the model of an arm: of its own search, or of the steps of the arm that it learns like and its own FPS."""
+    from envknee.verdict.joint import surface
+    from envknee.verdict.joint.observed import trials_of
+    from envknee.verdict.joint.transfer import transferred
+
+    leader = known.study.leader(known.slot.arm, known.slot.kind)
+    if leader is not None:
+        timed = replace(known, slot=known.slot._replace(kind="throughput"))
+        return transferred(known.points, _of_arm(known, leader).results, timed.results)
+    trials = trials_of(known.results, known.points, known.slot.kind)
+    return surface.fit(known.points, trials) if trials.places else None
 
 
 def _as_at_the_start(question: Question) -> Question:
     """Return the question with what was known to the first request of the stage."""
     slot = question.slot._replace(first_unknown=question.slot.chosen_before)
     asked = [asked for asked in question.history.asked if asked.number < slot.first_unknown]
-    visible = [footprint for number, footprint in question.history.footprints.items() if number < slot.first_unknown]
-    memory = KnownMemory.from_footprints(slot.arm, visible, question.study.arms[slot.arm])
-    return replace(question, slot=slot, history=replace(question.history, asked=asked), memory=memory)
+    return _of_arm(replace(question, slot=slot, history=replace(question.history, asked=asked)), slot.arm)
+
+
+def _of_arm(question: Question, arm: str) -> Question:
+    """Return the same question about an arm."""
+    slot, footprints = question.slot._replace(arm=arm), question.history.footprints
+    visible = [footprint for number, footprint in footprints.items() if number < slot.first_unknown]
+    memory = KnownMemory.from_footprints(arm, visible, question.study.arms[arm])
+    return replace(question, slot=slot, memory=memory)

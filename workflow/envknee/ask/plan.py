@@ -73,6 +73,7 @@ def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study
         few_for_model=sweep.is_joint and legal < space.LEAST_SETTINGS,
         confirmed=None if sweep.confirm is None else sweep.confirm.settings,
         fresh_seeds=None if sweep.confirm is None else sweep.confirm.seeds + sweep.more_repeats,
+        learns_like={arm: leader for arm in sorted(study.arms) if (leader := study.leader(arm, kind)) is not None},
         workers=sweep.workers,
     )
 

@@ -90,6 +90,9 @@ class Arm(Setup, Strict):
 
     scaling: Scaling | None = newer(None)
     """Rule and base point by which other settings change with num_envs (docs/learning-rules.md). Without it, none change."""
+    learns_like: str | None = newer(None)
+    """Another arm of the study that should need as many environment steps: its search stands in for that of this arm (docs/joint.md).
+    Without it, this arm has a search of its own."""
     overrides: Overrides = {}
     """Like the task's overrides, for this arm only, and with priority."""
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from envknee.base.fields import KINDS, Kind, newer
+from envknee.study import transfer
 from envknee.study.arm import Arm
 from envknee.study.command import Command
 from envknee.study.errors import nearest
@@ -133,15 +134,16 @@ class Study(Strict):
     def _problems(self) -> Iterator[str]:
         if self.throughput is None and self.learning is None:
             yield "a study needs a 'throughput' or a 'learning' section, or both"
-        for sweep in self.sections.values():
+        for kind, sweep in self.sections.items():
             batches = 1 if sweep.batch_size == "library" else len(sweep.batch_size)
             trials = len(self.arms) * len(sweep.num_envs) * len(sweep.horizon) * batches * sweep.all_repeats
             if trials > MOST_TRIALS:
                 yield f"arms x num_envs x horizon x batch_size x repeats make up to {trials:,} trials, and {MOST_TRIALS:,} are the most"
-            if sweep.is_joint and (searched := len(self.arms) * sweep.search_trials) > MOST_TRIALS:
+            if sweep.is_joint and (searched := len(self.searching(kind)) * sweep.search_trials) > MOST_TRIALS:
                 yield f"arms x trials make {searched:,} trials, and {MOST_TRIALS:,} are the most"
             if sweep.confirm is not None:
-                fresh = len(self.arms) * sweep.confirm.settings * (sweep.confirm.seeds + sweep.more_repeats)
+                settings = sum(sweep.confirm.settings * (1 + len(self.followers(arm, kind))) for arm in self.arms)
+                fresh = settings * (sweep.confirm.seeds + sweep.more_repeats)
                 if fresh > MOST_TRIALS:
                     yield f"arms x confirm.settings x seeds make {fresh:,} trials, and {MOST_TRIALS:,} are the most"
         for kind, sweep in self.sections.items():
@@ -165,6 +167,9 @@ class Study(Strict):
             if not STUDY_NAME.fullmatch(name):
                 yield f"arm {name!r}: expected 1 to 64 lower-case letters, digits, '-' and '_', starting with a letter or digit"
             problems = itertools.chain(self._problems_with(arm), self._problems_with_command(arm.command))
+            yield from (f"arm {name!r}: {problem}" for problem in problems)
+        for name in self.arms:
+            problems = transfer.problems(name, self.arms, self.throughput, self.learning)
             yield from (f"arm {name!r}: {problem}" for problem in problems)
 
     def _problems_of_workers(self, kind: Kind, sweep: Sweep) -> Iterator[str]:
@@ -242,6 +247,18 @@ class Study(Strict):
     def sections(self) -> dict[Kind, Sweep]:
         """The sections of this study, by kind of trial."""
         return {kind: sweep for kind in KINDS if (sweep := getattr(self, kind)) is not None}
+
+    def leader(self, arm: str, kind: Kind) -> str | None:
+        """Return the arm whose search stands in for that of an arm (`learns_like`); None if it has its own."""
+        return self.arms[arm].learns_like if kind == "learning" else None
+
+    def followers(self, arm: str, kind: Kind) -> list[str]:
+        """Return the arms for which the search of an arm stands in, by name."""
+        return [own for own in sorted(self.arms) if self.leader(own, kind) == arm]
+
+    def searching(self, kind: Kind) -> list[str]:
+        """Return the arms with a search of their own, by name."""
+        return [arm for arm in sorted(self.arms) if self.leader(arm, kind) is None]
 
     @property
     def world_sizes(self) -> frozenset[int]:

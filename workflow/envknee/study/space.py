@@ -196,7 +196,7 @@ def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
     if sweep.is_joint:
         _check_searched(kind, points, len(listed_points(sweep)))
         _check_joint(kind, points)
-        searched = itertools.product(range(sweep.search_trials), sorted(study.arms))
+        searched = itertools.product(range(sweep.search_trials), study.searching(kind))
         return [Slot(number, arm, kind, 0) for number, (_, arm) in enumerate(searched, first)]
     # A learning trial takes too long to be measured again for its drift. With compose_horizons the points that test the law show it.
     once = kind == "learning" or (study.throughput is not None and study.throughput.compose_horizons)
@@ -232,11 +232,19 @@ def _confirming(study: Study, kind: Kind, rounds: range, first: int) -> list[Slo
             f" num_envs x horizon). Confirm {legal} or fewer, or list more num_envs, horizons or batch sizes"
         )
     _check_joint(kind, legal)
-    trials = itertools.product(rounds, range(sweep.confirm.settings), sorted(study.arms))
+    counts = {arm: min(confirmed_settings(study, kind, arm), legal) for arm in sorted(study.arms)}
+    places = itertools.product(rounds, range(max(counts.values())), counts)
+    trials = [(seed, place, arm) for seed, place, arm in places if place < counts[arm]]
     return [
         Slot(number, arm, kind, sweep.first_fresh + seed, chunk=place, confirms=True)
         for number, (seed, place, arm) in enumerate(trials, first)
     ]
+
+
+def confirmed_settings(study: Study, kind: Kind, arm: str) -> int:
+    """Return the most settings of an arm that have fresh seeds: its own, and those of each arm that should learn like it."""
+    stage = study.sections[kind].confirm
+    return 0 if stage is None else stage.settings * (1 + len(study.followers(arm, kind)))
 
 
 def _check_searched(kind: Kind, legal: int, listed: int) -> None:

@@ -27,6 +27,7 @@ from envknee.verdict.hardware import hardware
 from envknee.verdict.headline import headline
 from envknee.verdict.joint.answer import answer
 from envknee.verdict.measurements import Measurements, measurements_of, only
+from envknee.verdict.schema.joint import JointAnswer
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict, Broken, Crashed, Verdict
 from envknee.verdict.series import Ranks
@@ -40,7 +41,8 @@ def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
     measured = measurements_of(records)
     series = _as_series(measured, study)
     scalings = gpu_scaling.analyse(series, study.arms, study.decide, study.looks["throughput"])
-    arms = [_arm(arm, measured.of_arm(arm), series.of_arm(arm), scalings, study) for arm in study.arms]
+    joint = {arm: _joint(arm, measured, study) for arm in study.arms}
+    arms = [_arm(arm, measured.of_arm(arm), series.of_arm(arm), scalings, joint[arm], study) for arm in study.arms]
     limits = {arm.arm: arm.memory for arm in arms if arm.memory is not None}
     return Verdict(
         study=study.study,
@@ -64,7 +66,12 @@ def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
 
 
 def _arm(
-    arm: str, measured: Measurements, series: Measurements, scalings: Sequence[Scaling], study: StudySettings
+    arm: str,
+    measured: Measurements,
+    series: Measurements,
+    scalings: Sequence[Scaling],
+    joint: Sequence[JointAnswer],
+    study: StudySettings,
 ) -> ArmVerdict:
     settings, records = study.decide, measured.records
     ranks = Ranks.of(study.arms[arm])
@@ -77,7 +84,7 @@ def _arm(
         trials=len(records),
         throughput=throughput.analyse(series, settings, study.looks["throughput"]),
         learning=learned,
-        joint=[answer(arm, kind, records, joint, settings, ranks.world_size) for kind, joint in study.joint.items()],
+        joint=list(joint),
         memory=memory_limit.analyse(records, settings),
         gpu_peaks=gpu_peaks.analyse(records),
         phases=phase_law.analyse(measured, settings),
@@ -89,6 +96,17 @@ def _arm(
     if any(found.kind == "throughput" and found.replaces_series for found in decided.joint):
         return decided  # its recommendation would be the best FPS seen, and the joint answer has a better one
     return decided.model_copy(update={"headline": headline(decided, series, scalings, study)})
+
+
+def _joint(arm: str, measured: Measurements, study: StudySettings) -> list[JointAnswer]:
+    """Return the joint answers of an arm."""
+    records, world_size = measured.of_arm(arm).records, study.arms[arm].world_size
+    leader = study.arms[arm].learns_like
+    of_leader = [] if leader is None else measured.of_arm(leader).records
+    return [
+        answer(arm, kind, records, joint, study.decide, world_size, of_leader)
+        for kind, joint in study.joint_of(arm).items()
+    ]
 
 
 def _as_series(measured: Measurements, study: StudySettings) -> Measurements:

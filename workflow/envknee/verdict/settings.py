@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from envknee.base.fields import Kind
@@ -49,6 +49,8 @@ class ArmSettings:
     """Ranks that train together."""
     values: Mapping[str, Any]
     """Every setting of the arm by dotted name, such as `memory.on_oom`, and its overrides. Values are as in JSON."""
+    learns_like: str | None = None
+    """The arm whose search plans this one's settings; None: it has a search of its own."""
 
     @property
     def gpus(self) -> Any:
@@ -77,6 +79,8 @@ class JointSettings:
     """Its part of the study's chance of error: sections with fresh seeds have equal parts."""
     confirmed: int = 0
     """Settings of an arm that have fresh seeds."""
+    learns_like: str | None = None
+    """The arm whose search stands in for that of this one; None: it has its own."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,18 @@ class StudySettings:
     looks: Mapping[Kind, Schedule]
     """After which repeats of each section the study may be looked at."""
     joint: Mapping[Kind, JointSettings]
-    """Sections with a joint answer."""
+    """Sections with a joint answer, as they are for an arm that learns like no other one, and like which none learns."""
     drill: str | None
     """The fault that a drill injects; None outside a drill."""
+
+    def joint_of(self, arm: str) -> dict[Kind, JointSettings]:
+        """Return the sections with a joint answer as they are for one arm. Only learning can be planned from another arm's search."""
+        leader = self.arms[arm].learns_like
+        followers = sum(own.learns_like == arm for own in self.arms.values())
+        own = dict(self.joint)
+        if "learning" in own and leader is not None:
+            own["learning"] = replace(own["learning"], search_trials=0, learns_like=leader)
+        elif "learning" in own:
+            most = min(own["learning"].confirmed * (1 + followers), len(own["learning"].settings))
+            own["learning"] = replace(own["learning"], confirmed=most)
+        return own

@@ -1,5 +1,7 @@
 """A plan in lines: what a study would measure and could show. Pure."""
 
+from collections.abc import Sequence
+
 from envknee.verdict.schema.plan import IllegalPoints, NoiseSource, Power, RulePlan, RulePoint, SectionPlan, StudyPlan
 from envknee.verdict.schema.power import ENOUGH, MOST_REPEATS
 from envknee.words.numbers import counted, listed
@@ -16,10 +18,10 @@ NOISE_SOURCES: dict[NoiseSource, str] = {
 
 def plan_lines(plan: StudyPlan) -> list[str]:
     """Return what a study measures, kind by kind, what it leaves out, and its statistical power."""
-    arms = _arms(plan)
+    arms = _arms(plan.arms)
     lines = [f"Study {plan.study}: {counted(plan.trials, 'trial')} at most, {arms}"]
     for section in plan.sections:
-        lines.append(section_line(section, arms))
+        lines.append(section_line(section, plan.arms))
         for rule in section.rules:
             lines += rule_lines(rule)
     lines += [illegal_line(section.kind, section.illegal) for section in plan.sections if section.illegal is not None]
@@ -31,8 +33,9 @@ def plan_lines(plan: StudyPlan) -> list[str]:
     return lines
 
 
-def section_line(section: SectionPlan, arms: str) -> str:
-    """Return the trials of one kind, and the sizes that they choose from."""
+def section_line(section: SectionPlan, names: Sequence[str]) -> str:
+    """Return the trials of one kind of all arms, by name, and the sizes that they choose from."""
+    arms = _arms(names)
     repeats = counted(section.repeats, "repeat")
     if section.chooses_trials:
         repeats = f"up to {section.repeats} repeats"
@@ -43,10 +46,12 @@ def section_line(section: SectionPlan, arms: str) -> str:
     batch = "library" if section.batch_size is None else listed(section.batch_size)
     trials = f"{counted(section.points, 'point')} × {repeats} × {arms}"
     if section.search_trials is not None:
-        trials = f"{section.search_trials} among {counted(section.points, 'point')} × {arms}"
+        searching = [name for name in names if name not in section.learns_like]
+        trials = f"{section.search_trials} among {counted(section.points, 'point')} × {_arms(searching)}"
     fresh = ""
     if section.confirmed is not None and section.fresh_seeds is not None:
         fresh = f" + {counted(section.confirmed, 'setting')} × {counted(section.fresh_seeds, 'fresh seed')} × {arms}"
+        fresh += "".join(f" + those of {arm} with {leader}" for arm, leader in section.learns_like.items())
     workers = "" if section.workers is None else f"; {counted(section.workers, 'worker')}"
     return (
         f"{section.kind}: {counted(section.trials, 'trial')} = {trials}"
@@ -107,5 +112,5 @@ def power_line(power: Power) -> str:
     return f"{first}{more} (cut-off {power.delta:.0%}; noise between processes {power.cv:.1%}, {source}{pairs})"
 
 
-def _arms(plan: StudyPlan) -> str:
-    return f"{counted(len(plan.arms), 'arm')} ({', '.join(plan.arms)})"
+def _arms(names: Sequence[str]) -> str:
+    return f"{counted(len(names), 'arm')} ({', '.join(names)})"

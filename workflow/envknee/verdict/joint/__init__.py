@@ -10,9 +10,12 @@ profile    along one axis, with the others at their best
 thompson   which setting a search tries next
 selection  which settings have fresh seeds
 fresh      what fresh seeds show about them; dunnett has its critical values
+rounds     their records by setting and round, up to the last look
 claims     which of them are named, also on smaller cards
 thresholds from which value of an axis on doubling saves too little: fresh seeds and model must agree
 frames     seconds as frames times seconds per frame
+transfer   seconds from another arm's frames and an arm's own seconds per frame
+alike      whether two arms need as many frames
 regret     what a shorter search would have lost
 shape      what figures show of the surface
 answer     all of it for one arm

@@ -6,13 +6,15 @@ Before the first look nothing is claimed.
 
 A study's chance of error holds for all claims about an arm together: kinds of trial with fresh seeds have equal parts, and so have the
 claims of each kind (Bonferroni).
+
+An arm that learns like another one has no search. Its claims rest on its own fresh seeds, too. Its model is that of the other arm's frames
+and its own seconds per frame, and says something only if both are shown to learn alike (`alike`). No threshold is named: that takes a
+search.
 """
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,25 +23,28 @@ from envknee.base.fields import Kind
 from envknee.base.point import Point
 from envknee.record.schema import Record
 from envknee.verdict.joint import thresholds
+from envknee.verdict.joint.alike import compared
 from envknee.verdict.joint.claims import named, on_cards
 from envknee.verdict.joint.fresh import Levels, levels_of
-from envknee.verdict.joint.observed import observed, trials_of
+from envknee.verdict.joint.observed import trials_of
 from envknee.verdict.joint.prior import Array
 from envknee.verdict.joint.profile import Axis, best_by, profile_of
+from envknee.verdict.joint.rounds import Rounds, rounds_of, seeds_of
 from envknee.verdict.joint.shape import shape_of
 from envknee.verdict.joint.surface import DRAWS, Surface, chances_of_best, credible_set, fit
+from envknee.verdict.joint.transfer import transferred
 from envknee.verdict.learning_cost import gpus_of
 from envknee.verdict.rule import union
 from envknee.verdict.rule.contrasts import Contrast
-from envknee.verdict.rule.doublings import Seeds, exp
+from envknee.verdict.rule.doublings import exp
 from envknee.verdict.rule.looks import looked_at
-from envknee.verdict.rule.schedule import Schedule, as_planned
 from envknee.verdict.schema.joint import (
     ConfirmedSetting,
     JointAnswer,
     JointState,
     JointThreshold,
     LikelySetting,
+    Likeness,
     MiniBatches,
     ProfileValue,
 )
@@ -55,24 +60,47 @@ AXES: Mapping[str, Axis] = {"num_envs": lambda point: point.num_envs, "horizon":
 
 
 def answer(
-    arm: str, kind: Kind, records: Sequence[Record], joint: JointSettings, settings: Settings, ranks: int
+    arm: str,
+    kind: Kind,
+    records: Sequence[Record],
+    joint: JointSettings,
+    settings: Settings,
+    ranks: int,
+    of_leader: Sequence[Record] = (),
 ) -> JointAnswer:
-    """Return the joint answer from an arm's records of one kind, without skipped trials. `ranks` train together."""
+    """Return the joint answer from an arm's records, without skipped trials.
+
+    Args:
+        arm: its name
+        kind: of the trials that are answered about
+        records: of the arm, of either kind
+        joint: the section
+        settings: of the study
+        ranks: that train together
+        of_leader: with `joint.learns_like`, the records of that arm
+    """
     in_order = sorted(records, key=lambda record: record.request.number)
     of_kind = [record for record in in_order if record.request.kind == kind]
     search = [record for record in of_kind if not record.request.confirms]
     delta = settings.delta if kind == "throughput" else settings.delta_learning
     every = trials_of(of_kind, joint.settings, kind)
     searched = trials_of(search, joint.settings, kind)
-    fresh = _fresh(of_kind, joint)
+    fresh = rounds_of(of_kind, joint.seeds)
     of_kind_error = (1.0 - settings.confidence) * joint.error_share
-    axes = _axes_with_doublings(joint.settings)
-    # Bonferroni over claims: the interval, the comparisons with the best, and each threshold.
-    claims = CLAIMS_ABOUT_SETTINGS + len(axes)
+    has_search = joint.learns_like is None
+    axes = _axes_with_doublings(joint.settings) if has_search else {}
+    # Bonferroni over claims: the interval, the comparisons with the best, and each threshold, or that the arm learns like the other one.
+    claims = CLAIMS_ABOUT_SETTINGS + (len(axes) if has_search else 1)
     alpha = of_kind_error / claims
     of_claim = alpha / fresh.factor if fresh is not None and fresh.is_whole else alpha
-    model = _Model(fit(joint.settings, every), settings.confidence) if every.places else None
     before = fit(joint.settings, searched) if searched.places else None
+    likeness = None
+    if has_search:
+        surface = fit(joint.settings, every) if every.places else None
+    else:
+        likeness = _likeness(joint, fresh, of_leader, alpha)
+        surface = _transferred(joint, likeness, records, of_leader)
+    model = None if surface is None else _Model(surface, settings.confidence)
     levels = levels_of(fresh.seeds) if fresh is not None and fresh.is_whole else None
     confirmed = [] if fresh is None else _confirmed(fresh, levels, of_claim, model, joint.settings)
     order = sorted(
@@ -86,7 +114,7 @@ def answer(
     return JointAnswer(
         arm=arm,
         kind=kind,
-        state=_state(every.places, joint, fresh),
+        state=_state(of_kind, every.places, joint, fresh),
         delta=delta,
         confidence=settings.confidence,
         claims=claims,
@@ -110,8 +138,10 @@ def answer(
         spreads_differ=levels is not None and levels.spreads_differ,
         thresholds=found_thresholds,
         mini_batches=[] if told is None else told.mini_batches(ranks, delta),
+        learns_like=joint.learns_like,
+        likeness=likeness,
         shape=None
-        if told is None
+        if told is None or not has_search
         else shape_of(told.surface, told.draws, told.interval, searched, of_kind, settings.confidence),
     )  # fmt: skip
 
@@ -125,78 +155,32 @@ def _on_gpu(records: Sequence[Record]) -> bool:
     return any(gpus_of(record) for record in records)
 
 
-def _state(places: Sequence[int], joint: JointSettings, fresh: "Fresh | None") -> JointState:
+def _likeness(joint: JointSettings, fresh: Rounds | None, of_leader: Sequence[Record], alpha: float) -> Likeness | None:
+    """Return whether an arm learns like the one whose search planned its fresh seeds; None before they have ended."""
+    if joint.learns_like is None or fresh is None or not fresh.is_whole:
+        return None
+    learned = [record for record in of_leader if record.request.kind == "learning"]
+    return compared(joint.learns_like, fresh, rounds_of(learned, joint.seeds), alpha)
+
+
+def _transferred(
+    joint: JointSettings, likeness: Likeness | None, records: Sequence[Record], of_leader: Sequence[Record]
+) -> Surface | None:
+    """Return the surface of an arm that is shown to learn like another one; None for any other."""
+    if likeness is None or likeness.state != "shown":
+        return None
+    learned = [record for record in of_leader if record.request.kind == "learning"]
+    return transferred(joint.settings, learned, [record for record in records if record.request.kind == "throughput"])
+
+
+def _state(of_kind: Sequence[Record], places: Sequence[int], joint: JointSettings, fresh: Rounds | None) -> JointState:
+    if joint.learns_like is not None and not of_kind:
+        return "confirming"  # the other arm's search has not ended
     if not places:
         return "no data"
     if joint.seeds is None:
         return "searched"
     return "confirmed" if fresh is not None and fresh.is_whole else "confirming"
-
-
-@dataclass(frozen=True)
-class Fresh:
-    """The records of fresh seeds by setting, up to the last look."""
-
-    settings: Sequence[Point]
-    """Ascending."""
-    rounds: Sequence[Mapping[int, Record]]
-    """Of each setting: round -> record. The first round is 0."""
-    schedule: Schedule
-    look: int | None
-    """Whole rounds at the last look; None before the first one."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the planned seeds have ended."""
-        return self.look is not None
-
-    @property
-    def factor(self) -> float:
-        """What a p-value counts times at the last look."""
-        return math.inf if self.look is None else self.schedule.factor(self.look)
-
-    @property
-    def seeds_to_next_look(self) -> int | None:
-        """Further seeds of each setting until the next look; None before the first one, or after the last one."""
-        if self.look is None:
-            return None
-        later = self.schedule.next_look(self.look + 1)
-        return None if later is None else later - self.look
-
-    @cached_property
-    def seeds(self) -> list[Seeds]:
-        """The costs of each setting's seeds before the last look."""
-        return self.before(self.look or 0)
-
-    def before(self, number: float) -> list[Seeds]:
-        """Return the costs of each setting's seeds in the rounds before a number."""
-        return [_seeds([record for place, record in own.items() if place < number]) for own in self.rounds]
-
-    def records(self, place: int) -> list[Record]:
-        """Return a setting's records before the last look; all of them before the first one."""
-        return [record for number, record in self.rounds[place].items() if number < (self.look or math.inf)]
-
-
-def _seeds(records: Sequence[Record]) -> Seeds:
-    costs = [cost for record in records if (cost := observed(record)) is not None]
-    return Seeds(
-        tuple(own.cost for own in costs if not own.is_censored), tuple(own.cost for own in costs if own.is_censored)
-    )
-
-
-def _fresh(records: Sequence[Record], joint: JointSettings) -> Fresh | None:
-    """Return the fresh seeds; None without any."""
-    confirming = [record for record in records if record.request.confirms]
-    if joint.seeds is None or not confirming:
-        return None
-    first = min(record.request.repeat for record in confirming)
-    rounds: dict[Point, dict[int, Record]] = {}
-    for record in sorted(confirming, key=lambda record: record.request.repeat):
-        rounds.setdefault(record.request.point, {})[record.request.repeat - first] = record
-    settings = sorted(rounds)
-    schedule = as_planned(joint.seeds)
-    whole = min(len(own) for own in rounds.values())
-    return Fresh(settings, [rounds[setting] for setting in settings], schedule, schedule.last_look(whole))
 
 
 class _Model:
@@ -244,16 +228,16 @@ class _Model:
 
 
 def _confirmed(
-    fresh: Fresh, levels: Levels | None, alpha: float, model: _Model | None, settings: Sequence[Point]
+    fresh: Rounds, levels: Levels | None, alpha: float, model: _Model | None, settings: Sequence[Point]
 ) -> list[ConfirmedSetting]:
     return [_one(place, fresh, levels, alpha, model, settings) for place in range(len(fresh.settings))]
 
 
 def _one(
-    place: int, fresh: Fresh, levels: Levels | None, alpha: float, model: _Model | None, settings: Sequence[Point]
+    place: int, fresh: Rounds, levels: Levels | None, alpha: float, model: _Model | None, settings: Sequence[Point]
 ) -> ConfirmedSetting:
     setting, records = fresh.settings[place], fresh.records(place)
-    seeds = _seeds(records)
+    seeds = seeds_of(records)
     # The mean of the seeds that arrived alone would be too low.
     mean = statistics.fmean(map(math.log, seeds.reached)) if seeds.reached and not seeds.censored else None
     lower = upper = most_slower = None
@@ -286,7 +270,7 @@ def _thresholds(
     axes: Mapping[str, Axis],
     before: Surface,
     model: _Model | None,
-    fresh: Fresh,
+    fresh: Rounds,
     delta: float,
     kind: Kind,
     alpha: float,
@@ -308,7 +292,7 @@ def _threshold(
     axis: Axis,
     before: Surface,
     model: _Model,
-    fresh: Fresh,
+    fresh: Rounds,
     log_limit: float,
     alpha: float,
     confidence: float,
@@ -355,7 +339,7 @@ def _state_of(named: int | None, pays: bool) -> union.State:
     return "still pays" if pays else "undecided"
 
 
-def _by_fresh(stand_ins: Mapping[int, int], fresh: Fresh, log_limit: float, confidence: float) -> union.Decision:
+def _by_fresh(stand_ins: Mapping[int, int], fresh: Rounds, log_limit: float, confidence: float) -> union.Decision:
     """Return what fresh seeds decide about doublings of an axis, over all looks as planned."""
 
     def contrasts_before(number: float) -> list[Contrast]:

@@ -19,15 +19,12 @@ from envknee.verdict.schema.joint import FramesOfSetting
 
 def frames_at(settings: Sequence[Point], records: Sequence[Record], confidence: float) -> list[FramesOfSetting]:
     """Return both factors at some settings, from the learning trials of all settings."""
-    timed = [record for record in that_ran(records) if record.frames > 0 and record.train_s > 0.0]
+    timed = that_trained(records)
     if not timed:
         return []
     every = sorted({*settings, *(record.request.point for record in timed)})
     places = [every.index(record.request.point) for record in timed]
-    arrived = [record.frames_to_target is not None for record in timed]
-    frames = Trials(
-        places, [math.log(record.frames_to_target or record.frames) for record in timed], [not own for own in arrived]
-    )
+    frames = frames_trials(every, timed)
     speeds = Trials(places, [math.log(record.train_s / record.frames) for record in timed], [False] * len(timed))
     of_frames, of_speeds = fit(every, frames), fit(every, speeds)
     return [
@@ -38,6 +35,20 @@ def frames_at(settings: Sequence[Point], records: Sequence[Record], confidence: 
         )
         for setting in settings
     ]
+
+
+def that_trained(records: Sequence[Record]) -> list[Record]:
+    """Return the learning trials that tell frames and their time."""
+    return [record for record in that_ran(records) if record.frames > 0 and record.train_s > 0.0]
+
+
+def frames_trials(settings: Sequence[Point], records: Sequence[Record]) -> Trials:
+    """Return ln frames to the target of trials that trained, each at one of these settings."""
+    return Trials(
+        [settings.index(record.request.point) for record in records],
+        [math.log(record.frames_to_target or record.frames) for record in records],
+        [record.frames_to_target is None for record in records],
+    )
 
 
 def _interval(name: str, surface: Surface, place: int, confidence: float) -> dict[str, Any]:

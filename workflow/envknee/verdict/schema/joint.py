@@ -168,6 +168,36 @@ class JointShape(Frozen):
     """Ascending by trials; the last one has the whole search."""
 
 
+LikenessState = Literal["shown", "not shown", "varies", "too few settings", "seeds missed the target"]
+"""varies: the ratio is within the margin on average, and not the same at each setting."""
+
+
+class SettingRatio(Setting):
+    """How many times the frames of another arm one needs at a setting, each interval by itself."""
+
+    ratio: float
+    ratio_lower: float
+    ratio_upper: float
+
+
+class Likeness(Frozen):
+    """Whether an arm needs as many frames to the target as another one: an equivalence test between fresh seeds at the same settings."""
+
+    arm: str
+    """The other one."""
+    state: LikenessState
+    margin: float
+    """Shown: the whole interval is within 1 - margin to 1 + margin."""
+    error: float
+    """Chance that a ratio at either end of it passes, at the last look. The intervals are those of 1 - 2 error."""
+    ratio: float | None
+    """Geometric mean over the settings; None if none can be compared."""
+    ratio_lower: float | None
+    ratio_upper: float | None
+    at: list[SettingRatio]
+    """Settings at which both arms have fresh seeds that can be compared, ascending."""
+
+
 class JointAnswer(Claims):
     """The joint answer of one arm and kind of trial."""
 
@@ -179,7 +209,7 @@ class JointAnswer(Claims):
     """Of all claims about an arm together, those about seconds and about FPS if a study has both."""
     claims: int = newer(0)
     """Claims of this kind of trial, with equal parts of its chance of error: the soonest's interval, the comparisons with the best, and
-    the threshold of each axis."""
+    the threshold of each axis, or with `learns_like` that both arms learn alike."""
     error_of_kind: float = newer(0.0)
     """Chance of error of all of these together: the whole one, or half of it if a study has both kinds."""
     error_of_claim: float
@@ -216,5 +246,9 @@ class JointAnswer(Claims):
     thresholds: list[JointThreshold]
     mini_batches: list[MiniBatches]
     """Empty with the library's own batch, or on a rough surface."""
+    learns_like: str | None = newer(None)
+    """The arm whose search planned this one's fresh seeds; None: it has a search of its own."""
+    likeness: Likeness | None = newer(None)
+    """With `learns_like`: unless it is shown, the model says nothing. None before both arms have their planned seeds."""
     shape: JointShape | None = newer(None)
     """None without a trial, or on a rough surface."""

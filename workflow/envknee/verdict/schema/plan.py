@@ -68,6 +68,8 @@ class SectionPlan(Frozen):
     """Settings of an arm that have fresh seeds after the search; None without such a stage."""
     fresh_seeds: int | None = newer(None)
     """Fresh seeds of each."""
+    learns_like: dict[str, str] = newer({})
+    """Arm -> the arm whose search stands in for its own, and which has fresh seeds at its settings, too."""
     workers: int | None = newer(None)
     """Processes that measure trials side by side, one after the other each; None: each trial or block has a job."""
 
