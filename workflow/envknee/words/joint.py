@@ -16,6 +16,7 @@ from envknee.words.joint_costs import (
     setting_words,
     short_setting,
 )
+from envknee.words.likeness import likeness_lines, likeness_next, likeness_notes, setting_lines
 from envknee.words.numbers import counted, listed, percent
 
 METHOD = (
@@ -23,7 +24,7 @@ METHOD = (
     " cost, simultaneous for all confirmed settings; comparisons with the best: Hsu's, with Dunnett's critical value, or"
     " Bonferroni's where settings have spreads of their own (empirical Bayes); a threshold needs"
     " the union test of fresh seeds, and a model of all trials (a quadratic trend with a Gaussian process) that agrees; chances, and the"
-    " range of mini-batches, are the model's alone"
+    " range of mini-batches, are the model's alone; that two arms learn alike: two one-sided tests of the ratio of environment steps"
 )
 
 MOST_LISTED = 3
@@ -56,6 +57,8 @@ def what_is_left(found: JointAnswer) -> str:
         left = f"{counted(found.search_left, 'trial')} of the search left, and " if found.search_left else ""
         return f"{left}no fresh seeds are planned (`confirm`), and only they carry claims"
     planned = seeds_words(found.kind, found.fresh_planned)
+    if found.learns_like is not None and not found.fresh_ended:
+        return f"{planned} are left, which the search of {found.learns_like} plans"
     if found.search_left:
         return f"{counted(found.search_left, 'trial')} of the search and {planned} are left"
     return f"{found.fresh_ended} of {planned} have ended"
@@ -68,10 +71,11 @@ def joint_evidence(found: JointAnswer) -> list[str]:
     if found.state != "confirmed":
         return [*unreached, *rough]
     if found.soonest is None:
-        return [*unreached, *rough]
+        return [*unreached, *rough, *likeness_lines(found)]
     of_num_envs = [_threshold(found, own) for own in found.thresholds if own.axis == "num_envs"]
     of_horizon = [_threshold(found, own) for own in found.thresholds if own.axis == "horizon"]
-    return [*_as_good(found), *of_num_envs, *rough, *cheapest(found), *of_horizon, *_mini_batches(found)]
+    settings = [*_as_good(found), *likeness_lines(found), *of_num_envs, *rough, *cheapest(found)]
+    return [*settings, *of_horizon, *_mini_batches(found)]
 
 
 def joint_next(found: JointAnswer) -> str:
@@ -90,6 +94,8 @@ def joint_next(found: JointAnswer) -> str:
     if found.soonest is None or undecided:
         more = found.seeds_to_next_look or 1
         return f"Raise `more_repeats` by {more}: it adds fresh seeds to every confirmed setting."
+    if (step := likeness_next(found)) is not None:
+        return step
     if any(threshold.state == "still pays" for threshold in found.thresholds):
         return "List larger values of what still pays, in a study of another name."
     return "This answers the question for the listed values."
@@ -116,7 +122,7 @@ def joint_notes(found: JointAnswer) -> list[str]:
     if found.spreads_differ:
         notes.append("seeds of some settings vary more than those of others: these have wider intervals")
     if found.state == "confirmed":
-        notes.append(_chance_of_error(found))
+        notes += [*likeness_notes(found), _chance_of_error(found)]
     return notes
 
 
@@ -126,6 +132,7 @@ def joint_lines(found: JointAnswer, ranks: Ranks) -> list[tuple[str, str]]:
     lines = [(name, joint_statement(found, ranks))]
     lines += [(name, said) for said in joint_evidence(found)]
     lines += [("setting", confirmed_line(found, setting)) for setting in found.confirmed if found.state == "confirmed"]
+    lines += [("steps", said) for said in setting_lines(found)]
     lines += [("memory", said) for said in card_lines(found)]
     lines += [("profile", said) for threshold in found.thresholds for said in profile_lines(found.kind, threshold)]
     lines += [("model", said) for said in likely_lines(found)]
@@ -294,14 +301,16 @@ def _mini_batches(found: JointAnswer) -> list[str]:
 
 def _is_unreached(found: JointAnswer) -> bool:
     """Tell whether trials ended, and none reached the target."""
-    is_search = found.search_trials > 0 and found.censored == found.search_trials
-    return is_search and not any(setting.reached for setting in found.confirmed)
+    tried = found.search_trials > 0 if found.learns_like is None else bool(found.confirmed)
+    missed = found.censored == found.search_trials
+    return tried and missed and not any(setting.reached for setting in found.confirmed)
 
 
 def _unreached(found: JointAnswer) -> str:
     fresh = sum(setting.seeds for setting in found.confirmed)
-    seeds = f" and {seeds_words(found.kind, fresh)}" if fresh else ""
-    return f"no trial reached the target: {counted(found.search_trials, 'search trial')}{seeds} ended before"
+    trials = [counted(found.search_trials, "search trial")] if found.search_trials else []
+    seeds = [seeds_words(found.kind, fresh)] if fresh else []
+    return f"no trial reached the target: {' and '.join([*trials, *seeds])} ended before"
 
 
 def _why_none(found: JointAnswer) -> str:
@@ -317,6 +326,7 @@ def _rough(found: JointAnswer) -> str:
 def _chance_of_error(found: JointAnswer) -> str:
     axes = [threshold.axis for threshold in found.thresholds]
     parts = ["the interval", "the comparisons with the best", *(f"the threshold of {axis}" for axis in axes)]
+    parts += [] if found.learns_like is None else [f"the comparison with {found.learns_like}"]
     whole = error_words(1.0 - found.confidence)
     kind = (
         ""

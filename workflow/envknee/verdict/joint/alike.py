@@ -79,6 +79,7 @@ def likeness(arm: str, settings: Sequence[Point], seeds: Sequence[tuple[Seeds, S
         arm=arm,
         state=state,
         margin=MARGIN,
+        least_settings=LEAST_SETTINGS,
         error=alpha,
         ratio=ratio,
         ratio_lower=lower,
@@ -93,7 +94,7 @@ def likeness(arm: str, settings: Sequence[Point], seeds: Sequence[tuple[Seeds, S
 def _untold(arm: str, alpha: float) -> Likeness:
     """Return that no setting can be compared."""
     return Likeness(
-        arm=arm, state="too few settings", margin=MARGIN, error=alpha, ratio=None, ratio_lower=None, ratio_upper=None, at=[]
+        arm=arm, state="too few settings", margin=MARGIN, least_settings=LEAST_SETTINGS, error=alpha, ratio=None, ratio_lower=None, ratio_upper=None, at=[]
     )  # fmt: skip
 
 
@@ -102,6 +103,8 @@ def _state(ran: int, comparable: int, lower: float, upper: float, same: float) -
         return "too few settings"
     if comparable < ran:
         return "seeds missed the target"
+    if upper < 1.0 - MARGIN or lower > 1.0 + MARGIN:
+        return "differs"
     if lower < 1.0 - MARGIN or upper > 1.0 + MARGIN:
         return "not shown"
     return "varies" if same <= VARIES else "shown"

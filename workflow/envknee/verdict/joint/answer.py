@@ -123,7 +123,7 @@ def answer(
         search_trials=len(searched.places),
         search_left=0 if fresh is not None else max(0, joint.search_trials - len(search)),
         fresh_ended=len(of_kind) - len(search),
-        fresh_planned=joint.confirmed * (joint.seeds or 0),
+        fresh_planned=_settings_planned(joint, fresh) * (joint.seeds or 0),
         seeds_to_next_look=None if fresh is None else fresh.seeds_to_next_look,
         legal_settings=len(joint.settings),
         replaces_series=joint.replaces_series,
@@ -149,6 +149,13 @@ def answer(
 def _axes_with_doublings(settings: Sequence[Point]) -> dict[str, Axis]:
     """Return the axes that have several values."""
     return {name: axis for name, axis in AXES.items() if len({axis(setting) for setting in settings}) > 1}
+
+
+def _settings_planned(joint: JointSettings, fresh: Rounds | None) -> int:
+    """Return how many settings have fresh seeds: as many as planned at most, and exactly once a second round has begun."""
+    if fresh is None or all(list(own) == [0] for own in fresh.rounds):
+        return joint.confirmed
+    return len(fresh.settings)
 
 
 def _on_gpu(records: Sequence[Record]) -> bool:

@@ -168,8 +168,9 @@ class JointShape(Frozen):
     """Ascending by trials; the last one has the whole search."""
 
 
-LikenessState = Literal["shown", "not shown", "varies", "too few settings", "seeds missed the target"]
-"""varies: the ratio is within the margin on average, and not the same at each setting."""
+LikenessState = Literal["shown", "not shown", "differs", "varies", "too few settings", "seeds missed the target"]
+"""Shown: the whole interval of the ratio is within the margin; differs: none of it is. Varies: the ratio is within the margin on average, and
+not the same at each setting."""
 
 
 class SettingRatio(Setting):
@@ -187,7 +188,9 @@ class Likeness(Frozen):
     """The other one."""
     state: LikenessState
     margin: float
-    """Shown: the whole interval is within 1 - margin to 1 + margin."""
+    """The ratio must lie within 1 - margin to 1 + margin."""
+    least_settings: int
+    """Settings that the comparison takes."""
     error: float
     """Chance that a ratio at either end of it passes, at the last look. The intervals are those of 1 - 2 error."""
     ratio: float | None
@@ -220,7 +223,8 @@ class JointAnswer(Claims):
     fresh_ended: int = newer(0)
     """Trials of fresh seeds that have ended."""
     fresh_planned: int = newer(0)
-    """Trials of fresh seeds that were fixed beforehand; fewer run where fewer settings fit the memory."""
+    """Trials of fresh seeds that were fixed beforehand. In their first round fewer may be left: where fewer settings fit the memory, or
+    where arms that learn alike have the same settings."""
     seeds_to_next_look: int | None = newer(None)
     """Further seeds of each setting until the study is looked at again; None before the first look, or after the last one."""
     legal_settings: int = newer(0)
