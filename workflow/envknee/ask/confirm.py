@@ -56,13 +56,27 @@ def _chosen(known: Question) -> Sequence[Point]:
 
     stage = known.sweep.confirm
     assert stage is not None, "only sections with `confirm`"
-    left = settings_left(known)
+    left = _left(known)
     allowed = [place for place, setting in enumerate(known.points) if setting in left]
     with threadpool_limits(limits=1):  # the same arithmetic in any process
         fitted = _surface(known)
     if fitted is None:
         return []
     return [known.points[place] for place in selection.to_confirm(fitted, allowed, stage.settings)]
+
+
+def _left(known: Question) -> set[Point]:
+    """Return the settings that an arm may still try; without a search of its own, none of those whose FPS could not be measured."""
+    left = settings_left(known)
+    if known.study.leader(known.slot.arm, known.slot.kind) is not None:
+        timed = _timed(known)
+        left -= set(timed.points) - settings_left(timed)
+    return left
+
+
+def _timed(known: Question) -> Question:
+    """Return the question about the throughput trials of the same arm."""
+    return replace(known, slot=known.slot._replace(kind="throughput"))
 
 
 def _surface(known: Question) -> "Surface | None":
@@ -73,8 +87,7 @@ def _surface(known: Question) -> "Surface | None":
 
     leader = known.study.leader(known.slot.arm, known.slot.kind)
     if leader is not None:
-        timed = replace(known, slot=known.slot._replace(kind="throughput"))
-        return transferred(known.points, _of_arm(known, leader).results, timed.results)
+        return transferred(known.points, _of_arm(known, leader).results, _timed(known).results)
     trials = trials_of(known.results, known.points, known.slot.kind)
     return surface.fit(known.points, trials) if trials.places else None
 

@@ -74,7 +74,7 @@ def joint_evidence(found: JointAnswer) -> list[str]:
         return [*unreached, *rough, *likeness_lines(found)]
     of_num_envs = [_threshold(found, own) for own in found.thresholds if own.axis == "num_envs"]
     of_horizon = [_threshold(found, own) for own in found.thresholds if own.axis == "horizon"]
-    settings = [*_as_good(found), *likeness_lines(found), *of_num_envs, *rough, *cheapest(found)]
+    settings = [*likeness_lines(found), *_as_good(found), *of_num_envs, *rough, *cheapest(found)]
     return [*settings, *of_horizon, *_mini_batches(found)]
 
 

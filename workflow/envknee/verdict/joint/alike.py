@@ -93,9 +93,10 @@ def likeness(arm: str, settings: Sequence[Point], seeds: Sequence[tuple[Seeds, S
 
 def _untold(arm: str, alpha: float) -> Likeness:
     """Return that no setting can be compared."""
+    unknown = dict.fromkeys(("ratio", "ratio_lower", "ratio_upper"))
     return Likeness(
-        arm=arm, state="too few settings", margin=MARGIN, least_settings=LEAST_SETTINGS, error=alpha, ratio=None, ratio_lower=None, ratio_upper=None, at=[]
-    )  # fmt: skip
+        arm=arm, state="too few settings", margin=MARGIN, least_settings=LEAST_SETTINGS, error=alpha, at=[], **unknown
+    )
 
 
 def _state(ran: int, comparable: int, lower: float, upper: float, same: float) -> LikenessState:

@@ -79,8 +79,7 @@ def answer(
         ranks: that train together
         of_leader: with `joint.learns_like`, the records of that arm
     """
-    in_order = sorted(records, key=lambda record: record.request.number)
-    of_kind = [record for record in in_order if record.request.kind == kind]
+    of_kind = _of_kind(records, kind)
     search = [record for record in of_kind if not record.request.confirms]
     delta = settings.delta if kind == "throughput" else settings.delta_learning
     every = trials_of(of_kind, joint.settings, kind)
@@ -98,8 +97,9 @@ def answer(
     if has_search:
         surface = fit(joint.settings, every) if every.places else None
     else:
-        likeness = _likeness(joint, fresh, of_leader, alpha)
-        surface = _transferred(joint, likeness, records, of_leader)
+        learned = _of_kind(of_leader, "learning")
+        likeness = _likeness(joint, fresh, learned, alpha)
+        surface = _transferred(joint, likeness, learned, _of_kind(records, "throughput"))
     model = None if surface is None else _Model(surface, settings.confidence)
     levels = levels_of(fresh.seeds) if fresh is not None and fresh.is_whole else None
     confirmed = [] if fresh is None else _confirmed(fresh, levels, of_claim, model, joint.settings)
@@ -162,22 +162,25 @@ def _on_gpu(records: Sequence[Record]) -> bool:
     return any(gpus_of(record) for record in records)
 
 
-def _likeness(joint: JointSettings, fresh: Rounds | None, of_leader: Sequence[Record], alpha: float) -> Likeness | None:
-    """Return whether an arm learns like the one whose search planned its fresh seeds; None before they have ended."""
+def _of_kind(records: Sequence[Record], kind: Kind) -> list[Record]:
+    """Return the records of one kind in the order of their numbers."""
+    return sorted((own for own in records if own.request.kind == kind), key=lambda record: record.request.number)
+
+
+def _likeness(joint: JointSettings, fresh: Rounds | None, learned: Sequence[Record], alpha: float) -> Likeness | None:
+    """Return whether an arm learns like the one whose search planned its fresh seeds, and which `learned`; None before they have ended."""
     if joint.learns_like is None or fresh is None or not fresh.is_whole:
         return None
-    learned = [record for record in of_leader if record.request.kind == "learning"]
     return compared(joint.learns_like, fresh, rounds_of(learned, joint.seeds), alpha)
 
 
 def _transferred(
-    joint: JointSettings, likeness: Likeness | None, records: Sequence[Record], of_leader: Sequence[Record]
+    joint: JointSettings, likeness: Likeness | None, learned: Sequence[Record], timed: Sequence[Record]
 ) -> Surface | None:
     """Return the surface of an arm that is shown to learn like another one; None for any other."""
     if likeness is None or likeness.state != "shown":
         return None
-    learned = [record for record in of_leader if record.request.kind == "learning"]
-    return transferred(joint.settings, learned, [record for record in records if record.request.kind == "throughput"])
+    return transferred(joint.settings, learned, timed)
 
 
 def _state(of_kind: Sequence[Record], places: Sequence[int], joint: JointSettings, fresh: Rounds | None) -> JointState:

@@ -169,8 +169,8 @@ class JointShape(Frozen):
 
 
 LikenessState = Literal["shown", "not shown", "differs", "varies", "too few settings", "seeds missed the target"]
-"""Shown: the whole interval of the ratio is within the margin; differs: none of it is. Varies: the ratio is within the margin on average, and
-not the same at each setting."""
+"""Shown: the whole interval of the ratio is within the margin; differs: none of it is. Varies: it is within on average, and not the
+same at each setting."""
 
 
 class SettingRatio(Setting):
