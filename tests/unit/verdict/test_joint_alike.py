@@ -16,6 +16,7 @@ from envknee.study.model import Study
 from envknee.verdict.joint.alike import likeness
 from envknee.verdict.rule.doublings import Seeds
 from envknee.verdict.schema.joint import JointAnswer, Likeness
+from places import ROOT
 from scipy.stats import binom, t
 from transfer_study import FAST, SLOW, transfer_study, trial
 
@@ -92,7 +93,11 @@ STUDIES = 500
 
 
 def states(
-    ratios: Sequence[float], sds: float | Sequence[float] = 0.16, count: int = 8, budget: float = math.inf
+    ratios: Sequence[float],
+    sds: float | Sequence[float] = 0.16,
+    count: int = 8,
+    budget: float = math.inf,
+    alpha: float = 0.05,
 ) -> Counter[str]:
     """Return how simulated studies end, with ln frames of one seed of standard deviation `sds`, and frames cut off at a budget."""
     random = np.random.default_rng(3)
@@ -109,7 +114,7 @@ def states(
             (drawn(level + math.log(ratio), sd), drawn(level, sd))
             for level, ratio, sd in zip(levels, ratios, spreads, strict=True)
         ]
-        return likeness("lean", settings, pairs, 0.05).state
+        return likeness("lean", settings, pairs, alpha).state
 
     return Counter(study() for _ in range(STUDIES))
 
@@ -132,6 +137,15 @@ def test_a_ratio_at_the_limit_passes_no_more_often_than_the_level(ratio: float, 
 def test_arms_that_learn_alike_are_mostly_shown_to_where_seeds_agree():
     # The F test takes its 10%.
     assert states([1.0] * 6)["shown"] >= 0.8 * STUDIES
+
+
+@pytest.mark.parametrize(("sd", "share"), [(0.16, 0.86), (0.29, 0.20)])
+def test_the_page_says_how_often_such_arms_are_shown_to(sd: float, share: float):
+    # The planned seeds have 0.8 of a third of 5%.
+    shown = states([1.0] * 6, sds=sd, alpha=0.05 / 3 * 0.8)["shown"] / STUDIES
+    assert shown == pytest.approx(share, abs=0.06)
+    page = " ".join((ROOT / "docs" / "joint.md").read_text(encoding="utf-8").split())
+    assert f"in {share:.0%} " in page and f"by {sd:.0%}" in page
 
 
 def test_arms_that_are_alike_on_average_alone_are_not_shown():

@@ -6,7 +6,7 @@ import pytest
 from envknee.verdict.schema.joint import JointAnswer, Likeness, SettingRatio
 from envknee.verdict.series import Ranks
 from envknee.words.joint import joint_evidence, joint_lines, joint_next, joint_notes, joint_statement
-from test_joint_words import an_answer
+from joint_answers import an_answer
 
 ONE = Ranks(1, "GPU")
 
