@@ -6,6 +6,7 @@ noises     what single seeds deviate from the truth
 studies    a simulated study: search, confirming stage and answer by the code of real ones
 counts     what of an answer was right
 rows       the rows of the table, each with a landscape, a noise and a plan
+alike      rows of two arms, with their ratio of environment steps
 samplers   what samplers leave after as many trials
 tables     the tables, as Markdown
 command    `python -m envknee prove-joint`

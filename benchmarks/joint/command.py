@@ -7,6 +7,7 @@ into one folder. After a change of the code, begin with an empty folder.
     python -m envknee prove-joint                                          every row and sampler: hours of one core, it uses all
     python -m envknee prove-joint --rows "the data's own fit" --studies 100
     python -m envknee prove-joint --rows "profile: *" "FPS: *"             by pattern
+    python -m envknee prove-joint --rows "alike: *" --samplers none        comparisons of two arms
     python -m envknee prove-joint --rows none --samplers gp profile        samplers alone
     python -m envknee prove-joint --only-write --output docs/verdicts.md   tables from the files, into their place in a page
 
@@ -29,7 +30,7 @@ from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
 from rich.console import Console
 
-from benchmarks.joint import rows, samplers, tables
+from benchmarks.joint import alike, rows, samplers, tables
 from benchmarks.joint.counts import Tally
 from benchmarks.prove import within
 
@@ -43,11 +44,14 @@ BEGIN, END = "<!-- make prove-joint -->\n", "<!-- end of make prove-joint -->\n"
 
 NONE = "none"
 
+What = Literal["row", "alike", "sampler"]
+"""Kinds of part: a row of studies, one of comparisons between two arms, or a sampler."""
+
 
 class Part(NamedTuple):
     """Studies that one process runs, one after the other."""
 
-    what: Literal["row", "sampler"]
+    what: What
     name: str
     number: int
     studies: int
@@ -63,7 +67,7 @@ class Part(NamedTuple):
 class Counted(Frozen):
     """A part's file."""
 
-    what: Literal["row", "sampler"]
+    what: What
     name: str
     seed: int
     number: int
@@ -73,7 +77,12 @@ class Counted(Frozen):
 def count(part: Part) -> Counted:
     """Run a part."""
     which = part.number, part.studies, part.seed
-    tally = rows.ROWS[part.name].part(*which) if part.what == "row" else samplers.part(part.name, *which)
+    if part.what == "row":
+        tally = rows.ROWS[part.name].part(*which)
+    elif part.what == "alike":
+        tally = alike.ROWS[part.name].part(*which)
+    else:
+        tally = samplers.part(part.name, *which)
     return Counted(what=part.what, name=part.name, seed=part.seed, number=part.number, tally=tally)
 
 
@@ -98,7 +107,7 @@ def _matches(name: str, pattern: str) -> bool:
 def parts_of(row_names: Sequence[str], sampler_names: Sequence[str], arguments: argparse.Namespace) -> list[Part]:
     """Return every part, those that take longest first."""
     of_rows = [
-        Part("row", name, number, size, arguments.seed)
+        Part("row" if name in rows.ROWS else "alike", name, number, size, arguments.seed)
         for name in row_names
         for number, size in rows.parts(arguments.studies)
     ]
@@ -131,7 +140,7 @@ def run_parts(parts: Sequence[Part], folder: Path, workers: int, progress: Conso
                 progress.print(f"{done} of {len(todo)}: {part.name}, part {part.number}, {seconds:.2f} s a study")
 
 
-def counts_in(folder: Path, what: Literal["row", "sampler"], names: Sequence[str]) -> dict[str, Tally]:
+def counts_in(folder: Path, what: What, names: Sequence[str]) -> dict[str, Tally]:
     """Return the counts of all files in a folder, by name, in the order of `names`."""
     found: dict[str, Tally] = {}
     for counted in _files(folder):
@@ -168,22 +177,24 @@ def main() -> int:
         raise UserError(f"--output is {output}: expected a name that ends in .md.")
     console = Console(markup=False, highlight=False, emoji=False)
     if arguments.list:
-        console.print("\n".join(rows.ROWS), soft_wrap=True)
+        console.print("\n".join([*rows.ROWS, *alike.ROWS]), soft_wrap=True)
         return 0
-    row_names = chosen(arguments.rows, list(rows.ROWS), "--rows")
+    row_names = chosen(arguments.rows, [*rows.ROWS, *alike.ROWS], "--rows")
     sampler_names = chosen(arguments.samplers, list(samplers.SAMPLERS), "--samplers")
     if not arguments.only_write:
         progress = Console(stderr=True, markup=False, highlight=False)
         parts = parts_of(row_names, sampler_names, arguments)
         run_parts(parts, arguments.folder, arguments.workers, progress)
     of_rows = counts_in(arguments.folder, "row", row_names)
+    of_arms = counts_in(arguments.folder, "alike", row_names)
     of_samplers = counts_in(arguments.folder, "sampler", sampler_names)
-    text = tables.all_of_it(of_rows, of_samplers)
+    text = tables.all_of_it(of_rows, of_samplers, of_arms)
     console.print(text, soft_wrap=True)
     if output is not None:
         page = output.read_text(encoding="utf-8") if output.exists() else ""
         write_atomically(output, within(page, text, BEGIN, END))
-    return int(any(tables.missed(tally) for name, tally in of_rows.items() if rows.ROWS[name].in_scope))
+    in_scope = [tally for name, tally in of_rows.items() if rows.ROWS[name].in_scope]
+    return int(any(map(tables.missed, [*in_scope, *of_arms.values()])))
 
 
 if __name__ == "__main__":

@@ -45,6 +45,15 @@ CLAIMS = (
 """What is claimed of settings."""
 
 
+ALIKE = (
+    Column("falsely shown to learn alike", "false alike", most=LARGEST_FALSE_SHARE),
+    Column("rightly shown", "alike"),
+    Column("settings differ", "varies"),
+    Column("seeds missed the target", "missed"),
+)
+"""What is claimed of two arms."""
+
+
 def of_thresholds() -> Sequence[Column]:
     """Return the columns of what is claimed of doublings."""
     return [
@@ -82,7 +91,7 @@ def misses(column: Column, tally: Tally, chance: float = CHANCE) -> bool:
 
 def missed(tally: Tally, chance: float = CHANCE) -> list[str]:
     """Return the promises that a row did not keep, in the words of its columns."""
-    claims = [column.heading for column in CLAIMS if misses(column, tally, chance)]
+    claims = [column.heading for column in (*CLAIMS, *ALIKE) if misses(column, tally, chance)]
     return claims + [
         column.counts.replace("pays:", "still pays:") for column in of_thresholds() if misses(column, tally, chance)
     ]
@@ -102,7 +111,7 @@ def table(columns: Sequence[Column], tallies: Mapping[str, Tally]) -> str:
     lines = [f"| row | {' | '.join(column.heading for column in columns)} |  |"]
     lines.append("|" + " --- |" * (len(columns) + 2))
     for name, tally in tallies.items():
-        note = "" if ROWS[name].in_scope else "breaks an assumption"
+        note = "breaks an assumption" if name in ROWS and not ROWS[name].in_scope else ""
         lines.append(f"| {name} | {' | '.join(cell(column, tally) for column in columns)} | {note} |")
     return "\n".join(lines) + "\n"
 
@@ -151,12 +160,15 @@ def _percent(value: float | None) -> str:
     return f"{value:.0%}" if value >= 0.1 else f"{value:.1%}"
 
 
-def all_of_it(rows: Mapping[str, Tally], samplers: Mapping[str, Tally]) -> str:
+def all_of_it(rows: Mapping[str, Tally], samplers: Mapping[str, Tally], alike: Mapping[str, Tally] = {}) -> str:
     """Return what was promised and every table that has counts."""
     said: list[str] = []
     if rows:
         said += [summary(rows), "What is claimed of settings:", table(CLAIMS, rows).rstrip()]
         said += ["What is claimed of doublings:", table(of_thresholds(), rows).rstrip()]
+    if alike:
+        studies = max(tally.studies for tally in alike.values())
+        said += [f"What is claimed of two arms, in {studies:,} comparisons each:", table(ALIKE, alike).rstrip()]
     if samplers:
         studies = max(tally.studies for tally in samplers.values())
         said += [f"What samplers leave, in {studies:,} studies each:", of_samplers(samplers).rstrip()]

@@ -25,7 +25,7 @@ from envknee.verdict.schema.joint import JointAnswer
 from places import ROOT
 from programs import run_main
 
-from benchmarks.joint import command, landscapes, samplers, studies, tables
+from benchmarks.joint import alike, command, landscapes, samplers, studies, tables
 from benchmarks.joint.counts import Counting, Tally, limit_of
 from benchmarks.joint.handed import AXES, SETTINGS, fitted
 from benchmarks.joint.landscapes import Axis, Deviating, at_place, everywhere, profile, savings, valley
@@ -320,6 +320,17 @@ def test_a_miss_is_marked_unless_chance_explains_it():
     assert "Kept in all 1 rows." in tables.all_of_it({"the data's own fit": kept}, {})
 
 
+def test_rows_of_two_arms_count_what_is_falsely_and_rightly_shown():
+    at_limit, same = alike.ROWS["alike: ratio 1.15, seeds of 10%"], alike.ROWS["alike: ratio 1, seeds of 16%"]
+    assert (at_limit.is_alike, same.is_alike) == (False, True)
+    counted = {row.name: row.part(0, 100, 1) for row in (at_limit, same)}
+    assert counted[at_limit.name].of == {"false alike": 100, "varies": 100, "missed": 100}
+    assert (counted[same.name].share("alike") or 0.0) > 0.8
+    text = tables.all_of_it({}, {}, counted)
+    assert "in 100 comparisons each" in text and f"| {same.name} |  | " in text
+    assert tables.missed(tally_of(false_alike=(140, 2000))) == ["falsely shown to learn alike"]
+
+
 def test_counts_of_parts_add_up():
     one = Tally(studies=2, seconds=1.0, hits={"a": 0}, of={"a": 2}, sums={"b": 0.5})
     other = Tally(studies=3, seconds=1.0, hits={"a": 2}, of={"a": 3, "b": 1}, sums={"b": 0.25})
@@ -382,8 +393,10 @@ def test_the_documented_tables_have_the_program_s_columns_and_rows():
     text = page.partition(command.BEGIN)[2].partition(command.END)[0]
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     heads = [line for line in lines if line[0] in ("row", "sampler")]
-    for columns, head in zip((tables.CLAIMS, tables.of_thresholds()), heads, strict=False):
+    for columns, head in zip((tables.CLAIMS, tables.of_thresholds(), tables.ALIKE), heads, strict=False):
         assert head == ["row", *(column.heading for column in columns), ""]
+    of_arms = [line for line in lines if line[0] in alike.ROWS]
+    assert [line[0] for line in of_arms] == [*alike.ROWS] and not any("!" in cell for line in of_arms for cell in line)
     told = [line[0] for line in lines if line[0] in ROWS]
     assert told == [*ROWS, *ROWS]
     # The model's set and intervals may miss, and are marked; fresh seeds and thresholds keep every promise in scope.
