@@ -238,7 +238,7 @@ def test_what_is_classified_as_plain_admits_no_text():
 def test_labels_are_compared_or_shown_and_nothing_else():
     """A new label is a decision: this list says which fields it was made for."""
     rows = {f"arms.*.command.rows.{name}" for name in ("patterns", "step_name", "time_name", "row", "names", "losses")}
-    others = {"replay.of", "decide.baseline", "arms.*.command.oom", "arms.*.command.invalid"}
+    others = {"replay.of", "decide.baseline", "arms.*.learns_like", "arms.*.command.oom", "arms.*.command.invalid"}
     assert {key for key, kind in FIELDS.items() if kind is LABELS} == rows | others
 
 

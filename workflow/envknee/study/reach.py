@@ -227,6 +227,7 @@ FIELDS: Mapping[str, Callable[[Place], Iterator[Reach]]] = {
     "arms.*.scaling.num_envs": _plain,
     "arms.*.scaling.learning_rate": _plain,
     "arms.*.scaling.epochs": _plain,
+    "arms.*.learns_like": _label,
     "arms.*.overrides": _overrides,
     "throughput": _plain,  # numbers, switches and names of samplers
     "learning": _plain,
