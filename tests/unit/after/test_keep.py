@@ -129,6 +129,19 @@ def test_an_archive_of_a_kept_study_is_whole_and_can_be_gone_on_with(folder: Stu
     claim.check(study, received.unpack(kept.archive, tmp_path / "moved"))
 
 
+def test_trials_of_an_unknown_commit_are_not_kept_unless_they_were_already(tmp_path: Path):
+    whole = fps_trials(PLATEAU)
+    trials = [whole[0], *(trial.on(git_commit=None) for trial in whole[1:])]
+    folder = with_verdict(write_study(tmp_path / "results/demo", a_study(), trials))
+    refused = f"{len(trials) - 1} of {len(trials)} trials, the first of them 1, .* set ENVKNEE_GIT_COMMIT to its commit"
+    with pytest.raises(UserError, match=refused):
+        keep(folder, tmp_path / "published")
+    assert not (tmp_path / "published").exists()
+    # What an earlier version kept stays, and is written anew.
+    shutil.copytree(folder.root, tmp_path / "published/demo")
+    assert load_records(keep(folder, tmp_path / "published")) == load_records(folder)
+
+
 def test_a_verdict_that_does_not_follow_is_not_kept(folder: StudyFolder, tmp_path: Path):
     verdict = json.loads(folder.verdict.read_text())
     verdict["arms"][0]["headline"]["num_envs"] = 64

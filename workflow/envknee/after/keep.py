@@ -19,6 +19,7 @@ from envknee.decide.read import load_measured
 from envknee.decide.records_csv import records_csv
 from envknee.decide.study import decide
 from envknee.decide.verdict_file import stale_verdict
+from envknee.machine.environment import COMMIT
 from envknee.record.archive_file import check
 from envknee.record.packed import study_folder
 from envknee.record.schema import Record
@@ -44,8 +45,8 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
 
     Raises:
         UserError: when the folder holds no study, no record or no verdict of all its records, a file was changed after its
-            measurement, the verdict does not follow from the records, the study holds a secret, or another study of that name, or
-            one with more trials, is kept already.
+            measurement, the verdict does not follow from the records, the study holds a secret, a trial does not say with which
+            commit it was measured, or another study of that name, or one with more trials, is kept already.
     """
     study, records = load_measured(folder)
     secret_values.refuse_copy(study.model_dump(mode="json"), str(folder.study))
@@ -54,6 +55,7 @@ def keep(folder: StudyFolder, published: Path) -> StudyFolder:
         raise UserError(stale)
     kept = study_folder(published / study.study)
     _check_kept(kept, study, folder)
+    _check_commits(kept, records)
     trials = trial_files(folder)
     shared = {"study.json": canonical_json(study.shareable()).encode()}
     if folder.replayed.exists():
@@ -102,6 +104,24 @@ def _check_kept(kept: StudyFolder, study: Study, folder: StudyFolder) -> None:
         raise UserError(
             f"{kept.root} keeps trials that {folder.root} does not hold: {', '.join(lost)}. Nothing was written. Move that folder"
             " away to keep the fewer trials"
+        )
+
+
+def _check_commits(kept: StudyFolder, records: Sequence[Record]) -> None:
+    """Make sure that a reader can check out the code which measured each trial; those that are kept already stay as they are."""
+    present = {int(path.parent.name) for path in kept.trial_files("record.json")} if kept.study.exists() else set[int]()
+    unknown = [
+        record.request.number
+        for record in records
+        if (environment := record.outcome.environment) is not None
+        and environment.git_commit is None
+        and record.request.number not in present
+    ]
+    if unknown:
+        raise UserError(
+            f"{len(unknown)} of {len(records)} trials, the first of them {unknown[0]}, do not say with which commit they were measured, so"
+            f" that nobody could measure them again. Nothing was written. Where the code has no git history, set {COMMIT} to its commit"
+            " before the sweep, and measure these trials again"
         )
 
 
