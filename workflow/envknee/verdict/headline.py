@@ -57,7 +57,7 @@ def headline(
         next_measurement=measure_next(best, doubled_ended=doubled_ended) if is_open else None,
         waits=waits(num_envs, laws),
         saves=_hours_saved(arm, best, num_envs),
-        levers=levers.analyse(measured, best.series, num_envs, scalings, study.decide, study.looks),
+        levers=levers.analyse(measured, best.series, num_envs, scalings, study.settings, study.schedules),
     )
 
 

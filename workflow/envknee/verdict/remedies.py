@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from envknee.verdict.levers import fps_looked_at
-from envknee.verdict.measurements import Groups, Measurements, only, records_at
+from envknee.verdict.measurements import Groups, Measurements, filtered, records_at
 from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.schedule import ONCE, Schedule
@@ -46,7 +46,7 @@ def analyse(
     name = settings.baseline
     if name is None or name not in limits:
         return None
-    timed = only(measured.throughput, lambda record: measured_fps([record]))
+    timed = filtered(measured.throughput, lambda record: measured_fps([record]))
     best = {
         own: max(max(measured_fps(group)) for group in by_size.values())
         for own, by_size in timed.items()
