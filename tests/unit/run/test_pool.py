@@ -305,7 +305,9 @@ def test_a_trial_that_breaks_is_tried_twice_and_told_and_the_worker_goes_on_as_f
     assert tried == [0, 1, 1, 2, 3]
     said = capsys.readouterr().err
     assert said.count("0001 broke") == 2
-    assert "this worker ends, because the other trials ended without a result, or need the record of one that did" in said
+    assert (
+        "this worker ends, because the other trials ended without a result, or need the record of one that did" in said
+    )
 
 
 # Beside the workers
