@@ -52,6 +52,6 @@ def _as_at_the_start(question: Question) -> Question:
     """Return the question with what was known to the first request of the stage."""
     slot = question.slot._replace(first_unknown=question.slot.chosen_before)
     asked = [asked for asked in question.history.asked if asked.number < slot.first_unknown]
-    visible = [footprint for number, footprint in question.history.footprints.items() if number < slot.first_unknown]
+    visible = question.history.footprints_before(slot.first_unknown)
     memory = KnownMemory.from_footprints(slot.arm, visible, question.study.arms[slot.arm])
     return replace(question, slot=slot, history=replace(question.history, asked=asked), memory=memory)
