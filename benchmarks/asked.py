@@ -16,7 +16,7 @@ from typing import Any
 
 from envknee.ask import clear, enough
 from envknee.ask.ask import answer
-from envknee.ask.history import Asked, ByNumber, Footprint, History
+from envknee.ask.history import History
 from envknee.decide.settings import schedule_of
 from envknee.record.packed import study_folder
 from envknee.record.read import load_records
@@ -85,19 +85,10 @@ def quickly() -> Iterator[None]:
 def play(study: Study, log_fps: LogFps) -> Played:
     """Ask, measure and decide a study whose every trial ends well. Trials of a block know nothing of each other."""
     requests: list[Request] = []
-    asked: list[Asked] = []
     records: dict[int, Record] = {}
     for slot in space.plan(study):
-        known = {number: record for number, record in records.items() if number < slot.first_unknown}
-        history = History(
-            asked=asked,
-            footprints=ByNumber(known, lambda number: Footprint.of(records[number])),
-            requests=ByNumber(range(len(requests)), requests.__getitem__),
-            records=ByNumber(known, known.__getitem__),
-        )
-        request = answer(study, slot, history)
+        request = answer(study, slot, History.of(requests, records))
         requests.append(request)
-        asked.append(Asked.of(request))
         records[request.number] = _measured(request, log_fps)
     ran = [record for record in records.values() if record.outcome.status == "ok"]
     sweep = study.sections["throughput"]

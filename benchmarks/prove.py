@@ -1107,10 +1107,13 @@ SCENARIOS: tuple[Scenario, ...] = (*THROUGHPUT, *ENDED, *ASKED, *ADAPTIVE, *TABL
 """In the order of the table, a row for each of their `repeats`."""
 
 
+ROWS = [(scenario, repeats) for scenario in SCENARIOS for repeats in scenario.repeats]
+"""Scenario and repeats of each row of the table, in its order."""
+
+
 def prove_row(place: int, studies: int, seed: int) -> ProofRow:
     """Return a row of the table by its place. Scenarios hold functions, which another process cannot be sent."""
-    todo = [(scenario, repeats) for scenario in SCENARIOS for repeats in scenario.repeats]
-    scenario, repeats = todo[place]
+    scenario, repeats = ROWS[place]
     return scenario.prove(repeats, studies, seed)
 
 
@@ -1120,9 +1123,8 @@ def prove(studies: int, seed: int, tell: Callable[[ProofRow], None] = lambda row
     `tell` is called with each row as it is done.
     """
     rows: list[ProofRow] = []
-    todo = [(scenario, repeats) for scenario in SCENARIOS for repeats in scenario.repeats]
     with ProcessPoolExecutor(max_workers=len(os.sched_getaffinity(0)), mp_context=get_context("spawn")) as processes:
-        running = [processes.submit(prove_row, place, studies, seed) for place in range(len(todo))]
+        running = [processes.submit(prove_row, place, studies, seed) for place in range(len(ROWS))]
         for done in running:
             rows.append(done.result())
             tell(rows[-1])

@@ -222,18 +222,19 @@ def classes(module: str) -> Iterator[tuple[str, ast.ClassDef]]:
 
 def fields_of(module: str, name: str) -> dict[str, tuple[str, str]]:
     """Return by field its type and the words behind it in the code, those of base classes first."""
+    from envknee.study.schema import field_docstrings
+
     model = getattr(importlib.import_module(f"envknee.{module.removesuffix('.py').replace('/', '.')}"), name)
     ours = [part for part in reversed(model.__mro__) if part.__module__.startswith("envknee.")]
     body = [node for part in ours for node in ast.parse(inspect.getsource(part)).body[0].body]  # type: ignore[attr-defined]
+    words = field_docstrings(model)
     found: dict[str, tuple[str, str]] = {}
-    for node, after in zip(body, [*body[1:], None], strict=True):
+    for node in body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-            words = str(after.value.value) if is_text else ""  # type: ignore[union-attr]
             kind = node.annotation
             if isinstance(kind, ast.Subscript) and isinstance(kind.value, ast.Name) and kind.value.id == "Annotated":
                 kind = kind.slice.elts[0] if isinstance(kind.slice, ast.Tuple) else kind.slice
-            found[node.target.id] = ast.unparse(kind), words
+            found[node.target.id] = ast.unparse(kind), words.get(node.target.id, "")
     return found
 
 

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 from envknee.ask.ask import answer
-from envknee.ask.history import Asked, ByNumber, Footprint, History
+from envknee.ask.history import History
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.study.designs import derived_seed
@@ -49,20 +49,12 @@ def by_points(sampler: str) -> Callable[[Measure, int], Tried]:
         study = study_of(sampler, seed % studies.SOBOL_ORDERS)
         requests: list[Request] = []
         records: dict[int, Record] = {}
-        asked: list[Asked] = []
         tried: list[tuple[int, Observed]] = []
         for slot in space.plan(study):
-            history = History(
-                asked=asked,
-                footprints=ByNumber(records, lambda number: Footprint.of(records[number])),
-                requests=ByNumber(range(len(requests)), requests.__getitem__),
-                records=ByNumber(records, records.__getitem__),
-            )
-            request = answer(study, slot, history)
+            request = answer(study, slot, History.of(requests, records))
             place = PLACE_OF[request.point]
             tried.append((place, measure(place)))
             requests.append(request)
-            asked.append(Asked.of(request))
             records[slot.number] = recorded(request, tried[-1][1])
         return tried
 

@@ -79,7 +79,7 @@ def test_a_mark_costs_time_so_few_steps_have_many():
                 pass
             with timeline.phase("storage"):
                 pass
-        marks = [phase for phase, _, _ in timeline._marks]
+        marks = [mark.phase for mark in timeline._marks]
         assert marks.count(ENV_STEP) == HORIZON + SAMPLED_STEPS  # again where physics ends
         assert marks.count("physics") == SAMPLED_STEPS
         assert marks.count("inference") == SAMPLED_STEPS + iteration % 2  # before the first step always
@@ -91,7 +91,7 @@ def test_each_step_of_a_short_rollout_is_resolved():
     for _ in range(SAMPLED_STEPS - 1):
         with timeline.phase(ENV_STEP), timeline.phase("physics"):
             pass
-    assert [phase for phase, _, _ in timeline._marks].count("physics") == SAMPLED_STEPS - 1
+    assert [mark.phase for mark in timeline._marks].count("physics") == SAMPLED_STEPS - 1
 
 
 @given(

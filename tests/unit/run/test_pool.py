@@ -15,7 +15,7 @@ from envknee.record.read import load_records
 from envknee.record.schema import Request, Shared
 from envknee.run import claim, progress, quiet, work, workers
 from envknee.run.launch import launch
-from envknee.run.pool import Nothing, Pool
+from envknee.run.pool import NoTrial, Pool
 from envknee.slurm import jobs
 from envknee.study import space
 from envknee.study.errors import UserError
@@ -51,11 +51,11 @@ def a_folder(path: Path, of: Study) -> StudyFolder:
     return folder
 
 
-def take(pool: Pool, held: ExitStack, broken: set[int] | None = None, arm: str | None = None) -> Slot | Nothing:
+def take(pool: Pool, held: ExitStack, broken: set[int] | None = None, arm: str | None = None) -> Slot | NoTrial:
     return held.enter_context(pool.next_trial(broken or set(), arm))
 
 
-def number_of(found: Slot | Nothing) -> int:
+def number_of(found: Slot | NoTrial) -> int:
     assert isinstance(found, Slot), found
     return found.number
 
@@ -155,10 +155,10 @@ def test_trials_are_taken_in_order_and_a_request_waits_for_the_records_that_it_m
     pool = Pool(study(), folder, 0)
     with ExitStack() as first, ExitStack() as second, ExitStack() as third, ExitStack() as fourth:
         assert [number_of(take(pool, held)) for held in (first, second, third)] == [0, 1, 2]
-        assert take(pool, fourth) is Nothing.LATER, "a window of 3 lets three trials run at once"
+        assert take(pool, fourth) is NoTrial.LATER, "a window of 3 lets three trials run at once"
         finish(folder, 1)
         second.close()
-        assert take(pool, fourth) is Nothing.LATER, "request 3 must know record 0"
+        assert take(pool, fourth) is NoTrial.LATER, "request 3 must know record 0"
         finish(folder, 0)
         first.close()
         assert number_of(take(pool, fourth)) == 3
@@ -185,9 +185,9 @@ def test_a_trial_without_a_result_is_passed_over_as_far_as_the_window_lets(tmp_p
             assert number_of(take(pool, held, {0})) == expected
             finish(folder, expected)
     with ExitStack() as held, ExitStack() as other:
-        assert take(pool, held, {0}) is Nothing.NONE_LEFT
+        assert take(pool, held, {0}) is NoTrial.NONE_LEFT
         assert number_of(take(pool, other)) == 0
-        assert take(pool, held, {0}) is Nothing.LATER, "another worker measures it, and more may follow"
+        assert take(pool, held, {0}) is NoTrial.LATER, "another worker measures it, and more may follow"
 
 
 def test_a_worker_stays_with_its_arm_while_the_window_lets_it(tmp_path: Path):
@@ -305,7 +305,9 @@ def test_a_trial_that_breaks_is_tried_twice_and_told_and_the_worker_goes_on_as_f
     assert tried == [0, 1, 1, 2, 3]
     said = capsys.readouterr().err
     assert said.count("0001 broke") == 2
-    assert "this worker ends, because the other trials ended without a result, or must know one that did" in said
+    assert (
+        "this worker ends, because the other trials ended without a result, or need the record of one that did" in said
+    )
 
 
 # Beside the workers

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from envknee import verdict
-from envknee.verdict.measurements import joined, measurements_of, only
+from envknee.verdict.measurements import filtered, joined, measurements_of
 from envknee.verdict.series import Series, by_series
 from records import fps_trials, learning_trials, records_of
 
@@ -52,9 +52,9 @@ def test_an_arm_has_its_part_of_the_groups_and_not_a_grouping_of_its_own():
 
 def test_only_what_counts_is_left_and_no_empty_point():
     groups = by_series(records_of(fps_trials({16: [1.0, 2.0], 32: [3.0]})), "throughput")
-    kept = only(groups, lambda record: record.request.number == 0)
+    kept = filtered(groups, lambda record: record.request.number == 0)
     assert [{size: len(group) for size, group in by_size.items()} for by_size in kept.values()] == [{16: 1}]
-    assert only(groups, lambda _: False) == {}
+    assert filtered(groups, lambda _: False) == {}
 
 
 def test_further_records_come_where_they_would_have_been():

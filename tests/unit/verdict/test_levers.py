@@ -24,11 +24,11 @@ ALWAYS_ONCE: dict[Kind, Schedule] = dict.fromkeys(KINDS, ONCE)
 
 
 def analyse(
-    trials: list[Trial], num_envs: int = 64, series: Series = HERE, looks: Mapping[Kind, Schedule] = ALWAYS_ONCE
+    trials: list[Trial], num_envs: int = 64, series: Series = HERE, schedules: Mapping[Kind, Schedule] = ALWAYS_ONCE
 ) -> dict[str, Lever]:
     return {
         lever.name: lever
-        for lever in levers.analyse(measurements_of(records_of(trials)), series, num_envs, [], Decide(), looks)
+        for lever in levers.analyse(measurements_of(records_of(trials)), series, num_envs, [], Decide(), schedules)
     }
 
 
@@ -51,7 +51,7 @@ def test_a_longer_horizon_that_lifts_fps_is_supported_with_its_numbers():
 def test_intervals_of_a_study_that_may_end_after_any_repeat_hold_at_every_look():
     # By hand: three repeats a side. Each FPS interval leaves 2.5% x 0.8 / 3 beyond either end instead of 2.5%.
     once, looked = (
-        known(analyse(GAINING, looks=dict.fromkeys(KINDS, schedule))["longer horizon"].fps)
+        known(analyse(GAINING, schedules=dict.fromkeys(KINDS, schedule))["longer horizon"].fps)
         for schedule in (ONCE, EVERY_REPEAT)
     )
     logs = [[math.log(fps) for fps in side] for side in ((100, 101, 102), (120, 121, 122))]
@@ -68,12 +68,12 @@ def test_a_change_that_one_look_among_many_shows_may_be_chance():
     just_shown = two_horizons([100, 101, 102], [103, 104, 105])
     assert analyse(just_shown)["longer horizon"].verdict == "supported"
     every = dict.fromkeys(KINDS, EVERY_REPEAT)
-    assert analyse(just_shown, looks=every)["longer horizon"].verdict == "not shown"
+    assert analyse(just_shown, schedules=every)["longer horizon"].verdict == "not shown"
     slower = [
         *learning_trials({64: [10.0, 10.1, 10.2]}, horizon=8),
         *learning_trials({64: [20.0, 20.1, 20.2]}, horizon=16, first=10),
     ]
-    assert analyse(slower, looks=every)["longer horizon"].verdict == "not supported"
+    assert analyse(slower, schedules=every)["longer horizon"].verdict == "not supported"
 
 
 def test_one_repeat_shows_nothing_and_a_loss_is_not_supported():

@@ -32,19 +32,13 @@ from forked import in_child
 from programs import succeeded, told
 from records import CURVE
 from tracked import a_folder, a_run, a_running_study, a_study, client_of, history, lines, steps, stored_runs, write
-from tracking_server import PASSWORD, Postgres, Server, attack, postgres
+from tracking_server import PASSWORD, Postgres, Server, attack
 from waiting import wait_for
 from workspaces import Workspace
 
 API = "/api/2.0/mlflow/experiments/get?experiment_id=0"
 FILES = "/api/2.0/mlflow-artifacts/artifacts/none"
 """Served by another part of MLflow, which asks for the sign-in in a way of its own."""
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[Postgres]:
-    with postgres() as database:
-        yield database
 
 
 @pytest.fixture(scope="module")

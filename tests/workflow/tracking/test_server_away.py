@@ -17,18 +17,12 @@ from object_store import BUCKET, ObjectStore, object_store
 from programs import told
 from records import CURVE
 from tracked import a_folder, a_run, a_running_study, a_study, finish, lines, steps, stored_runs, write
-from tracking_server import PASSWORD, Postgres, Server, postgres
+from tracking_server import PASSWORD, Postgres, Server
 from waiting import wait_for
 from workspaces import Workspace
 
 OTHER = "not-the-key-of-it"
 SAFE = "The measurements are safe in"
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[Postgres]:
-    with postgres() as database:
-        yield database
 
 
 @pytest.fixture(scope="module")

@@ -150,7 +150,7 @@ def answer(study: Study, slot: Slot, history: History, recorded: Sequence[Reques
 
     Unlike `ask` it trusts that earlier requests are of this study.
     """
-    visible = [footprint for number, footprint in history.footprints.items() if number < slot.first_unknown]
+    visible = history.footprints_before(slot.first_unknown)
     memory = KnownMemory.from_footprints(slot.arm, visible, study.arms[slot.arm])
     if study.replay is not None:
         return _recorded(study, slot, recorded[slot.number], memory)

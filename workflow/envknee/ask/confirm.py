@@ -101,7 +101,7 @@ def _as_at_the_start(question: Question) -> Question:
 
 def _of_arm(question: Question, arm: str) -> Question:
     """Return the same question about an arm."""
-    slot, footprints = question.slot._replace(arm=arm), question.history.footprints
-    visible = [footprint for number, footprint in footprints.items() if number < slot.first_unknown]
+    slot = question.slot._replace(arm=arm)
+    visible = question.history.footprints_before(slot.first_unknown)
     memory = KnownMemory.from_footprints(arm, visible, question.study.arms[arm])
     return replace(question, slot=slot, memory=memory)

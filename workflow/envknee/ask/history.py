@@ -97,6 +97,10 @@ class History:
     requests: ByNumber[Request]
     records: ByNumber[Record]
 
+    def footprints_before(self, number: int) -> list[Footprint]:
+        """Return the footprints of the trials before `number`."""
+        return [footprint for known, footprint in self.footprints.items() if known < number]
+
     @staticmethod
     def of(requests: Sequence[Request], records: Mapping[int, Record]) -> "History":
         """Return the history of requests 0, 1, ... and of records by number."""

@@ -72,7 +72,7 @@ def time_is_spent(repeat: Repeat, _: Point) -> TimeSpent | None:
     first = set[Point]()
     if question.composes:
         first = {other for other in question.points if not horizons.is_far(other, question.points)}
-    if spent_s + expected_s(measured, repeat.clear | repeat.follow, first) <= limit_s:
+    if spent_s + expected_s(measured, repeat.clear_points | repeat.composed_points, first) <= limit_s:
         return None
     repeats = len({record.request.repeat for record in measured})
     return TimeSpent(time_limit_s=limit_s, repeats=repeats, spent_s=round(spent_s))
@@ -95,12 +95,12 @@ def _is_limited(question: Question) -> bool:
 
 def clearly_pays(repeat: Repeat, point: Point) -> ClearlyPays | None:
     """Leave out later repeats of a point whose doublings clearly gain more than delta."""
-    return ClearlyPays() if point in repeat.clear else None
+    return ClearlyPays() if point in repeat.clear_points else None
 
 
 def follows(repeat: Repeat, point: Point) -> Composed | None:
     """Leave out a point whose FPS follow from others."""
-    if point not in repeat.follow:
+    if point not in repeat.composed_points:
         return None
     parts = repeat.parts[point]
     return Composed(

@@ -37,13 +37,13 @@ class Repeat:
         return self._following[0]
 
     @cached_property
-    def follow(self) -> Set[Point]:
+    def composed_points(self) -> Set[Point]:
         """Points that follow from others and are not measured in this repeat."""
         composed, tests = self._following
         return composed.keys() - tests
 
     @cached_property
-    def clear(self) -> Set[Point]:
+    def clear_points(self) -> Set[Point]:
         """Points whose repeats would not change the verdict. A part of a point that may change it is none."""
         sweep, slot = self.question.sweep, self.question.slot
         if sweep.until_decided is None or slot.kind != "throughput" or slot.repeat == 0:

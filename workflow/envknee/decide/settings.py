@@ -19,9 +19,9 @@ def settings_of(study: Study) -> StudySettings:
         study=study.study,
         task_id=study.task.id,
         trials_planned=len(space.plan(study)),
-        decide=study.decide,
+        settings=study.decide,
         arms={name: arm_settings(arm) for name, arm in study.arms.items()},
-        looks={kind: schedule_of(study.sections[kind]) if kind in study.sections else ONCE for kind in KINDS},
+        schedules={kind: schedule_of(study.sections[kind]) if kind in study.sections else ONCE for kind in KINDS},
         joint={kind: joint for kind, sweep in study.sections.items() if (joint := _joint(sweep, study))},
         drill=study.task.inject.warning if study.task.inject else None,
     )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -84,6 +84,17 @@ class CudaClock:
         return seconds
 
 
+class _Mark(NamedTuple):
+    """A change of phase."""
+
+    phase: str
+    """The phase that begins."""
+    is_sampled: bool
+    """Whether it belongs to a sampled environment step."""
+    stamp: Any
+    """The moment, as the clock has it."""
+
+
 class Timeline:
     """Assigns every moment of an iteration to exactly one phase: the innermost open one, else `other`.
 
@@ -97,8 +108,7 @@ class Timeline:
         self._switch: PhaseSwitch = switch
         self._every = max(1, horizon // SAMPLED_STEPS)
         self._open = ["other"]
-        self._marks: list[tuple[str, bool, Any]] = []
-        """(the phase that begins, whether its step is sampled, stamp)"""
+        self._marks: list[_Mark] = []
         self.ended_at_s = 0.0
         """The host's clock (`time.perf_counter`) when all work of the newest whole iteration was done."""
         self._iteration = 0
@@ -151,15 +161,15 @@ class Timeline:
         Reading some 200 CUDA events takes a millisecond or two, in which the GPU need not wait.
         """
         self._mark()
-        self._clock.wait_for(self._marks[-1][2])
+        self._clock.wait_for(self._marks[-1].stamp)
         self.ended_at_s = time.perf_counter()
         marks = self._marks
         self._iteration += 1
         self.start()
 
         def times() -> IterationTimes:
-            seconds = self._clock.seconds([stamp for _, _, stamp in marks])
-            return iteration_times([(phase, sampled) for phase, sampled, _ in marks], seconds)
+            seconds = self._clock.seconds([mark.stamp for mark in marks])
+            return iteration_times([(mark.phase, mark.is_sampled) for mark in marks], seconds)
 
         return times
 
@@ -186,7 +196,7 @@ class Timeline:
         return self._switch == "sampled" and self._step % self._every == self._iteration % self._every
 
     def _mark(self) -> None:
-        self._marks.append((self._open[-1], self._is_sampled, self._clock.stamp()))
+        self._marks.append(_Mark(self._open[-1], self._is_sampled, self._clock.stamp()))
 
 
 def iteration_times(marks: list[tuple[str, bool]], seconds: list[float]) -> IterationTimes:

@@ -15,7 +15,7 @@ from envknee.study.errors import UserError
 ASK_S = 10
 """Time limit of each question to SLURM, whose controller may be busy or away."""
 
-OWN = ("rule_trial", "rule_block", "rule_worker")
+RULES_WITH_OWN_JOB = ("rule_trial", "rule_block", "rule_worker")
 """Start of a job's comment, if one trial, block or worker has the job for itself (snakemake-executor-plugin-slurm 2.8.0: the rule)."""
 
 NO_VALUE = 2**63
@@ -28,7 +28,7 @@ class Costs:
 
     gpu_uuids: Sequence[str]
     began_unix_s: float = field(default_factory=time.time)
-    """When the first trial began: make it then."""
+    """When the first trial began: create this object at that moment."""
     charged: int = 0
     """Number of trials with a cost."""
     charged_j: float = 0.0
@@ -37,22 +37,22 @@ class Costs:
     def start(self) -> Callable[[], Cost]:
         """Read the time and the energy counters of the GPUs. The returned function returns the cost since then."""
         began = time.monotonic()
-        known = [Gpu.named(uuid) for uuid in self.gpu_uuids]
-        before = [gpu.energy_j() if gpu else None for gpu in known]
+        gpus = [Gpu.named(uuid) for uuid in self.gpu_uuids]  # None for one that NVML does not know
+        before = [gpu.energy_j() if gpu else None for gpu in gpus]
 
         def end() -> Cost:
             held_s = time.monotonic() - began
-            after = [gpu.energy_j() if gpu else None for gpu in known]
+            after = [gpu.energy_j() if gpu else None for gpu in gpus]
             job = slurm_job()
             if job is not None:
-                job = self._share_of_newest(job)
+                job = self._charge_newest(job)
             if job is not None and job.started_unix_s is not None:
                 held_s += max(0.0, self.began_unix_s - job.started_unix_s)
-            return Cost(gpus=len(known), held_s=held_s, energy_j=spent_j(before, after), slurm=job)
+            return Cost(gpus=len(gpus), held_s=held_s, energy_j=spent_j(before, after), slurm=job)
 
         return end
 
-    def _share_of_newest(self, job: SlurmJob) -> SlurmJob:
+    def _charge_newest(self, job: SlurmJob) -> SlurmJob:
         """Charge the newest trial, and return its part of the job: the first trial has the waiting time, and each its own energy."""
         share: dict[str, float | None] = {}
         if job.energy_j is not None:
@@ -97,7 +97,7 @@ def parse_job(job_id: str, line: str, steps: str = "") -> SlurmJob:
     """
     fields = fields_of(line)
     job = SlurmJob(job_id=job_id, partition=fields.get("Partition"), nodes=fields.get("NodeList"))
-    if not fields.get("Comment", "").startswith(OWN):
+    if not fields.get("Comment", "").startswith(RULES_WITH_OWN_JOB):
         return job
     # Steps overlap, and the first one (`batch`) runs only on the first node: the largest value is the job's. 0 may also mean nodes
     # without a sensor.

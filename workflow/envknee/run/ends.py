@@ -7,11 +7,12 @@ from typing import Any
 
 from envknee.measure import ranks
 from envknee.record.read import read_rows
-from envknee.record.schema import Environment, Failure, Outcome, Request
+from envknee.record.schema import Failure, Outcome, Request
 from envknee.record.status import Status
+from envknee.record.trial_files import TrialFiles
 from envknee.run import attempts, outside
 from envknee.study.errors import EXIT_CRASHED, EXIT_USER_ERROR
-from envknee.study.files import canonical_json, read_model, sha256_of, sync, write_atomically
+from envknee.study.files import sha256_of, sync
 from envknee.study.paths import TrialFolder
 from envknee.trainers.command import bounded, telling
 
@@ -32,19 +33,19 @@ def merge_ranks(trial: TrialFolder, request: Request, wait_s: float) -> None:
             break
         time.sleep(POLL_S)
     if outcome is not None:
-        write_atomically(trial.outcome, canonical_json(outcome))
+        TrialFiles(trial).write_outcome(outcome)
 
 
 def finish(trial: TrialFolder, status: Status, reason: str, started: float | None = None) -> None:
     """Write the outcome of a trial whose own process did not. It began at `started` (monotonic); None: never."""
-    machine = read_model(trial.environment, Environment, "") if trial.environment.exists() else None
+    files = TrialFiles(trial)
     iteration = len(read_rows(trial))
     failure = Failure(iteration=iteration, tensor=None) if status == "oom" else None
     outcome = outcome_of(
-        trial, started, status=status, reason=reason, failure=failure, environment=machine,
+        trial, started, status=status, reason=reason, failure=failure, environment=files.read_environment(),
         setup_s=None, num_mini_batches=None, rollout_gb=None,
     )  # fmt: skip
-    write_atomically(trial.outcome, canonical_json(outcome))
+    files.write_outcome(outcome)
 
 
 def outcome_of(trial: TrialFolder, started: float | None, **fields: Any) -> Outcome:

@@ -35,12 +35,12 @@ from envknee.measure.out_of_memory import requested_gb
 from envknee.measure.rows import PAUSED, TrialDone, end_if_done
 from envknee.record.schema import Failure, Request, Row
 from envknee.record.status import TRAINED
+from envknee.record.trial_files import TrialFiles
 from envknee.run import attempts, outside
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.run.printed import BoundedLog, Reader
 from envknee.study.errors import Crash, UserError
-from envknee.study.files import canonical_json, write_atomically
 from envknee.study.paths import TrialFolder
 from envknee.trainers.command import bounded, ends, program, sources
 from envknee.trainers.command.clock import LogClock
@@ -376,6 +376,7 @@ def measure(trial: TrialFolder, request: Request) -> None:
     Raises:
         UserError: when it cannot be run, or ended without a result.
     """
+    files = TrialFiles(trial)
     lived_s, clock = age_s(), SteadyClock()
     started, started_unix_s = time.monotonic() - lived_s, clock.now_unix_s() - lived_s
     enter.check_runtime(request.runtime)
@@ -387,7 +388,7 @@ def measure(trial: TrialFolder, request: Request) -> None:
     run_dir = trial.run.resolve()
     argv = program.located(program.arguments(request, run_dir, len(uuids)), program.users_path(os.environ), Path.cwd())
     machine = environment.observe_from_outside(gpus, program.packages_beside(argv[0], PACKAGES))
-    write_atomically(trial.environment, canonical_json(machine))
+    files.write_environment(machine)
     usage, others = Usage(gpus), adopt_orphans()
     print("envknee runs:", " ".join(argv), flush=True)
     process = subprocess.Popen(
@@ -411,7 +412,7 @@ def measure(trial: TrialFolder, request: Request) -> None:
         num_mini_batches=batches if follower.rows else None, rollout_gb=None, warnings=follower.warnings(),
     )  # fmt: skip
     attempts.check_newest(trial)
-    write_atomically(trial.outcome, canonical_json(outcome))
+    files.write_outcome(outcome)
 
 
 def _variables(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:

@@ -44,11 +44,11 @@ class Interrupted(Exception):
 
 
 def launch(
-    trial: TrialFolder, given: Path | None = None, worker: Worker | None = None, is_locked: bool = False
+    trial: TrialFolder, image: Path | None = None, worker: Worker | None = None, is_locked: bool = False
 ) -> Record:
     """Measure the trial unless it has an outcome, and write its record.
 
-    `given` is the image, if the runtime is not host. `worker` measures the trials of a block or pool; None: one of its own. `is_locked`:
+    `image` is needed if the runtime is not host. `worker` measures the trials of a block or pool; None: one of its own. `is_locked`:
     the caller holds the trial's lock.
 
     Raises:
@@ -58,7 +58,7 @@ def launch(
     """
     files = TrialFiles(trial)
     request = files.read_request()
-    entrance = entrance_for(request.runtime, given)
+    entrance = entrance_for(request.runtime, image)
     with nullcontext() if is_locked else claim.only_launcher_of(trial):
         if request.processes > 1 and trial.attempts.exists() and not files.has_outcome():
             ends.merge_ranks(trial, request, wait_s=0.0)  # a launcher that was stopped meanwhile left that undone
@@ -81,8 +81,8 @@ def launch(
             ends.finish(trial, "skipped", why(request.skip))
         else:
             files.set_aside()
-            with closing(Worker([trial])) as alone:
-                (worker or alone).measure(trial, request, entrance)
+            with closing(Worker([trial])) if worker is None else nullcontext(worker) as measuring:
+                measuring.measure(trial, request, entrance)
             _tell_of_missing_policy(trial, request)
         return files.write_record()
 

@@ -21,12 +21,12 @@ from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.space import Slot
 
 
-class Nothing(Enum):
+class NoTrial(Enum):
     """Why there is no trial for a worker."""
 
     ALL_MEASURED = "every trial of the pool has a record"
     LATER = "others measure the trials that must come first"
-    NONE_LEFT = "the other trials ended without a result, or must know one that did"
+    NONE_LEFT = "the other trials ended without a result, or need the record of one that did"
 
 
 class Pool:
@@ -90,11 +90,12 @@ class Pool:
     def is_measured_now(self) -> bool:
         """Tell whether a worker measures a trial of the pool, or begins one."""
         with ExitStack() as held:
-            locks = (lock.locked_unless_held(self.trial(slot).lock) for slot in self.unrecorded())
-            return not all([held.enter_context(this) for this in locks])
+            locks = [lock.locked_unless_held(self.trial(slot).lock) for slot in self.unrecorded()]
+            are_free = [held.enter_context(trial_lock) for trial_lock in locks]
+            return not all(are_free)
 
     @contextmanager
-    def next_trial(self, broken: Set[int], arm: str | None) -> Iterator[Slot | Nothing]:
+    def next_trial(self, broken: Set[int], arm: str | None) -> Iterator[Slot | NoTrial]:
         """Yield the trial to measure next, locked and with its request, or why there is none.
 
         It is the one with the smallest number that has no record and that nobody else measures. Left out are `broken` trials, which ended
@@ -105,28 +106,29 @@ class Pool:
                 found = self._find(broken, arm, held)
             yield found
 
-    def _find(self, broken: Set[int], arm: str | None, held: ExitStack) -> Slot | Nothing:
+    def _find(self, broken: Set[int], arm: str | None, held: ExitStack) -> Slot | NoTrial:
         unrecorded = self.unrecorded()
         if not unrecorded:
-            return Nothing.ALL_MEASURED
-        has_changed = False
+            return NoTrial.ALL_MEASURED
+        may_come_later = False
         for slot in sorted(unrecorded, key=lambda slot: (slot.arm != arm, slot.number)):
             if not self._may_begin(slot, unrecorded[0]):
                 continue
-            this = held.enter_context(ExitStack())
-            if not this.enter_context(lock.locked_unless_held(self.trial(slot).lock)):
-                has_changed = True
+            trial_lock = held.enter_context(ExitStack())
+            is_free = trial_lock.enter_context(lock.locked_unless_held(self.trial(slot).lock))
+            if not is_free:
+                may_come_later = True
             elif slot.number in broken:
-                this.close()
+                trial_lock.close()
             elif self._has_record_now(slot):
-                has_changed = True
-                this.close()
+                may_come_later = True
+                trial_lock.close()
             elif self._asked(slot):
                 return slot
             else:
-                has_changed = True
-                this.close()
-        return Nothing.LATER if has_changed else Nothing.NONE_LEFT
+                may_come_later = True
+                trial_lock.close()
+        return NoTrial.LATER if may_come_later else NoTrial.NONE_LEFT
 
     def _may_begin(self, slot: Slot, first_unrecorded: Slot) -> bool:
         """Tell whether a trial was asked for, or all records exist that its request must know."""

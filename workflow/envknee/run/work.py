@@ -27,7 +27,7 @@ from envknee.machine.processes import note_pauses, raise_at_signals
 from envknee.record.schema import Record
 from envknee.run import cost
 from envknee.run.launch import Interrupted, launch, link_log, say_progress
-from envknee.run.pool import Nothing, Pool
+from envknee.run.pool import NoTrial, Pool
 from envknee.run.resources import gpus_here
 from envknee.run.worker import Worker
 from envknee.slurm import allocation
@@ -121,20 +121,19 @@ def _measure_all(pool: Pool, folder: StudyFolder, processes: Processes, image: P
             if isinstance(found, Slot):
                 record = _measured(pool.trial(found), processes.of(found), image, log)
                 processes.end_unshared()
-                broken[found.number] += record is None
-        if record is None or (skipped and record.request.skip != skipped[-1].request.skip):
+        if isinstance(found, NoTrial):
             _say_skipped(folder, skipped)
-        if found is Nothing.ALL_MEASURED:
-            return 0
-        if found is Nothing.NONE_LEFT:
-            tell(f"{folder.root}: this worker ends, because {found.value}. Run the sweep again to go on")
-            return EXIT_USER_ERROR
-        if found is Nothing.LATER:
+            if found is NoTrial.ALL_MEASURED:
+                return 0
+            if found is NoTrial.NONE_LEFT:
+                tell(f"{folder.root}: this worker ends, because {found.value}. Run the sweep again to go on")
+                return EXIT_USER_ERROR
             time.sleep(POLL_S)
-        elif record is not None and record.outcome.status == "skipped":
-            skipped.append(record)
-        elif record is not None:
-            say_progress(folder, record)
+        elif record is None:
+            _say_skipped(folder, skipped)
+            broken[found.number] += 1
+        else:
+            _say_measured(folder, record, skipped)
 
 
 def _measured(trial: TrialFolder, worker: Worker, image: Path | None, log: Path | None) -> Record | None:
@@ -146,6 +145,16 @@ def _measured(trial: TrialFolder, worker: Worker, image: Path | None, log: Path 
     except UserError as error:
         tell(error)
         return None
+
+
+def _say_measured(folder: StudyFolder, record: Record, skipped: list[Record]) -> None:
+    """Print the line of a trial that has a record; one that was skipped waits in `skipped` for others that have the same reason."""
+    if skipped and record.request.skip != skipped[-1].request.skip:
+        _say_skipped(folder, skipped)
+    if record.outcome.status == "skipped":
+        skipped.append(record)
+    else:
+        say_progress(folder, record)
 
 
 def _say_skipped(folder: StudyFolder, skipped: list[Record]) -> None:

@@ -91,8 +91,8 @@ def check_devices(study: Study, devices: int, more: str) -> None:
 def start(words: Sequence[str], step: str, workers: int, log: Path | None) -> list["subprocess.Popen[bytes]"]:
     """Start workers, each in a step if `step` has the words before its command."""
     command = [*shlex.split(step), sys.executable, "-m", "envknee", "work", *words]
-    logs = [[] if log is None else ["--log", f"{log.with_suffix('')}-{worker}.log"] for worker in range(workers)]
-    return [subprocess.Popen([*command, *own]) for own in logs]
+    log_options = [[] if log is None else ["--log", f"{log.with_suffix('')}-{worker}.log"] for worker in range(workers)]
+    return [subprocess.Popen([*command, *log_option]) for log_option in log_options]
 
 
 def wait(processes: Sequence["subprocess.Popen[bytes]"]) -> list[int]:

@@ -56,7 +56,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
         for model in (agent_cfg.actor, agent_cfg.critic):
             if model.class_name == "CNNModel":
                 model.class_name = "leanframes.rsl_rl:LeanCNNModel"
-    mini_batches = configure.own_mini_batches(request, "algorithm.num_mini_batches")
+    mini_batches = configure.fields_set_by_batch_size(request, "algorithm.num_mini_batches")
     apply_overrides(agent_cfg, agent_overrides, "agent", (*requested, *mini_batches))
     algorithm = agent_cfg.algorithm
     if request.observations == "lean" and not isinstance(algorithm.fused, bool | None):

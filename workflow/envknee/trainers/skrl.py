@@ -18,7 +18,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """Return the complete configuration of a trial (`Trainer.resolve`); the agent's is skrl's nested dictionary."""
     configure.refuse(request, skrl_run.UNSUPPORTED)
     env_cfg, agent_cfg, overrides = configure.resolve_task(request, skrl_run.AGENT_ENTRY_POINT, device, rank)
-    mini_batches = configure.own_mini_batches(request, "agent.mini_batches")
+    mini_batches = configure.fields_set_by_batch_size(request, "agent.mini_batches")
     decided = ("seed", "agent.rollouts", "memory.memory_size", *mini_batches)
     apply_overrides(agent_cfg, overrides, "agent", decided)
     agent = agent_cfg["agent"]

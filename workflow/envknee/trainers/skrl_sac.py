@@ -30,7 +30,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     """
     configure.refuse(request, skrl_run.UNSUPPORTED)
     env_cfg, ppo_cfg, overrides = configure.resolve_task(request, skrl_run.AGENT_ENTRY_POINT, device, rank)
-    batch_size = configure.own_mini_batches(request, "agent.batch_size")
+    batch_size = configure.fields_set_by_batch_size(request, "agent.batch_size")
     decided = ("seed", "memory.memory_size", "agent.learning_starts", *batch_size)
     agent_cfg = sac_of(ppo_cfg, request)
     apply_overrides(agent_cfg, overrides, "agent", decided)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from envknee.record.read import without_skipped
-from envknee.record.schema import Failure, Record
+from envknee.record.schema import Record
 from envknee.record.status import BROKE
 from envknee.verdict import (
     batch,
@@ -25,8 +25,8 @@ from envknee.verdict import (
 )
 from envknee.verdict.hardware import hardware
 from envknee.verdict.headline import headline
-from envknee.verdict.joint.answer import answer
-from envknee.verdict.measurements import Measurements, measurements_of, only
+from envknee.verdict.joint.answer import answer as joint_answer
+from envknee.verdict.measurements import Measurements, filtered, measurements_of
 from envknee.verdict.schema.joint import JointAnswer
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict, Broken, Crashed, Verdict
@@ -37,99 +37,103 @@ from envknee.verdict.settings import StudySettings
 def decide(records: Sequence[Record], study: StudySettings) -> Verdict:
     """Return the verdict of a study. Pure: the same records give the same verdict."""
     statuses = Counter(record.outcome.status for record in records)
-    records = without_skipped(records)
-    measured = measurements_of(records)
-    series = _as_series(measured, study)
-    scalings = gpu_scaling.analyse(series, study.arms, study.decide, study.looks["throughput"])
-    joint = {arm: _joint(arm, measured, study) for arm in study.arms}
-    arms = [_arm(arm, measured.of_arm(arm), series.of_arm(arm), scalings, joint[arm], study) for arm in study.arms]
+    not_skipped = without_skipped(records)
+    settings, schedule = study.settings, study.schedules["throughput"]
+    measured = measurements_of(not_skipped)
+    unselected = _without_selected(measured, study)
+    scalings = gpu_scaling.analyse(unselected, study.arms, settings, schedule)
+    joint = {arm: _joint_answers(arm, measured, study) for arm in study.arms}
+    arms = [_arm(arm, measured.of_arm(arm), unselected.of_arm(arm), scalings, joint[arm], study) for arm in study.arms]
+    # Memory limits rest on all trials, and the FPS beside them on unselected ones.
     limits = {arm.arm: arm.memory for arm in arms if arm.memory is not None}
     return Verdict(
         study=study.study,
         task_id=study.task_id,
-        trials_measured=len(records),
+        trials_measured=len(not_skipped),
         trials_planned=study.trials_planned - statuses["skipped"],
         statuses=dict(sorted(statuses.items())),
-        delta=study.decide.delta,
-        delta_learning=study.decide.delta_learning,
-        confidence=study.decide.confidence,
-        memory_margin=study.decide.memory_margin,
+        delta=settings.delta,
+        delta_learning=settings.delta_learning,
+        confidence=settings.confidence,
+        memory_margin=settings.memory_margin,
         arms=arms,
         scaling=scalings,
-        spending=spending.analyse(records, study.arms),
-        remedies=remedies.analyse(series, study.arms, limits, study.decide, study.looks["throughput"]),
-        rules=scaling_rules.analyse(series, [limit for arm in arms for limit in arm.learning]),
+        spending=spending.analyse(not_skipped, study.arms),
+        remedies=remedies.analyse(unselected, study.arms, limits, settings, schedule),
+        rules=scaling_rules.analyse(unselected, [limit for arm in arms for limit in arm.learning]),
         drill=study.drill,
-        broken=_broken(records),
-        crashed=_crashed(records),
+        broken=_broken(not_skipped),
+        crashed=_crashed(not_skipped),
     )
 
 
 def _arm(
     arm: str,
     measured: Measurements,
-    series: Measurements,
+    unselected: Measurements,
     scalings: Sequence[Scaling],
-    joint: Sequence[JointAnswer],
+    answers: Sequence[JointAnswer],
     study: StudySettings,
 ) -> ArmVerdict:
-    settings, records = study.decide, measured.records
+    settings, records = study.settings, measured.records
     ranks = Ranks.of(study.arms[arm])
-    learned = learning.analyse(series, settings, study.looks["learning"])
-    decided = ArmVerdict(
+    learned = learning.analyse(unselected, settings, study.schedules["learning"])
+    without_headline = ArmVerdict(
         arm=arm,
         world_size=ranks.world_size,
         rank_word=ranks.word,
         hardware=hardware(records),
         trials=len(records),
-        throughput=throughput.analyse(series, settings, study.looks["throughput"]),
+        throughput=throughput.analyse(unselected, settings, study.schedules["throughput"]),
         learning=learned,
-        joint=list(joint),
+        joint=list(answers),
         memory=memory_limit.analyse(records, settings),
         gpu_peaks=gpu_peaks.analyse(records),
         phases=phase_law.analyse(measured, settings),
         noise_scales=noise_scale.analyse(records, ranks, settings),
-        batch=batch.analyse(series.records, settings),
+        batch=batch.analyse(unselected.records, settings),
         machines=machines.analyse(measured, learned),
         warnings=sorted({warning for record in records for warning in record.outcome.warnings}),
     )
-    if any(found.kind == "throughput" and found.replaces_series for found in decided.joint):
-        return decided  # its recommendation would be the best FPS seen, and the joint answer has a better one
-    return decided.model_copy(update={"headline": headline(decided, series, scalings, study)})
+    if any(answer.kind == "throughput" and answer.replaces_series for answer in answers):
+        return without_headline  # it would recommend the best FPS seen, and the joint answer has a better setting
+    return without_headline.model_copy(update={"headline": headline(without_headline, unselected, scalings, study)})
 
 
-def _joint(arm: str, measured: Measurements, study: StudySettings) -> list[JointAnswer]:
+def _joint_answers(arm: str, measured: Measurements, study: StudySettings) -> list[JointAnswer]:
     """Return the joint answers of an arm."""
     records, world_size = measured.of_arm(arm).records, study.arms[arm].world_size
     leader = study.arms[arm].learns_like
     of_leader = [] if leader is None else measured.of_arm(leader).records
     return [
-        answer(arm, kind, records, joint, study.decide, world_size, of_leader)
+        joint_answer(arm, kind, records, joint, study.settings, world_size, of_leader)
         for kind, joint in study.joint_of(arm).items()
     ]
 
 
-def _as_series(measured: Measurements, study: StudySettings) -> Measurements:
+def _without_selected(measured: Measurements, study: StudySettings) -> Measurements:
     """Return the trials on which claims about a single axis may rest: limits, rules, the batch law, scaling and remedies.
 
-    Settings have fresh seeds because their search looked good. Such a setting was partly lucky there, so that its fresh seeds together with
-    its others would pass for a gain or a loss against settings without any; and the number of its seeds is not the planned one, on which
-    p-values rest. The joint answer alone uses them. Learning trials of a search by the model were chosen so, too: the soonest one seen is
-    no answer. FPS vary so little that their series stay.
+    Fresh seeds go to settings that did well in the search, partly by luck. Mixed with it they would bias every comparison, and their number
+    is not the planned one, on which p-values rest. Learning trials that the model chose would bias them too: the soonest one seen is no
+    answer. The joint answer alone uses both. FPS that the model chose to measure stay, because they vary too little for that.
 
-    What a trial takes of memory and time, or breaks, does not depend on why it was chosen: those parts of the verdict have all trials.
+    Memory, time and failures of a trial do not depend on why it was chosen: those parts of the verdict have all trials. So has the gradient
+    noise scale: it describes each point alone, and trials are chosen by what they cost, not by their gradients.
     """
     if not study.joint:
         return measured
 
-    def counts(record: Record) -> bool:
+    def supports_axis_claims(record: Record) -> bool:
         joint = study.joint.get(record.request.kind)
         if joint is None:
             return True
         return not record.request.confirms and not (joint.replaces_series and record.request.kind == "learning")
 
     return Measurements(
-        list(filter(counts, measured.records)), only(measured.throughput, counts), only(measured.learning, counts)
+        [record for record in measured.records if supports_axis_claims(record)],
+        filtered(measured.throughput, supports_axis_claims),
+        filtered(measured.learning, supports_axis_claims),
     )
 
 
@@ -144,19 +148,24 @@ def _crashed(records: Sequence[Record]) -> list[Crashed]:
 
 def _broken(records: Sequence[Record]) -> list[Broken]:
     """Return the first failure for each arm and tensor, in the order of trial numbers."""
-    by_tensor: dict[tuple[str, str], tuple[Failure, list[Record]]] = {}
+    by_tensor: dict[tuple[str, str], list[Record]] = {}
     for record in sorted(records, key=lambda record: record.request.number):
         failure = record.outcome.failure
         if record.outcome.status in BROKE and failure is not None and failure.tensor is not None:
-            by_tensor.setdefault((record.request.arm, failure.tensor), (failure, []))[1].append(record)
-    return [
-        Broken(
-            arm=arm,
-            tensor=tensor,
-            trials=[record.request.number for record in trials],
-            reason=trials[0].outcome.reason or "",
-            dump=f"trials/{trials[0].request.number:04d}/{first.dump}" if first.dump else None,
-            hints=first.hints,
-        )
-        for (arm, tensor), (first, trials) in by_tensor.items()
-    ]
+            by_tensor.setdefault((record.request.arm, failure.tensor), []).append(record)
+    return [_broken_at(arm, tensor, trials) for (arm, tensor), trials in by_tensor.items()]
+
+
+def _broken_at(arm: str, tensor: str, trials: Sequence[Record]) -> Broken:
+    """Return the failure of trials that broke at one tensor, as the first of them tells it."""
+    first = trials[0]
+    failure = first.outcome.failure
+    assert failure is not None, "it names the tensor"
+    return Broken(
+        arm=arm,
+        tensor=tensor,
+        trials=[record.request.number for record in trials],
+        reason=first.outcome.reason or "",
+        dump=f"trials/{first.request.number:04d}/{failure.dump}" if failure.dump else None,
+        hints=failure.hints,
+    )

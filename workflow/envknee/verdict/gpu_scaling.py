@@ -24,7 +24,7 @@ from typing import Any
 
 from envknee.base.point import Point
 from envknee.record.schema import Record
-from envknee.verdict.measurements import Measurements, by_point, only
+from envknee.verdict.measurements import Measurements, by_point, filtered
 from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
 from envknee.verdict.rule.looks import pair_looked_at
 from envknee.verdict.rule.schedule import ONCE, Schedule
@@ -147,7 +147,7 @@ def _scaling(
 
 def _timed(arm: str | None, measured: Measurements) -> dict[Point, Sequence[Record]]:
     """Return an arm's trials that were timed to their end, by point."""
-    return by_point(only(measured.of_arm(arm).throughput, lambda record: measured_fps([record])))
+    return by_point(filtered(measured.of_arm(arm).throughput, lambda record: measured_fps([record])))
 
 
 def _devices(trials: Mapping[Point, Sequence[Record]]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from envknee.verdict import levers
 from envknee.verdict.measure_next import measure_next
 from envknee.verdict.measurements import Measurements, records_at
+from envknee.verdict.memory_model import usable_gb
 from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.schema.headline import Binds, Headline, HoursSaved
 from envknee.verdict.schema.learning import LearningLimit
@@ -57,7 +58,7 @@ def headline(
         next_measurement=measure_next(best, doubled_ended=doubled_ended) if is_open else None,
         waits=waits(num_envs, laws),
         saves=_hours_saved(arm, best, num_envs),
-        levers=levers.analyse(measured, best.series, num_envs, scalings, study.decide, study.looks),
+        levers=levers.analyse(measured, best.series, num_envs, scalings, study.settings, study.schedules),
     )
 
 
@@ -104,7 +105,7 @@ def _within_memory(limit: ThroughputLimit, wanted: int, measured: Measurements, 
     device_gb = memory_limit.device_memory_gb
     for point in reversed(limit.points):
         peak = largest_peak_gb(measured.at(limit.series, point.num_envs))
-        fits = peak is None or device_gb is None or peak <= device_gb * (1.0 - memory_limit.margin)
+        fits = peak is None or device_gb is None or peak <= usable_gb(device_gb, memory_limit.margin)
         if point.num_envs <= wanted and point.failed == 0 and fits:
             return point.num_envs
     return limit.points[0].num_envs

@@ -36,12 +36,12 @@ def analyse(
     num_envs: int,
     scalings: Sequence[Scaling],
     settings: Settings,
-    looks: Mapping[Kind, Schedule],
+    schedules: Mapping[Kind, Schedule],
 ) -> list[Lever]:
-    """Return the findings on each lever at one point, from all records of its arm. `looks` has the schedule of each kind of trial."""
+    """Return the findings on each lever at one point, from all records of its arm. `schedules` has that of each kind of trial."""
     return [
-        _lever("horizon", measured, series, num_envs, settings, looks),
-        _lever("batch_size", measured, series, num_envs, settings, looks),
+        _lever("horizon", measured, series, num_envs, settings, schedules),
+        _lever("batch_size", measured, series, num_envs, settings, schedules),
         _more_gpus(series.arm, scalings),
     ]
 
@@ -83,7 +83,7 @@ def _lever(
     series: Series,
     num_envs: int,
     settings: Settings,
-    looks: Mapping[Kind, Schedule],
+    schedules: Mapping[Kind, Schedule],
 ) -> Lever:
     timed = {
         point: [record for record in group if measured_fps([record])]
@@ -99,10 +99,10 @@ def _lever(
     more_fps = more_seconds = None
     timed, learned = _neighbours(setting, fps, here), _neighbours(setting, arrived, here)
     if timed:
-        looked = fps_looked_at(fps[timed[0]], fps[timed[1]], looks["throughput"])
+        looked = fps_looked_at(fps[timed[0]], fps[timed[1]], schedules["throughput"])
         more_fps = Change.of(looked, settings.confidence)
     if learned:
-        looked = _seconds_looked_at(arrived[learned[0]], arrived[learned[1]], looks["learning"])
+        looked = _seconds_looked_at(arrived[learned[0]], arrived[learned[1]], schedules["learning"])
         more_seconds = Change.of(looked, settings.confidence)
     return Lever(
         name="longer horizon" if setting == "horizon" else "larger batch",

@@ -10,7 +10,7 @@ import numpy as np
 from envknee.base.fields import Kind
 from envknee.record.schema import Record
 from envknee.verdict.learning_cost import ran
-from envknee.verdict.measurements import Groups, Measurements, every_record, only
+from envknee.verdict.measurements import Groups, Measurements, every_record, filtered
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.study import HostCpu, MachineEffects, MachineMix, OtherGpus
 from envknee.verdict.series import OfSeries
@@ -27,8 +27,8 @@ def analyse(measured: Measurements, learned: Sequence[LearningLimit] = ()) -> Ma
 
     FPS are compared within machines (`statistical_blocks`), so only seconds to the target depend on the GPU.
     """
-    timed = only(measured.throughput, lambda record: record.outcome.status == "ok")
-    trained = only(measured.learning, ran)
+    timed = filtered(measured.throughput, lambda record: record.outcome.status == "ok")
+    trained = filtered(measured.learning, ran)
     mixes = (_mix("throughput", list(every_record(timed))), _mix("learning", list(every_record(trained))))
     in_order = [
         OfSeries(**series._asdict())

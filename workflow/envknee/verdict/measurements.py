@@ -59,8 +59,8 @@ def every_record(groups: Groups) -> Iterator[Record]:
     return chain.from_iterable(chain.from_iterable(by_size.values()) for by_size in groups.values())
 
 
-def only(groups: Groups, counts: Callable[[Record], object]) -> Groups:
-    """Return the records that count, without points and series that then have none."""
+def filtered(groups: Groups, counts: Callable[[Record], object]) -> Groups:
+    """Return the records for which `counts` is true, without points and series that then have none."""
     counted: dict[Series, dict[int, list[Record]]] = {}
     for series, by_size in groups.items():
         for size, group in by_size.items():

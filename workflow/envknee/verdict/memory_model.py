@@ -33,6 +33,9 @@ CARDS_MIB = {
 }
 """Total memory of cards, as nvidia-smi reports it, in MiB."""
 
+CARDS_GB = {card: mebibytes * (2**20 / 1e9) for card, mebibytes in CARDS_MIB.items()}
+"""The same in GB."""
+
 
 class Prediction(NamedTuple):
     """The model's prediction for one more trial, without an interval."""
@@ -55,14 +58,50 @@ def predict(samples: Sequence[Sample], point: Point, memory_gb: float, world_siz
     return Prediction(peak_gb, largest, fit)
 
 
+def usable_gb(memory_gb: float, margin: float) -> float:
+    """Return the memory that trials may take, when a share of it is kept free."""
+    return memory_gb * (1.0 - margin)
+
+
+class _Crossings(NamedTuple):
+    """Where an end of the two-sided prediction interval of the peak equals the memory: the largest num_envs has its own ends there.
+
+    With free GB left for N environments of `slope` GB each, (free - slope N)^2 = t^2 (q0 + 2 q1 N + q2 N^2), where q0, q1 and q2 come from
+    the covariance of the fit and the noise of one more trial. That is square N^2 - 2 half N + rest = 0.
+    """
+
+    free_gb: float
+    square: float
+    half: float
+    rest: float
+
+    def _root(self) -> float:
+        return math.sqrt(max(self.half**2 - self.square * self.rest, 0.0))
+
+    def lower_end(self) -> float:
+        """Return the largest num_envs at which the upper end of the peak fits; infinite if it always does."""
+        if self.free_gb <= 0.0 or self.rest <= 0.0:
+            return 0.0
+        divisor = self.half + self._root()
+        if divisor > 0.0:
+            # The smaller root, or the root above 0 if `square` is negative.
+            return _whole(min(self.rest / divisor, LARGEST_ENVS))
+        return math.inf
+
+    def upper_end(self) -> float:
+        """Return the largest num_envs at which the lower end of the peak fits, the larger root; infinite if there is none."""
+        if self.square > 0.0:
+            return _whole(min(max((self.half + self._root()) / self.square, 0.0), LARGEST_ENVS))
+        return math.inf
+
+
 def largest_fitting(fit: Fit, series: Series, memory_gb: float, *, margin: float, confidence: float = 0.95) -> Largest:
     """Return the largest num_envs whose peak fits `memory_gb` minus the margin (a share of it), with its interval.
 
-    It is a prediction interval for one more trial: at its ends, an end of the two-sided prediction interval of the peak equals the memory.
-    It may extend below sizes that were measured to fit.
+    It is a prediction interval for one more trial (`_Crossings`). It may extend below sizes that were measured to fit.
     """
     usual = usual_mini_batches([sample for sample in fit.samples if sample.series == series])
-    available_gb = memory_gb * (1.0 - margin)
+    available_gb = usable_gb(memory_gb, margin)
     # The library's batch grows with num_envs, a fixed one does not.
     of_one_env = batch_transitions(1, series.horizon, series.batch_size, usual, fit.world_size)
     batch_per_env, fixed_batch = (of_one_env, 0.0) if series.batch_size is None else (0.0, of_one_env)
@@ -73,35 +112,20 @@ def largest_fitting(fit: Fit, series: Series, memory_gb: float, *, margin: float
         """Return the memory left for environments, and what each of them takes, in GB."""
         return available_gb - float(fixed @ model.values), float(per_env @ model.values)
 
-    def end(model: Fit, covariance: NDArray[np.float64], side: int) -> float:
-        """Return the largest num_envs whose peak plus `side` half-widths of its prediction interval fits; infinite if all fit.
-
-        (free - b N)^2 = t^2 (q0 + 2 q1 N + q2 N^2): at the smaller root above 0 the upper end of the peak equals the memory, at the
-        larger root the lower end does, if it exists.
-        """
-        free, b = free_and_slope(model)
+    def crossings(model: Fit, covariance: NDArray[np.float64]) -> _Crossings:
+        """Return where the ends of the peak's prediction interval equal the memory."""
+        free, slope = free_and_slope(model)
         t2 = float(stdtrit(model.points - len(model.columns), (1.0 - confidence) / 2)) ** 2
         q0, q1, q2 = (float(u @ covariance @ v) for u, v in ((fixed, fixed), (fixed, per_env), (per_env, per_env)))
-        # At the end, the peak equals the memory, which scales the noise of one more trial.
+        # There the peak equals the memory, which scales the noise of one more trial.
         q0 += (model.noise * (available_gb if model.relative else 1.0)) ** 2
-        square, half, rest = b**2 - t2 * q2, b * free + t2 * q1, free**2 - t2 * q0
-        if side > 0 and (free <= 0.0 or rest <= 0.0):
-            return 0
-        root = math.sqrt(max(half**2 - square * rest, 0.0))
-        if side > 0 and half + root > 0.0:
-            # The smaller root, or the root above 0 if `square` is negative.
-            num_envs = rest / (half + root)
-        elif side < 0 and square > 0.0:
-            num_envs = max((half + root) / square, 0.0)
-        else:
-            return math.inf
-        return _whole(min(num_envs, LARGEST_ENVS))
+        return _Crossings(free, slope**2 - t2 * q2, slope * free + t2 * q1, free**2 - t2 * q0)
 
     free, slope = free_and_slope(fit)
     models = [model for model in (fit, fit.other) if model is not None]
-    known = [(model, model.covariance) for model in models if model.covariance is not None]
-    lower = min((end(model, covariance, 1) for model, covariance in known), default=math.inf)
-    upper = max((end(model, covariance, -1) for model, covariance in known), default=math.inf)
+    known = [crossings(model, model.covariance) for model in models if model.covariance is not None]
+    lower = min((crossing.lower_end() for crossing in known), default=math.inf)
+    upper = max((crossing.upper_end() for crossing in known), default=math.inf)
     largest = max(_whole(free / slope), 0) if slope > 0.0 else None
     return Largest(
         horizon=series.horizon,
@@ -121,7 +145,7 @@ def on_cards(fit: Fit, every: Sequence[Series], settings: Settings) -> list[Card
 
     return [
         CardPrediction(card=card, memory_gb=memory_gb, **dict(largest))
-        for card, memory_gb in ((card, mebibytes * (2**20 / 1e9)) for card, mebibytes in CARDS_MIB.items())
+        for card, memory_gb in CARDS_GB.items()
         for series in every
         if (largest := fitting(series, memory_gb)).largest_num_envs is not None
     ]

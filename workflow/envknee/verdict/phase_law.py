@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from envknee.base.point import rollout_size
 from envknee.record.schema import PHASES, Phase, Record
-from envknee.verdict.measurements import Measurements, only
+from envknee.verdict.measurements import Measurements, filtered
 from envknee.verdict.rule import affine
 from envknee.verdict.schema.phases import PhaseLaw, PhaseLaws, PhasePoint
 from envknee.verdict.series import Ranks, Series
@@ -33,9 +33,9 @@ RESOLUTION_S = 1e-6
 
 def analyse(measured: Measurements, settings: Settings) -> list[PhaseLaws]:
     """Return the phase laws of every series with phases."""
-    timed = only(measured.throughput, lambda record: record.outcome.status == "ok")
+    timed = filtered(measured.throughput, lambda record: record.outcome.status == "ok")
     trials = {series: sum(map(len, by_size.values())) for series, by_size in timed.items()}
-    resolved = only(timed, lambda record: record.phases_s)
+    resolved = filtered(timed, lambda record: record.phases_s)
     return [_of_series(series, by_size, trials[series], settings.confidence) for series, by_size in resolved.items()]
 
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from envknee.verdict.levers import fps_looked_at
-from envknee.verdict.measurements import Groups, Measurements, only, records_at
+from envknee.verdict.measurements import Groups, Measurements, filtered, records_at
 from envknee.verdict.memory_sample import largest_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.verdict.rule.schedule import ONCE, Schedule
@@ -46,26 +46,26 @@ def analyse(
     name = settings.baseline
     if name is None or name not in limits:
         return None
-    timed = only(measured.throughput, lambda record: measured_fps([record]))
+    timed = filtered(measured.throughput, lambda record: measured_fps([record]))
     best = {
-        own: max(max(measured_fps(group)) for group in by_size.values())
-        for own, by_size in timed.items()
-        if own.arm == name
+        series: max(max(measured_fps(group)) for group in by_size.values())
+        for series, by_size in timed.items()
+        if series.arm == name
     }
     if not best:
         return None
-    series = max(best, key=lambda series: best[series])
+    baseline = max(best, key=lambda series: best[series])
     limit = limits[name]
     others = [arm for arm in arms if arm != name and arm in limits]
-    remedies = [_remedy(arm, arms, measured.throughput, timed, limits, series, settings, schedule) for arm in others]
+    remedies = [_remedy(arm, arms, measured.throughput, timed, limits, baseline, settings, schedule) for arm in others]
     remedies.sort(key=lambda remedy: (remedy.fits is None, -remedy.fits.value if remedy.fits else 0.0, remedy.arm))
     return Remedies(
         baseline=name,
-        horizon=series.horizon,
-        batch_size=series.batch_size,
+        horizon=baseline.horizon,
+        batch_size=baseline.batch_size,
         quantity=limit.quantity,
         device_memory_gb=limit.device_memory_gb,
-        baseline_wall=limit.wall(series),
+        baseline_wall=limit.wall(baseline),
         remedies=remedies,
     )
 
@@ -76,39 +76,41 @@ def _remedy(
     trials: Groups,
     timed: Groups,
     limits: Mapping[str, MemoryLimit],
-    series: Series,
+    baseline: Series,
     settings: Settings,
     schedule: Schedule,
 ) -> Remedy:
     """Return the comparison of an arm with the baseline, at the baseline's series."""
-    own, other = limits[arm], limits[series.arm]
-    walls = [limit.wall(series) for limit in (own, other)]
+    arm_series = baseline._replace(arm=arm)
+    arm_limit, baseline_limit = limits[arm], limits[baseline.arm]
+    arm_wall, baseline_wall = arm_limit.wall(baseline), baseline_limit.wall(baseline)
+    same_memory = arm_limit.device_memory_gb == baseline_limit.device_memory_gb
     fits = more = less = None
-    if own.device_memory_gb == other.device_memory_gb and walls[0] is not None and walls[1] is not None:
-        fits = ratio(walls[0], walls[1])
-        more, less = shown_at(walls[0], walls[1]), shown_at(walls[1], walls[0])
-    places = (series._replace(arm=arm), series)
-    after, before = (timed.get(place, {}) for place in places)
-    common = max(set(after) & set(before), default=None)
-    fps, peaks = None, [None, None]
+    if same_memory and arm_wall is not None and baseline_wall is not None:
+        fits = ratio(arm_wall, baseline_wall)
+        more, less = shown_at(arm_wall, baseline_wall), shown_at(baseline_wall, arm_wall)
+    arm_timed, baseline_timed = timed.get(arm_series, {}), timed.get(baseline, {})
+    common = max(set(arm_timed) & set(baseline_timed), default=None)
+    fps = arm_peak_gb = baseline_peak_gb = None
     if common is not None:
-        fps = Change.of(fps_looked_at(before[common], after[common], schedule), settings.confidence)
-        peaks = [largest_peak_gb(records_at(trials, place, common)) for place in places]
-    differing = differences(arms[arm], arms[series.arm])
+        fps = Change.of(fps_looked_at(baseline_timed[common], arm_timed[common], schedule), settings.confidence)
+        arm_peak_gb = largest_peak_gb(records_at(trials, arm_series, common))
+        baseline_peak_gb = largest_peak_gb(records_at(trials, baseline, common))
+    differing = differences(arms[arm], arms[baseline.arm])
     return Remedy(
         arm=arm,
         differs_in=[Difference(name=name, value=value) for name, value in differing.items()],
         settings_changed=len({_one_setting(name) for name in differing}),
         same_task=not any(name == "presets" or name.startswith(("env.", "agent.")) for name in differing),
-        largest_num_envs=walls[0].largest_num_envs if walls[0] else None,
-        baseline_num_envs=walls[1].largest_num_envs if walls[1] else None,
+        largest_num_envs=arm_wall.largest_num_envs if arm_wall else None,
+        baseline_num_envs=baseline_wall.largest_num_envs if baseline_wall else None,
         fits=fits,
-        extrapolated=any(wall is not None and wall.is_far_beyond for wall in walls),
+        extrapolated=any(wall is not None and wall.is_far_beyond for wall in (arm_wall, baseline_wall)),
         at_num_envs=common,
         fps=fps,
-        peak_gb=peaks[0],
-        baseline_peak_gb=peaks[1],
-        shown_at=more or less,
+        peak_gb=arm_peak_gb,
+        baseline_peak_gb=baseline_peak_gb,
+        shown_at=more if more is not None else less,
         room=_room(more, less, fits),
     )
 

@@ -91,9 +91,9 @@ class StudySettings:
     task_id: str
     trials_planned: int
     """Trials of the whole plan, with those that are skipped."""
-    decide: Settings
+    settings: Settings
     arms: Mapping[str, ArmSettings]
-    looks: Mapping[Kind, Schedule]
+    schedules: Mapping[Kind, Schedule]
     """After which repeats of each section the study may be looked at."""
     joint: Mapping[Kind, JointSettings]
     """Sections with a joint answer, as they are for an arm that learns like no other one, and like which none learns."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from envknee import tasks
 from envknee.base.point import rollout_size
@@ -35,7 +35,7 @@ def resolve_task(request: Request, agent_entry_point: str | None, device: str, r
     return env_cfg, agent_cfg, overrides["agent"]
 
 
-def own_mini_batches(request: Request, field: str) -> tuple[str, ...]:
+def fields_set_by_batch_size(request: Request, field: str) -> tuple[str, ...]:
     """Return (field,) if the request's batch size decides this field, else ()."""
     return () if request.batch_size is None else (field,)
 
@@ -90,6 +90,16 @@ def use_rule(
     apply_overrides(agent, decided, "agent")
 
 
+class _Option(NamedTuple):
+    """Something that a request may ask for, and that not every trainer has."""
+
+    is_asked: bool
+    words: str
+    """What is asked for, as an error names it."""
+    instead: str
+    """What to write in the study instead."""
+
+
 def refuse(request: Request, reasons: Mapping[str, str], on_cpu: bool = False) -> None:
     """Refuse options that a request's trainer lacks, rather than ignore them.
 
@@ -98,17 +108,18 @@ def refuse(request: Request, reasons: Mapping[str, str], on_cpu: bool = False) -
     Raises:
         UserError: names the trainer, the requested option, and an alternative.
     """
-    asked = {
-        "ranks": (request.processes > 1, f"{request.world_size} ranks (gpus, cpu_ranks, nodes)", "gpus: 1 or 0"),
-        "lean": (request.observations == "lean", "observations: lean", "observations: stock"),
+    options = {
+        "ranks": _Option(request.processes > 1, f"{request.world_size} ranks (gpus, cpu_ranks, nodes)", "gpus: 1 or 0"),
+        "lean": _Option(request.observations == "lean", "observations: lean", "observations: stock"),
     }
-    refused = [(*asked[option][1:], reason) for option, reason in reasons.items() if asked[option][0]]
+    refused = [(options[name], reason) for name, reason in reasons.items() if options[name].is_asked]
     for name, value, default, reason in remedies.refusals(request.memory, request.trainer, on_cpu):
-        refused.append((f"memory.{name}: {hydra(value)}", f"{name}: {hydra(default)}", reason))
+        option = _Option(True, f"memory.{name}: {hydra(value)}", f"{name}: {hydra(default)}")
+        refused.append((option, reason))
     if refused:
-        words, instead, reason = refused[0]
+        option, reason = refused[0]
         raise UserError(
-            f"trainer: {request.trainer} cannot do {words}: {reason}. Use {instead}, or trainer: rsl_rl, which can"
+            f"trainer: {request.trainer} cannot do {option.words}: {reason}. Use {option.instead}, or trainer: rsl_rl, which can"
         )
 
 

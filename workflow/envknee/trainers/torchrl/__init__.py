@@ -59,7 +59,7 @@ def resolve(request: Request, device: str, rank: int = 0) -> TrialConfig:
     cfg.device = device
     cfg.seed = request.seed + rank
     cfg.num_steps_per_env = request.horizon
-    decided = ("device", "seed", "num_steps_per_env", *configure.own_mini_batches(request, "num_mini_batches"))
+    decided = ("device", "seed", "num_steps_per_env", *configure.fields_set_by_batch_size(request, "num_mini_batches"))
     apply_overrides(cfg, agent_overrides, "agent", decided)
     configure.use_rule(
         request, cfg, agent_overrides, learning_rate="learning_rate", epochs="num_learning_epochs",

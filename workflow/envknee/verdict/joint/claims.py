@@ -5,12 +5,10 @@ from itertools import groupby
 from typing import Any
 
 from envknee.verdict.joint.fresh import Levels
-from envknee.verdict.memory_model import CARDS_MIB
+from envknee.verdict.memory_model import CARDS_GB, usable_gb
 from envknee.verdict.rule.doublings import expm1
 from envknee.verdict.schema.joint import ConfirmedSetting, OnCards
 from envknee.verdict.settings import Settings
-
-MEBIBYTE_GB = 2**20 / 1e9
 
 
 def named(
@@ -55,13 +53,13 @@ def on_cards(
     peaks = [setting.memory_peak_gb for setting in ranked]
     if not on_gpu or any(peak is None for peak in peaks):
         return []
-    usable_gb = {card: size * MEBIBYTE_GB * (1.0 - settings.memory_margin) for card, size in CARDS_MIB.items()}
+    room_gb = {card: usable_gb(memory_gb, settings.memory_margin) for card, memory_gb in CARDS_GB.items()}
 
     def fitting(card: str) -> list[int]:
-        return [place for place, peak in enumerate(peaks) if peak is not None and peak <= usable_gb[card]]
+        return [place for place, peak in enumerate(peaks) if peak is not None and peak <= room_gb[card]]
 
     found = []
-    for places, cards in groupby(sorted(usable_gb, key=lambda card: usable_gb[card]), fitting):
+    for places, cards in groupby(sorted(room_gb, key=lambda card: room_gb[card]), fitting):
         if not places or len(places) == len(ranked):
             continue
         among = [order[place] for place in places]

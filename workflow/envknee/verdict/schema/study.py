@@ -183,6 +183,7 @@ class Verdict(Frozen):
     study: str
     task_id: str
     trials_measured: int
+    """Trials with a record that were not skipped; refused ones are among them."""
     trials_planned: int
     statuses: dict[str, int]
     delta: float
@@ -197,8 +198,9 @@ class Verdict(Frozen):
     drill: str | None = newer(None)
     """In a drill, the fault that was injected: nothing in this verdict is a result."""
     broken: list[Broken] = newer([])
-    crashed: list[Crashed] = newer([])
     """First failures of trials, one for each arm and tensor."""
+    crashed: list[Crashed] = newer([])
+    """Sizes at which a program crashed, one for each arm and line."""
     remedies: Remedies | None = newer(None)
     """Comparison of each arm with the baseline, if the study names one."""
     rules: Rules | None = newer(None)
