@@ -321,6 +321,32 @@ def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder
     assert stored_parent(folder, "lean").data.tags[note].startswith("3 of 6 trials")
 
 
+def test_description_of_the_experiment_is_the_answer_unless_a_person_wrote_another(
+    study: Study, folder: StudyFolder
+) -> None:
+    note = "mlflow.note.content"
+
+    def noted() -> str | None:
+        return client_of(folder).get_experiment_by_name("demo").tags.get(note)
+
+    publish(study, folder)
+    assert noted() is None  # there is no verdict yet
+    decided = decide(load_records(folder), study)
+    folder.verdict.write_text(canonical_json(decided))
+    publish(study, folder)
+    arm = next(arm for arm in decided.arms if arm.arm == "stock")
+    answer = f"**stock**: {headline_statement(arm, known(arm.headline))}"
+    assert answer in known(noted())
+    arms = [arm.model_copy(update={"headline": None}) if arm.arm == "lean" else arm for arm in decided.arms]
+    folder.verdict.write_text(canonical_json(decided.model_copy(update={"arms": arms})))
+    publish(study, folder)
+    assert noted() == answer  # our own text is kept up to date
+    experiment = client_of(folder).get_experiment_by_name("demo").experiment_id
+    client_of(folder).set_experiment_tag(experiment, note, "what I think of it")
+    publish(study, folder)
+    assert noted() == "what I think of it"
+
+
 def test_half_a_verdict_is_told(study: Study, folder: StudyFolder) -> None:
     folder.verdict.write_text("{")
     with pytest.raises(UserError, match=r"verdict\.json is not a whole, valid Verdict"):
