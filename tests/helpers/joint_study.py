@@ -4,11 +4,13 @@ import math
 from typing import Any
 
 from asked import dice, measured
+from envknee.ask.ask import ask
 from envknee.base.fields import Kind
 from envknee.base.point import Point
-from envknee.record.schema import Request
+from envknee.record.schema import Record, Request
 from envknee.study.load import parse_study
 from envknee.study.model import Study
+from envknee.study.space import plan
 from envknee.study.value_types import ASK_VERSION
 from records import GPU, Trial
 
@@ -43,6 +45,16 @@ def timed(request: Request) -> Trial:
     """Return a throughput trial whose FPS are one over the valley's cost, with the noise of FPS."""
     fps = 1e5 * math.exp(-log_seconds(request.point) + 0.02 * dice(request.seed).gauss(0, 1))
     return measured(request, fps=fps, device=GPU)
+
+
+def measured_trials(study: Study) -> list[Trial]:
+    """Return every trial of a learning study, each asked for with the results of those before."""
+    requests, trials, known = list[Request](), list[Trial](), dict[int, Record]()
+    for number in range(len(plan(study))):
+        requests.append(ask(study, number, requests, known))
+        trials.append(learned(requests[-1]))
+        known[number] = trials[-1].record
+    return trials
 
 
 def replay_study() -> Study:

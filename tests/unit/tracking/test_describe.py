@@ -1,16 +1,22 @@
-"""What MLflow is to show of a study, before any store: the best trial, what devices took, and the page's first view."""
+"""What MLflow is to show of a study, before any store: the best trial, what devices took, its settings, numbers and names."""
 
-import json
+import re
+from pathlib import Path
 
+import joint_study
 import pytest
+from drawn import with_verdict
+from envknee.decide.read import load_study
+from envknee.decide.verdict_file import read_verdict
 from envknee.record.read import load_record, read_rows
-from envknee.tracking.arms import best_trial, describe_study
+from envknee.study.arm import Memory
+from envknee.study.paths import StudyFolder
+from envknee.tracking.arms import best_trial, color_of, describe_study, description_of
 from envknee.tracking.describe import describe_trial
 from envknee.tracking.system import system_metrics
-from envknee.tracking.view import view_of
 from envknee.tracking.writing import results_id
 from published import PUBLISHED
-from records import CPU, GPU, LEARNING, a_study, a_trial, known, records_of, write_study
+from records import CPU, GPU, LEARNING, a_study, a_trial, known, learning_trials, records_of, write_study
 
 
 def test_the_best_trial_is_the_soonest_at_the_target_then_the_best_then_the_fastest():
@@ -38,7 +44,7 @@ def test_an_arm_has_the_policy_of_its_best_trial_and_what_that_saw(tmp_path):
     ((arm, runs),) = describe_study(study, folder)
     assert arm.tags["best_trial"] == "0002"
     assert arm.tags["mlflow.note.content"].endswith(
-        "Best single trial: 0002, CPU · 16 envs · T8 · B128 · learning · repeat 2 (artifacts: best)."
+        "Best single trial: 0002, stock · 16 × 8 × 128 · seed 2 (artifacts: best)."
     )
     best = {name: path for name, path in arm.artifacts.items() if name.startswith("best/")}
     assert best == {"best/policy.pt": folder.trial(2).policy, "best/frames.png": folder.trial(1).frames}
@@ -86,20 +92,6 @@ def test_a_trial_has_the_figures_of_its_own_gpus_only():
     assert two["system/gpu_1_power_usage_watts"] is None and "system/gpu_2_utilization_percentage" not in two
 
 
-@pytest.mark.parametrize("learning", [True, False])
-def test_the_first_view_has_the_charts_that_a_study_can_fill(learning):
-    study = a_study(**({"learning": LEARNING} if learning else {}))
-    text = view_of(study)
-    assert len(text) < 5000  # MLflow's limit for a tag of an experiment
-    view = json.loads(text)
-    charts = [(chart["type"], chart.get("metricKey"), chart.get("xAxisKey")) for chart in view["compareRunCharts"]]
-    assert charts.count(("PARALLEL", None, None)) == (2 if learning else 1)
-    assert (("LINE", "reward_average", "step") in charts) == learning
-    assert ("LINE", "fps_total", "step") in charts
-    sections = {section["uuid"] for section in view["compareRunSections"]}
-    assert {chart["metricSectionId"] for chart in view["compareRunCharts"]} == sections
-
-
 @pytest.mark.parametrize("left", ["", "0123", "another study's\n"])
 def test_what_is_no_id_of_a_results_folder_is_replaced_by_one(tmp_path, left):
     path = tmp_path / ".mlflow"
@@ -119,3 +111,72 @@ def test_the_learners_own_gpu_has_curves():
     pipeline = known(last.pipeline)
     assert latest["pipeline/learner_s"] == pipeline.learner_s
     assert latest["pipeline/memory/device_used_gb"] == known(pipeline.memory).device_used_gb
+
+
+def test_a_trial_has_every_setting_those_with_their_default_too(tmp_path):
+    run = describe_trial(a_trial(16).record, StudyFolder(tmp_path))
+    expected = {
+        "arm": "stock", "phases": "sampled", "runtime": "host", "confirms": "false", "deterministic": "false", "nodes": "1",
+        "observations": "stock", "memory/on_oom": "record", "memory/mixed_precision": "false", "learning_rate": "task",
+    }  # fmt: skip
+    assert {name: run.params.get(name) for name in expected} == expected
+    other = a_trial(16).asked(memory=Memory(mixed_precision=True), learning_rate=1e-3)
+    changed = describe_trial(other.record, StudyFolder(tmp_path)).params
+    assert (changed["memory/mixed_precision"], changed["learning_rate"]) == ("true", "0.001")
+    assert set(changed) == set(run.params)  # so that two runs can be compared in each
+
+
+def test_each_result_of_a_trial_has_one_name(tmp_path):
+    trial = a_trial(16, kind="learning", seconds=40.0, memory_gb=1.25)
+    folder = write_study(tmp_path / "demo", a_study(learning=LEARNING), [trial])
+    latest = {metric.key: metric.value for metric in describe_trial(load_record(folder.trial(0)), folder).metrics}
+    assert (latest["seconds_to_target"], latest["memory_gb"]) == (40.0, 1.25)
+    named = [name for name in latest if name.endswith(("fps_total_median", "memory_peak_gb", "seconds_to_target"))]
+    assert named == ["seconds_to_target"]
+
+
+def test_an_arm_has_its_seconds_to_target_under_the_name_that_trials_have(tmp_path):
+    study = a_study(throughput=None, learning=LEARNING | {"repeats": 2})
+    seconds = {16: [50.0, 52.0], 32: [40.0, 42.0]}
+    folder = with_verdict(write_study(tmp_path / "demo", study, learning_trials(seconds)))
+    ((arm, _),) = describe_study(study, folder)
+    numbers = {metric.key: metric.value for metric in arm.metrics}
+    assert numbers["seconds_to_target"] == pytest.approx(41.0)
+    assert (numbers["verdict/soonest_num_envs"], numbers["verdict/soonest_batch_size"]) == (32.0, 128.0)
+
+
+def test_an_arm_whose_seeds_all_missed_the_target_has_no_seconds(tmp_path):
+    study = a_study(throughput=None, learning=LEARNING | {"num_envs": 16})
+    folder = with_verdict(write_study(tmp_path / "demo", study, learning_trials({16: [None]})))
+    ((arm, _),) = describe_study(study, folder)
+    assert "seconds_to_target" not in {metric.key for metric in arm.metrics}
+
+
+def test_arms_have_colours_of_their_own_in_the_order_of_the_study_file():
+    study = a_study(arms={"stock": {}, "lean": {}})
+    first, second = color_of(study, "stock"), color_of(study, "lean")
+    assert first is not None and second is not None and first != second
+    assert color_of(study, "lost from the file") is None
+    assert color_of(a_study(), "stock") is None  # MLflow's own colours tell its settings apart
+
+
+def a_joint_folder(root: Path) -> StudyFolder:
+    study = joint_study.a_study(trials=24, confirm={"settings": 3, "seeds": 3})
+    return with_verdict(write_study(root, study, joint_study.measured_trials(study)))
+
+
+def test_the_description_has_the_joint_answer_of_each_arm(tmp_path):
+    folder = a_joint_folder(tmp_path / "s")
+    description = description_of(folder)
+    assert re.search(
+        r"\*\*stock\*\*: soonest: [\d,]+ environments, horizon \d+, batch [\d,]+: \d+\.\d s \(", description
+    )
+    ((arm, runs),) = describe_study(load_study(folder), folder)
+    numbers = {metric.key: metric.value for metric in arm.metrics}
+    (found,) = read_verdict(folder).arms[0].joint
+    soonest = found.confirmed[known(found.soonest)]
+    assert numbers["seconds_to_target"] == soonest.cost
+    assert numbers["verdict/soonest_horizon"] == soonest.horizon
+    assert description.removeprefix("**stock**: ") in arm.tags["mlflow.note.content"]
+    fresh = [run for run in runs if run.params["confirms"] == "true"]
+    assert len(fresh) == 3 * 3

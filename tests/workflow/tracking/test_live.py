@@ -85,7 +85,7 @@ def test_rows_are_delivered_as_they_come_and_half_a_line_waits(folder: StudyFold
         "running",
         "NVIDIA H100 80GB HBM3",
     )
-    assert run.info.run_name.startswith("H100 · 2048 envs")
+    assert run.info.run_name == "stock · 2,048 × 32 × 4,096 · seed 0"
     assert run.data.params["num_envs"] == "2048"
     parent = stored_parent(folder, "stock")
     assert run.data.tags[TAG_PARENT] == parent.info.run_id

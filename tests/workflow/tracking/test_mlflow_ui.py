@@ -112,18 +112,30 @@ def test_another_user_of_the_machine_gets_nothing(printed: list[str], folder: St
     assert len(run_ids(folder)) == 4
 
 
-def test_page_of_the_study_compares_its_trials_at_once(server: str, tmp_path: Path) -> None:
-    """The address that is printed: all runs, parallel coordinates over the sizes, curves over frames and over time."""
-    page = words_of(server, tmp_path, "All trials: FPS and memory", "Trials that reached", "Curves:", "fps_total")
-    for shown in ("Model training", "4 matching runs", "stock · H100", "H100 · 2048 envs · T32 · B4096 · repeat 1"):
-        assert shown in page
-    assert page.count("Parallel Coordinates") == 2
-    charts = page[page.index("All trials: FPS and memory") :]
-    axes = ["num_envs", "horizon", "batch_size", "fps", "memory_gb"]
-    all_trials, at_target = charts.split("Trials that reached the target")
-    assert in_order(axes, all_trials) and in_order([*axes, "seconds_to_target"], at_target)
-    curves = at_target[at_target.index("Curves: a step is a frame") :]
-    assert in_order(["reward_average", "Step", "reward_average", "Relative Time", "fps_total"], curves)
+NAMES = "stock · 2,048 × 32 × 4,096 · seed 2", "stock · 2,048 × 32 × 4,096 · FPS · seed 1"
+"""Of the learning trial, and of the larger throughput trial."""
+
+
+def test_page_of_the_study_draws_its_learning_trials_at_once(server: str, tmp_path: Path) -> None:
+    """The address that is printed: curves over frames and over seconds of training, of all learning trials."""
+    awaited = "Curves by arm and num_envs", "1 matching runs", "Curves over frames", "reward_average", "fps_total"
+    page = words_of(server, tmp_path, *awaited)
+    assert in_order(awaited, page)
+    assert "Model training" in page and NAMES[0] in page and NAMES[1] not in page
+    charts = page[page.index("Curves over frames") :]
+    assert in_order(["reward_average", "Step", "reward_average", "wall_s", "fps_total", "Step"], charts)
+    assert in_order(["Seconds to the target", "seconds_to_target"], charts)
+
+
+def test_every_trial_is_a_line_over_the_sizes_with_its_cost_as_colour(server: str, tmp_path: Path) -> None:
+    awaited = "Trials that reached the target", "All trials: memory and FPS", "Curves over frames"
+    page = words_of(server.replace("=envknee", "=envknee-2"), tmp_path, *awaited)
+    assert "4 matching runs" in page and all(name in page for name in NAMES)
+    at_target, all_trials = page[page.index("Trials that reached") :].split("All trials: memory and FPS")
+    sizes = ["num_envs", "horizon", "batch_size"]
+    assert in_order([*sizes, "fps", "memory_gb", "seconds_to_target"], at_target)
+    assert in_order([*sizes, "memory_gb", "fps"], all_trials)
+    assert f"stock : {HEADLINE}" in page or f"stock: {HEADLINE}" in page  # the answer, above the runs
 
 
 METRICS = [f"gpu_0_{name}" for name in ("memory_usage_megabytes", "power_usage_watts", "utilization_percentage")]
@@ -134,9 +146,9 @@ METRICS = [f"gpu_0_{name}" for name in ("memory_usage_megabytes", "power_usage_w
     [
         ("trials/0002", "/system-metrics", [*METRICS, "process_cpu_percentage"], []),
         ("trials/0001", "", ["num_mini_batches"],
-         ["H100 · 2048 envs", "summary/fps_total_median", "NVIDIA H100 80GB HBM3", "Finished"]),
+         [NAMES[1], "summary/fps_total_lower_quartile", "NVIDIA H100 80GB HBM3", "Finished"]),
         ("arms/stock", "", [HEADLINE],
-         [*(f"H100 · {num_envs} envs · T32 · B4096 · repeat 1" for num_envs in (1024, 2048)),
+         ["stock · 1,024 × 32 × 4,096 · FPS · seed 0", *NAMES,
           "3 of 3 trials have finished: 2 ok, 1 target_reached.", "Best single trial: 0002"]),
     ],
     ids=["the load of a trial's own GPU", "a trial", "an arm"],

@@ -121,26 +121,25 @@ def test_hierarchy_is_experiment_arm_trial_and_names_tell_them_apart(published: 
     for run in trials.values():
         assert run.data.tags[TAG_PARENT] == parents[run.data.tags["arm"]].info.run_id
     assert {number: run.info.run_name for number, run in trials.items()} == {
-        "0000": "H100 · 2048 envs · T32 · B4096 · repeat 1",
-        "0001": "CPU · 64 envs · T32 · B2048 · repeat 1",
-        "0002": "H100 · 2048 envs · T32 · B4096 · learning · repeat 1",
-        "0003": "H100 · 2048 envs · T32 · B4096 · repeat 1",
-        "0004": "H100 · 2048 envs · T32 · B4096 · repeat 1",
-        "0005": "not run · 2048 envs · T32 · B4096 · repeat 1",
+        "0000": "stock · 2,048 × 32 × 4,096 · FPS · seed 0",
+        "0001": "lean · 64 × 32 × 2,048 · FPS · seed 1",
+        "0002": "stock · 2,048 × 32 × 4,096 · seed 2",
+        "0003": "stock · 2,048 × 32 × 4,096 · FPS · seed 3",
+        "0004": "lean · 2,048 × 32 × 4,096 · FPS · seed 4",
+        "0005": "lean · 2,048 × 32 × 4,096 · FPS · seed 5",
     }
 
 
 def test_library_batch_has_a_name_and_a_parameter_and_ranks_on_a_cpu_are_not_called_gpus(tmp_path: Path) -> None:
     run = describe_trial(a_run(0, "stock", "ok", batch_size=None).record, StudyFolder(tmp_path))
-    assert run.name == "H100 · 2048 envs · T32 · B library · repeat 1"
+    assert run.name == "stock · 2,048 × 32 × library · FPS · seed 0"
     assert run.params["batch_size"] == "4096"  # 2048 x 32 in the 16 mini-batches that the library ran with
     assert run.tags["batch"] == "library"
     refused = a_run(0, "stock", "refused", batch_size=None)
     assert describe_trial(refused.record, StudyFolder(tmp_path)).params["batch_size"] == "library"
     ranks = a_run(0, "stock", "ok", gpus=0, cpu_ranks=2, device=CPU)
     assert (
-        describe_trial(ranks.record, StudyFolder(tmp_path)).name
-        == "CPU, 2 ranks · 2048 envs per rank · T32 · B4096 · repeat 1"
+        describe_trial(ranks.record, StudyFolder(tmp_path)).name == "stock · 2,048 per rank × 32 × 4,096 · FPS · seed 0"
     )
 
 
@@ -165,12 +164,14 @@ def test_devices_are_called_what_people_call_them(name: str, short: str) -> None
 
 def test_parameters_and_tags(published: StudyFolder) -> None:
     run = stored_trial(published, "0000")
-    assert run.data.params == {
+    params = run.data.params
+    assert params["arm"] == "stock" and params["phases"] == "sampled" and params["learning_rate"] == "task"
+    assert params.items() >= {
         "asset": "local", "batch_size": "4096", "env.scene.tiled_camera.width": "64", "env.viewer": "null",
         "gpus": "auto", "horizon": "32", "iterations": "3", "kind": "throughput", "limit_s": "600.0", "num_envs": "2048",
         "num_envs_total": "2048", "world_size": "1", "num_mini_batches": "16", "repeat": "0", "sampler": "grid", "seed": "0",
         "task_id": "Isaac-Cartpole-Camera-Direct", "trainer": "rsl_rl", "warmup_iterations": "1",
-    }  # fmt: skip
+    }.items()  # fmt: skip
     tags = run.data.tags
     expected = {
         "status": "ok", "kind": "throughput", "arm": "stock", "trial": "0000", "device": "NVIDIA H100 80GB HBM3",
@@ -208,13 +209,13 @@ def test_rows_without_a_finished_episode_leave_a_gap(published: StudyFolder) -> 
 
 def test_summary_of_the_record(published: StudyFolder) -> None:
     metrics = stored_trial(published, "0000").data.metrics
-    assert metrics["summary/fps_total_median"] == 32_768.0
-    assert metrics["summary/memory_peak_gb"] == 18.5
+    assert metrics["fps"] == 32_768.0
+    assert metrics["memory_gb"] == 18.5
     assert metrics["summary/frames"] == 4 * 65536
     assert metrics["summary/setup_s"] == 5.0
-    assert "summary/seconds_to_target" not in metrics
+    assert "seconds_to_target" not in metrics
     learning = stored_trial(published, "0002").data.metrics
-    assert learning["summary/seconds_to_target"] == 2.0 * CURVE
+    assert learning["seconds_to_target"] == 2.0 * CURVE
     assert learning["summary/frames_to_target"] == CURVE * 65536
     assert learning["reward_average"] == pytest.approx(4.0)
     assert "reward_average" not in metrics  # a throughput trial has no target
@@ -228,7 +229,7 @@ def test_several_gpus_have_their_slowest_and_fastest_in_every_iteration(study: S
     client, run = client_of(folder), stored_trial(folder, "0000")
     params = {name: run.data.params[name] for name in ("num_envs", "num_envs_total", "world_size", "gpus")}
     assert params == {"num_envs": "1024", "num_envs_total": "2048", "world_size": "2", "gpus": "2"}
-    assert run.info.run_name == "2 x H100 · 1024 envs per GPU · T32 · B4096 · repeat 1"
+    assert run.info.run_name == "stock · 1,024 per GPU × 32 × 4,096 · FPS · seed 0"
     # 1,024 x 32 transitions of each; the slower rank collects for 2/3 s, the faster for 2/3 s / 1.25.
     own = 1024 * 32 / (2 / 3)
     curves = {name: client.get_metric_history(run.info.run_id, name) for name in STRAGGLERS}
@@ -297,7 +298,7 @@ def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder
     note = "mlflow.note.content"
     progress = (
         "3 of 6 trials have finished: 1 ok, 1 oom, 1 target_reached.\n\n"
-        "Best single trial: 0002, H100 · 2048 envs · T32 · B4096 · learning · repeat 1 (artifacts: best)."
+        "Best single trial: 0002, stock · 2,048 × 32 × 4,096 · seed 2 (artifacts: best)."
     )
     assert run_of(study, folder, "arms/stock").tags[note] == progress
     decided = decide(load_records(folder), study)
@@ -312,11 +313,38 @@ def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder
     assert stock.tags[note] == f"{said}\n\n{progress}"
     assert stock.metrics == {
         "trials": 3.0, "trials_ok": 1.0, "trials_oom": 1.0, "trials_target_reached": 1.0,
-        "verdict/num_envs": 2048.0, "verdict/horizon": 32.0, "verdict/batch_size": 4096.0, "verdict/fps": headline.fps,
-        "verdict/fps_share_of_best": 1.0, "verdict/memory_peak_gb": 18.5, "verdict/memory_share": headline.memory_share,
+        "verdict/num_envs": 2048.0, "verdict/horizon": 32.0, "verdict/batch_size": 4096.0, "fps": headline.fps,
+        "verdict/fps_share_of_best": 1.0, "memory_gb": 18.5, "seconds_to_target": 2.0 * CURVE, "verdict/soonest_num_envs": 2048.0,
+        "verdict/soonest_horizon": 32.0, "verdict/soonest_batch_size": 4096.0, "verdict/memory_share": headline.memory_share,
         "verdict/wanted_num_envs": 2048.0,
     }  # fmt: skip
     assert stored_parent(folder, "lean").data.tags[note].startswith("3 of 6 trials")
+
+
+def test_description_of_the_experiment_is_the_answer_unless_a_person_wrote_another(
+    study: Study, folder: StudyFolder
+) -> None:
+    note = "mlflow.note.content"
+
+    def noted() -> str | None:
+        return client_of(folder).get_experiment_by_name("demo").tags.get(note)
+
+    publish(study, folder)
+    assert noted() is None  # there is no verdict yet
+    decided = decide(load_records(folder), study)
+    folder.verdict.write_text(canonical_json(decided))
+    publish(study, folder)
+    arm = next(arm for arm in decided.arms if arm.arm == "stock")
+    answer = f"**stock**: {headline_statement(arm, known(arm.headline))}"
+    assert answer in known(noted())
+    arms = [arm.model_copy(update={"headline": None}) if arm.arm == "lean" else arm for arm in decided.arms]
+    folder.verdict.write_text(canonical_json(decided.model_copy(update={"arms": arms})))
+    publish(study, folder)
+    assert noted() == answer  # our own text is kept up to date
+    experiment = client_of(folder).get_experiment_by_name("demo").experiment_id
+    client_of(folder).set_experiment_tag(experiment, note, "what I think of it")
+    publish(study, folder)
+    assert noted() == "what I think of it"
 
 
 def test_half_a_verdict_is_told(study: Study, folder: StudyFolder) -> None:

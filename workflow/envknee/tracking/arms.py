@@ -15,12 +15,16 @@ from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.space import plan
-from envknee.tracking.describe import describe_trial, ended_ms, milliseconds, present, where_tags
+from envknee.tracking.answer import answer_of
+from envknee.tracking.describe import describe_trial, ended_ms, milliseconds, present, settings_of, where_tags
 from envknee.tracking.run import Run, metrics_of, texts_of
 from envknee.verdict.measurements import by_point
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.series import by_series
-from envknee.words.runs import arm_description, arm_name, devices_of, trials_done
+from envknee.words.runs import arm_description, arm_name, devices_of, study_description, trials_done
+
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444")
+"""Colours of arms, in the order of the study file: those of the report's figures."""
 
 
 def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Run]]]:
@@ -37,10 +41,22 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
             _describe_arm(
                 study, arm, [record for record in every if record.request.arm == arm], verdicts.get(arm), folder
             ),
-            [describe_trial(record, folder) for record in records if record.request.arm == arm],
+            [describe_trial(record, folder, color_of(study, arm)) for record in records if record.request.arm == arm],
         )
         for arm in sorted({record.request.arm for record in records})
     ]
+
+
+def description_of(folder: StudyFolder) -> str:
+    """Return the description of the experiment: the answer of each arm; empty before there is a verdict."""
+    return study_description(read_verdict(folder).arms) if folder.verdict.exists() else ""
+
+
+def color_of(study: Study, arm: str) -> str | None:
+    """Return the colour of an arm's curves, so that arms can be told apart; None in a study of one arm, whose curves MLflow colours."""
+    if len(study.arms) < 2 or arm not in study.arms:
+        return None
+    return COLORS[list(study.arms).index(arm) % len(COLORS)]
 
 
 def _describe_arm(
@@ -55,9 +71,9 @@ def _describe_arm(
     headline = decided and decided.headline
     best = best_trial(records)
     last_ms = max(ended_ms(record) for record in records)
-    params: dict[str, Any] = {"task": study.task.model_dump(mode="json"), "seed": study.seed}
+    params: dict[str, Any] = {"arm": arm, "task": study.task.model_dump(mode="json"), "seed": study.seed}
     if arm in study.arms:  # the study file may have lost it
-        params |= study.arms[arm].model_dump(mode="json") | {"world_size": study.arms[arm].world_size}
+        params |= settings_of(study.arms[arm]) | {"world_size": study.arms[arm].world_size}
     tags = {
         "arm": arm,
         "trials": trials_done(len(records), planned),
@@ -66,10 +82,11 @@ def _describe_arm(
         **where_tags(environments[0] if environments else None),
         "device": ", ".join(devices) or None,
         "verdict.state": headline and headline.state,
+        "mlflow.runColor": color_of(study, arm),
     }
     numbers: dict[str, Any] = {"trials": len(records)}
     numbers |= {f"trials_{status}": count for status, count in sorted(statuses.items())}
-    numbers |= {f"verdict/{name}": value for name, value in headline or () if type(value) in (int, float)}
+    numbers |= answer_of(decided) if decided else {}
     return Run(
         key=f"arms/{arm}",
         name=arm_name(arm, devices),

@@ -5,16 +5,20 @@ where the limits are. It is FAILED if training broke (`nan`, `diverged`, `invali
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from envknee.base.point import rollout_size
 from envknee.record.build import reward_average
 from envknee.record.read import read_rows
 from envknee.record.schema import Environment, Record, Request, Row, Spread
 from envknee.record.status import BROKE
+from envknee.study.arm import Memory
 from envknee.study.paths import StudyFolder
 from envknee.tracking.run import Metric, Run, metrics_of, texts_of
 from envknee.tracking.system import system_metrics
@@ -26,14 +30,22 @@ COUNTS = ("num_mini_batches", "world_size", "num_envs_total")
 """Whole numbers of a record that follow from its request: parameters, not results."""
 
 HEADLINES = {"fps": "fps_total_median", "memory_gb": "memory_peak_gb", "seconds_to_target": "seconds_to_target"}
-"""Main results of a trial, under names that fit on the axis of a chart."""
+"""Main results of a trial, under names that fit on the axis of a chart, and their names in a record. They have no other name in MLflow."""
+
+NO_SETTINGS = {"schema_version", "ask_version", "study", "number", "refusal", "skip", "overrides"}
+"""Fields of a request that are no settings of the trial, or are logged in words."""
+
+OF_THE_TASK = ("learning_rate", "epochs")
+"""Settings that a request leaves to the task, unless it states them."""
 
 STRAGGLERS = ("slowest_rank_fps_env_step_inference", "fastest_rank_fps_env_step_inference")
 """The ranks' own FPS, by their names in records.csv."""
 
 
-def describe_trial(record: Record, folder: StudyFolder) -> Run:
+def describe_trial(record: Record, folder: StudyFolder, color: str | None = None) -> Run:
     """Return the run of a finished trial: its point as parameters, its iterations as curves over frames, and figures of its record.
+
+    `color` is that of its curves, such as `#0072b2`; None: MLflow's choice.
 
     Raises:
         UserError: when a row is truncated or does not fit.
@@ -49,7 +61,7 @@ def describe_trial(record: Record, folder: StudyFolder) -> Run:
     counts = {"batch_size": batch_size_of(record) or "library"} | {name: getattr(record, name) for name in COUNTS}
     if outcome.failure is not None:
         tags |= {f"failure.{name}": value for name, value in outcome.failure.model_dump(mode="json").items()}
-    begun = describe_running(request, outcome.environment, outcome.started_unix_s, attempt, record.devices)
+    begun = describe_running(request, outcome.environment, outcome.started_unix_s, attempt, color)
     return replace(
         begun,
         ended_ms=ended_ms(record),
@@ -62,27 +74,44 @@ def describe_trial(record: Record, folder: StudyFolder) -> Run:
 
 
 def describe_running(
-    request: Request, environment: Environment | None, started_unix_s: float, attempt: str | None, devices: int
+    request: Request,
+    environment: Environment | None,
+    started_unix_s: float,
+    attempt: str | None,
+    color: str | None = None,
 ) -> Run:
     """Return the run of a trial that has not ended, without curves. It started at `started_unix_s` as far as its files tell."""
-    params = request.model_dump(
-        mode="json", exclude={"schema_version", "ask_version", "study", "number", "arm", "refusal", "skip", "overrides"}
-    )
+    params = settings_of(request, NO_SETTINGS)
+    # The library's own batch size is known only at the end, and a parameter must not change.
+    params |= {name: "task" for name in OF_THE_TASK if getattr(request, name) is None}
     if request.skip is not None:
         params["skip"] = why(request.skip)
-    if request.batch_size is None:
-        del params["batch_size"]  # the library's own is known only at the end, and a parameter must not change
     params |= {key: "null" if value is None else value for key, value in request.overrides.items()}
     tags = {"status": "running", "kind": request.kind, "arm": request.arm, "trial": f"{request.number:04d}"}
+    tags |= {} if color is None else {"mlflow.runColor": color}
     return Run(
         key=f"trials/{request.number:04d}",
-        name=run_name(request, environment, devices),
+        name=run_name(request),
         started_ms=milliseconds(started_unix_s),
         status="RUNNING",
         params=texts_of(params),
         tags=texts_of(tags | where_tags(environment)),
         attempt=attempt,
     )
+
+
+def settings_of(model: BaseModel, leave_out: Set[str] = frozenset()) -> dict[str, Any]:
+    """Return the settings of a request or an arm, those that have their default, too. Those of `memory` are flat: `memory/on_oom`."""
+    settings: dict[str, Any] = {}
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        if name in leave_out:
+            continue
+        if isinstance(value, Memory):
+            settings |= {f"{name}/{key}": own for key, own in settings_of(value).items()}
+        elif value is not None:
+            settings[name] = to_jsonable_python(value)
+    return settings
 
 
 def attempt_of(metrics: bytes) -> str | None:
@@ -106,7 +135,7 @@ def curves(rows: Sequence[Row], request: Request, environment: Environment | Non
 
 
 def _summary(record: Record) -> list[Metric]:
-    """Return the figures of the record, one value each, and `HEADLINES` once more under short names."""
+    """Return the figures of the record, one value each, those of `HEADLINES` under their short names."""
     values: dict[str, Any] = _flat(record.outcome.model_dump(include={"setup_s", "total_s", "startup_s", "memory_map"}))
     for name, value in _flat(dict(record)).items():
         if isinstance(value, Spread):
@@ -116,8 +145,8 @@ def _summary(record: Record) -> list[Metric]:
             values[name] = value
     if fps := [rank.fps_env_step_inference.median for rank in record.ranks or []]:
         values |= dict(zip((f"{name}_median" for name in STRAGGLERS), (min(fps), max(fps)), strict=True))
-    named = {f"summary/{name}": value for name, value in values.items()}
-    named |= {short: values.get(name) for short, name in HEADLINES.items()}
+    short_names = {name: short for short, name in HEADLINES.items()}
+    named = {short_names.get(name, f"summary/{name}"): value for name, value in values.items()}
     return metrics_of(named, ended_ms(record), record.frames)
 
 

@@ -18,6 +18,7 @@ from envknee.record.trial_files import TrialFiles
 from envknee.study.errors import UserError
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.tracking.arms import color_of
 from envknee.tracking.client import explaining, writer_of
 from envknee.tracking.describe import attempt_of, curves, describe_running, describe_trial
 from envknee.tracking.run import Run
@@ -127,7 +128,7 @@ class LivePublisher:
                 return
             record = load_record(trial)
             if record.outcome.status != "skipped":  # so that the publication at the end has nothing to do
-                run = describe_trial(record, self.folder)
+                run = describe_trial(record, self.folder, color_of(self.study, record.request.arm))
                 writer.ensure(run, self._arm(writer, record.request.arm, run.started_ms), writer.found(run.key))
         except (MlflowException, UserError, ValidationError) as error:
             if isinstance(error, MlflowException) and error.error_code != "INVALID_PARAMETER_VALUE":
@@ -144,7 +145,8 @@ class LivePublisher:
             first = tail.rows[0]
             # The trial's process writes environment.json at its start.
             started_unix_s = trial.environment.stat().st_mtime if environment else first.unix_time_s - first.wall_s
-            run = describe_running(request, environment, started_unix_s, tail.attempt, request.world_size)
+            color = color_of(self.study, request.arm)
+            run = describe_running(request, environment, started_unix_s, tail.attempt, color)
             live = writer.begin(run, self._arm(writer, request.arm, run.started_ms), writer.found(run.key))
             tail.run_id, tail.delivered = live.info.run_id, int(live.data.metrics.get(ITERATION, -1)) + 1
         writer.send(tail.run_id, curves(tail.rows, request, environment, tail.delivered))

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from envknee.study.errors import UserError
 from envknee.tracking.database import prepare_database
 from envknee.tracking.sign_in import ADMIN, PASSWORD_FILE, sign_in
@@ -74,8 +76,10 @@ class Server:
             for name, value in os.environ.items()
             if name.startswith("MLFLOW_S3_") or not name.startswith(("MLFLOW_", "_MLFLOW_"))
         }
+        # What MLflow says at its start would hide our own lines.
+        quiet = {"MLFLOW_LOGGING_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore"} if self.is_quiet else {}
         package = str(Path(__file__).parents[2])  # for envknee.tracking.guard
-        return inherited | sign_in(self.private) | {
+        return inherited | quiet | sign_in(self.private) | {
             "MLFLOW_BACKEND_STORE_URI": self.store.uri,
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "DO_NOT_TRACK": "true",
@@ -98,7 +102,7 @@ class Server:
         prepare_database(self.store, "mlflow-artifacts:/")
         environment = self.environment()
         if os.fork() == 0:
-            _announce(f"{self.address}/health", announcement)
+            announce(self, announcement)
         os.execve(sys.executable, self.command, environment)  # noqa: S606  no shell
 
 
@@ -111,14 +115,38 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
     return True
 
 
-def _announce(health: str, text: str) -> None:
+def announce(server: Server, text: str) -> None:
     """Print a text when the server (the parent process) answers, then end this process."""
-    server, until = os.getppid(), time.monotonic() + LONGEST_START_S
-    while os.getppid() == server and time.monotonic() < until:
-        try:
-            with urllib.request.urlopen(health, timeout=5):  # noqa: S310  our own server
-                print(text, flush=True)
-                break
-        except OSError:
-            time.sleep(0.3)
-    os._exit(0)
+    process, until = os.getppid(), time.monotonic() + LONGEST_START_S
+    while os.getppid() == process and time.monotonic() < until:
+        # Another program may have taken the port since it was free: its answer would make a wrong address look right.
+        if listens(process, server.port) and _answers(f"{server.address}/health"):
+            print(text, flush=True)
+            os._exit(0)
+        time.sleep(0.3)
+    print(
+        f"envknee: the server ended, or did not answer within {LONGEST_START_S} s. If another program took port {server.port},"
+        " start it again.",
+        file=sys.stderr,
+        flush=True,
+    )
+    os._exit(1)
+
+
+def listens(pid: int, port: int) -> bool:
+    """Tell whether a process or one below it listens on a port."""
+    try:
+        process = psutil.Process(pid)
+        family = [process, *process.children(recursive=True)]
+        connections = [own for member in family for own in member.net_connections("tcp")]
+    except psutil.NoSuchProcess:  # it is just ending
+        return False
+    return any(own.status == psutil.CONN_LISTEN and own.laddr.port == port for own in connections)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5):  # noqa: S310  our own server
+            return True
+    except OSError:
+        return False

@@ -7,7 +7,7 @@ from envknee.study.files import canonical_json, write_atomically
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.tracking import view
-from envknee.tracking.arms import describe_study
+from envknee.tracking.arms import describe_study, description_of
 from envknee.tracking.client import explaining, writer_of
 from envknee.tracking.store import Store, locate_store
 from envknee.tracking.writing import TAG_KEY
@@ -30,7 +30,7 @@ def publish(study: Study, folder: StudyFolder) -> Publication:
         UserError: when there is nothing to publish, a file was changed, or the store cannot be used.
     """
     store = locate_store(study, folder)
-    runs = describe_study(study, folder)
+    runs, description = describe_study(study, folder), description_of(folder)
     current: set[str] = set()
     digests: dict[str, str] = {}
     created = 0
@@ -49,6 +49,7 @@ def publish(study: Study, folder: StudyFolder) -> Publication:
         for known in writer.found():
             if known.info.run_id not in current and known.data.tags[TAG_KEY] in digests:
                 writer.client.delete_run(known.info.run_id)
+        writer.describe(description)
         # The same for the same results in the same store.
         published = {
             "schema_version": 1,

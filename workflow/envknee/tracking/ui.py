@@ -24,7 +24,7 @@ def open_ui(study: Study, folder: StudyFolder, port: int | None) -> None:
     """
     store = locate_store(study, folder)
     if store.artifacts is None:
-        print(f"The runs are on {_page(store.shown, store, folder)} ({store.source})")
+        print(f"The runs are on a server ({store.source}):\n{_page(store.shown, store, folder)}")
         return
     if store.database is not None and not store.database.exists():
         raise UserError(
@@ -46,5 +46,5 @@ def _page(server: str, store: Store, folder: StudyFolder) -> str:
         published = json.loads(folder.published.read_text(encoding="utf-8"))
         if published.get("tracking_uri") == store.shown:
             page += f"/{published.get('experiment_id')}/runs"
-            query += f"&{view.ADDRESS}" if published.get("view") == view.KEY else ""
+            query += f"&{view.address_of(view.KEY)}" if published.get("view") == view.KEY else ""
     return f"{server.rstrip('/')}/#/{page}?{query}"

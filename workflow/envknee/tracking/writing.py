@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
+from envknee.study.files import sha256_of
 from envknee.tracking.run import Metric, Run
 
 if TYPE_CHECKING:  # importing MLflow takes seconds, and `--help` does not need it
@@ -26,6 +27,10 @@ TAG_CONTENT = "envknee.content_sha256"
 TAG_ATTEMPT = "envknee.attempt"
 TAG_RESULTS = "envknee.results"
 """Tag with the ID of the results folder: two machines may publish studies of the same name to one server."""
+TAG_NOTE = "mlflow.note.content"
+"""Tag with a description."""
+TAG_NOTES = "envknee.notes_sha256"
+"""Tag with the sha256 of the descriptions that envknee wrote last: a person's own stays."""
 TAG_PARENT = "mlflow.parentRunId"
 
 ITERATION = "iteration"
@@ -88,6 +93,17 @@ class Writer:
             self.client.set_terminated(run_id, run.status, end_time=run.ended_ms)
             self.client.set_tag(run_id, TAG_CONTENT, digest)
         return run_id, digest, complete is None
+
+    def describe(self, text: str) -> None:
+        """Make a text the description of the experiment, unless a person has written another one there."""
+        tags = self.client.get_experiment(self.experiment_id).tags
+        known = tags.get(TAG_NOTE, "")
+        is_ours = sha256_of(known) in tags.get(TAG_NOTES, "").split()
+        if text in ("", known) or (known and not is_ours):
+            return
+        # Both texts are known as ours first: this process may be killed before the second call.
+        self.client.set_experiment_tag(self.experiment_id, TAG_NOTES, f"{sha256_of(known)} {sha256_of(text)}")
+        self.client.set_experiment_tag(self.experiment_id, TAG_NOTE, text)
 
     def begin(self, run: Run, parent_id: str | None, stored: Sequence["StoredRun"]) -> "StoredRun":
         """Return this attempt's unfinished run as it was, or a new one, and send its name, parameters and tags.

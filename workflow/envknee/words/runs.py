@@ -4,22 +4,31 @@ import re
 from collections.abc import Mapping, Sequence
 
 from envknee.record.schema import Device, Environment, Record, Request
+from envknee.verdict.schema.joint import Setting
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.series import Ranks
 from envknee.words.headline import headline_statement, what_would_move_it, why_there
 from envknee.words.joint import joint_evidence, joint_next, joint_statement
-from envknee.words.ranks import each
+from envknee.words.joint_costs import short_setting
 
 GPU_NAME = re.compile(r"(?:NVIDIA |Tesla |GeForce |Quadro )*(.+?)(?=[ -](?:\d+GB|SXM|PCIE|NVL|HBM)|$)", re.IGNORECASE)
 """A GPU's short name, between the maker's name and the form factor."""
 
 
-def run_name(request: Request, environment: Environment | None, devices: int) -> str:
-    """Return a run's name, such as `H100 · 2048 envs · T32 · B4096 · repeat 1`."""
-    batch = "B library" if request.batch_size is None else f"B{request.batch_size}"
-    kind = (["learning"] if request.kind == "learning" else []) + (["DRILL"] if request.inject else [])
-    point = [f"{request.num_envs} envs{each(Ranks.of(request))}", f"T{request.horizon}", batch]
-    return " · ".join([devices_of(environment, devices), *point, *kind, f"repeat {request.repeat + 1}"])
+def run_name(request: Request) -> str:
+    """Return a run's name: its arm, its num_envs, horizon and batch, and its seed.
+
+    `lean · 1,024 × 32 × 8,192 · seed 7`, or for an FPS trial `lean · 1,024 × 32 × 8,192 · FPS · seed 7`.
+    """
+    setting = Setting(num_envs=request.num_envs, horizon=request.horizon, batch_size=request.batch_size)
+    parts = [request.arm, short_setting(setting, Ranks.of(request))]
+    if request.batch_size is None:
+        parts[-1] += " × library"
+    if request.kind == "throughput":
+        parts.append("FPS")
+    if request.inject:
+        parts.append("DRILL")
+    return " · ".join([*parts, f"seed {request.seed}"])
 
 
 def short_name(device: Device) -> str:
@@ -50,6 +59,17 @@ def trials_done(finished: int, planned: int) -> str:
     return f"{finished} of {planned}"
 
 
+def study_description(arms: Sequence[ArmVerdict]) -> str:
+    """Return the description of a study in Markdown: each arm's answer, a paragraph for each; empty before there is one."""
+    parts = []
+    for arm in arms:
+        answers = [joint_statement(found, arm.ranks) for found in arm.joint]
+        if arm.headline is not None:
+            answers.append(headline_statement(arm, arm.headline))
+        parts += [f"**{arm.arm}**: {answer}" for answer in answers]
+    return "\n\n".join(parts)
+
+
 def arm_description(arm: ArmVerdict | None, trials: str, statuses: Mapping[str, int], best: Record | None) -> str:
     """Return the description of an arm in Markdown: its verdict (if any), its trials, and the best one."""
     how = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
@@ -61,8 +81,7 @@ def arm_description(arm: ArmVerdict | None, trials: str, statuses: Mapping[str, 
     if arm is not None:
         parts = [*_joint(arm), *parts]
     if best is not None:
-        name = run_name(best.request, best.outcome.environment, best.devices)
-        parts.append(f"Best single trial: {best.request.number:04d}, {name} (artifacts: best).")
+        parts.append(f"Best single trial: {best.request.number:04d}, {run_name(best.request)} (artifacts: best).")
     return "\n\n".join(parts)
 
 
