@@ -6,10 +6,11 @@ from typing import Any
 import markupsafe
 import pytest
 import yaml
-from asked import play
+from asked import measured, play
 from drawn import with_verdict
 from envknee.ask.plan import plan_of
 from envknee.decide.settings import settings_of
+from envknee.decide.study import decide
 from envknee.decide.verdict_file import read_verdict
 from envknee.record.read import load_records
 from envknee.record.schema import Request
@@ -29,7 +30,7 @@ from envknee.verdict.schema.joint import (
 from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.series import Ranks
-from envknee.words.answer import answers_table
+from envknee.words.answer import answer, answers_table
 from envknee.words.cards import cards_table
 from envknee.words.joint import (
     card_lines,
@@ -47,7 +48,7 @@ from envknee.words.runs import arm_description
 from joint_study import a_study, learned
 from places import ROOT
 from programs import run_main
-from records import Trial, write_study
+from records import GPU, Trial, write_study
 
 ONE, TWO = Ranks(1, "GPU"), Ranks(2, "GPU")
 
@@ -450,3 +451,23 @@ def test_the_example_of_the_page_is_a_study():
     joint = settings_of(study).joint["learning"]
     assert (len(joint.settings), joint.search_trials, joint.confirmed, joint.seeds) == (100, 64, 6, 8)
     assert not any("tell little" in line for line in plan_lines(plan_of(study)))
+
+
+def test_summary_of_a_study_of_which_one_kind_is_searched_together_answers_for_the_other_kind_too():
+    section = {"num_envs": {"from": 128, "to": 1024}, "horizon": 8, "batch_size": 512, "repeats": 3}
+    study = a_study(trials=20, confirm={"settings": 4, "seeds": 3}).model_dump(mode="json", exclude_defaults=True)
+    study = parse_study(study | {"throughput": section})
+    fps = {128: 100.0, 256: 190.0, 512: 195.0, 1024: 197.0}
+
+    def measure(request: Request) -> Trial:
+        if request.kind == "learning":
+            return learned(request)
+        return measured(request, fps=fps[request.num_envs] * (1 + 0.001 * (request.seed % 7)), device=GPU)
+
+    _, records = play(study, measure)
+    [arm] = decide(list(records.values()), study).arms
+    found = answer(arm)
+    assert found.gives.startswith("target in ")
+    assert found.evidence[1] == (
+        "FPS: 256 environments give 191 FPS (96% of the best) at horizon 8, batch 512; threshold 256"
+    )
