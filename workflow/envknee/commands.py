@@ -32,6 +32,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "knee": Command("envknee.run.knee", "measure a command that you already run, without a study file"),
     "presets": Command("envknee.trainers.command.known", "list the programs whose flags and logs are known"),
+    "init": Command("envknee.run.init", "write a first study of your task, with its own settings", ISAAC_LAB),
     "check": Command("envknee.run.check", "check a study file"),
     "plan": Command("envknee.ask.plan", "say what a study would measure and could show"),
     "prepare": Command("envknee.run.prepare", "check every arm of a study before its first trial"),

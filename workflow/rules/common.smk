@@ -20,7 +20,7 @@ from envknee.machine.processes import own_python_first
 from envknee.run import attempts, claim, messages, sweep_end, workers
 from envknee.slurm import jobs
 from envknee.study import space
-from envknee.study.continued import continued
+from envknee.study.continued import continued, with_more_repeats
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.load import context_of, parse_study
@@ -35,8 +35,12 @@ SITE_FILE = config.pop("site", None)
 # Set by the profile `allocation`: trials run inside a SLURM job, and none begins in its last minutes.
 MARGIN_MINUTES = config.pop("allocation_margin_minutes", None)
 
+# Further repeats that a summary named: `--config more_throughput=3`.
+MORE = {section: config.pop(f"more_{section}", None) for section in ("throughput", "learning")}
+
 try:
-    STUDY = parse_study(config, context=context_of(workflow.config_settings.configfiles or ()))
+    STUDY = with_more_repeats(config, MORE)
+    STUDY = parse_study(STUDY, context=context_of(workflow.config_settings.configfiles or ()))
     FOLDER = claim.folder_of(STUDY)
     STUDY = continued(STUDY, FOLDER)
     PLAN = space.plan(STUDY)

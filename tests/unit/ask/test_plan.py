@@ -48,6 +48,13 @@ def test_a_plan_says_how_many_workers_measure():
     assert line.endswith("batch_size library; 2 workers")
 
 
+def test_a_plan_names_the_settings_of_the_task_that_the_study_changes():
+    assert not any(line.startswith("Task ") for line in plan_lines(a_plan()))
+    line = plan_lines(a_plan(task="cartpole_toy"))[1]
+    assert line.startswith("Task Isaac-Cartpole-Camera-Direct; the study sets env.scene.tiled_camera.width 28, ")
+    assert line.endswith("env.episode_length_s 0.75, agent.algorithm.learning_rate 0.003")
+
+
 def test_the_page_of_a_plan():
     learning = {"num_envs": 64, "horizon": 16, "batch_size": 512, "target_reward": 1, "budget_s": 9, "repeats": 5}
     rule = {"rule": "linear_lr", "num_envs": 32, "learning_rate": 1e-3, "epochs": 4}

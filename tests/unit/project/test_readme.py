@@ -65,6 +65,7 @@ RUN_BY = {
     "make docs": "tests/workflow/project/test_docs.py: mkdocs",
     "make": "tests/workflow/project/test_setup.py: project.does(\"make\")",
     **dict.fromkeys(("envknee plan", "envknee knee", "envknee limits", "envknee presets", "envknee --help"), "here"),
+    "envknee init": "tests/unit/run/test_init.py: \"init\"",
     "envknee summary": "tests/unit/show/test_summary.py: --all",
     "envknee repeats": "tests/unit/after/test_repeats.py: repeats",
 }  # fmt: skip

@@ -16,6 +16,7 @@ from envknee.study.load import parse_study, read_study
 from envknee.study.model import Decide, Study, Task, Throughput, Tracking
 from envknee.study.schema import study_schema
 from envknee.study.sweep import Adaptive
+from envknee.study.task import TOY_SETTINGS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
@@ -115,6 +116,18 @@ def test_a_task_alone_may_be_its_name() -> None:
     for task in ("cartpole_dual_camera", {"id": "cartpole_dual_camera"}, named):
         assert parse_study(plain(task=task)).task == Task(id=named)
     assert parse_study(plain(task="Isaac-Ant-Direct")).task.id == "Isaac-Ant-Direct"
+
+
+def test_toy_settings_belong_to_a_name_and_another_task_does_not_get_them() -> None:
+    shipped = yaml.safe_load((REPOSITORY / "config/config.yaml").read_text(encoding="utf-8"))
+    toy = parse_study(shipped).task
+    assert (toy.id, toy.overrides) == ("Isaac-Cartpole-Camera-Direct", TOY_SETTINGS)
+    shipped["task"]["id"] = "Isaac-Cartpole-Camera-Direct"
+    assert parse_study(shipped).task.overrides == {}
+    assert parse_study(plain(task="cartpole_toy")).task.overrides == TOY_SETTINGS
+    longer = parse_study(plain(task={"id": "cartpole_toy", "overrides": {"env.episode_length_s": 2.0}})).task
+    assert longer.overrides == TOY_SETTINGS | {"env.episode_length_s": 2.0}
+    assert "task.overrides: " in complaint(task={"id": "cartpole_toy", "overrides": "none"})
 
 
 # Round trips
@@ -399,7 +412,7 @@ def test_bytes_that_are_no_text_half_a_file_and_none_are_told(tmp_path: Path) ->
     (tmp_path / "study.json").write_text(canonical_json(parse_study(plain()))[:-20], encoding="utf-8")
     with pytest.raises(UserError, match=r"study.json is not JSON: .* line \d+ column \d+"):
         read_study(tmp_path / "study.json")
-    words = "none.yaml does not exist, and a study was expected there. Name another file, or copy config/config.yaml"
+    words = "none.yaml does not exist, and a study was expected there. Name another file, or write a first study"
     with pytest.raises(UserError, match=words):
         read_study(tmp_path / "none.yaml")
 

@@ -6,10 +6,11 @@ from typing import Any
 import markupsafe
 import pytest
 import yaml
-from asked import play
+from asked import measured, play
 from drawn import with_verdict
 from envknee.ask.plan import plan_of
 from envknee.decide.settings import settings_of
+from envknee.decide.study import decide
 from envknee.decide.verdict_file import read_verdict
 from envknee.record.read import load_records
 from envknee.record.schema import Request
@@ -28,7 +29,7 @@ from envknee.verdict.schema.joint import (
 from envknee.verdict.schema.memory import CardPrediction
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.series import Ranks
-from envknee.words.answer import answers_table
+from envknee.words.answer import answer, answers_table
 from envknee.words.cards import cards_table
 from envknee.words.joint import (
     card_lines,
@@ -47,7 +48,7 @@ from joint_answers import SETTINGS, a_setting, a_threshold, an_answer
 from joint_study import a_study, learned
 from places import ROOT
 from programs import run_main
-from records import Trial, write_study
+from records import GPU, Trial, write_study
 
 ONE, TWO = Ranks(1, "GPU"), Ranks(2, "GPU")
 
@@ -340,8 +341,9 @@ def test_summary_of_a_whole_study_answers_with_the_joint_answer(
     row = next(line for line in text.splitlines() if "target in" in line)
     assert row.startswith(f"{soonest.num_envs} × {soonest.horizon} × {soonest.batch_size:,}  ")
     assert f"target in {soonest.cost:.1f} s (" in row
-    assert len(text.splitlines()) <= terminal.MOST_LINES
-    assert [line for line in text.splitlines() if line.endswith("…")] == []
+    answer = [line for line in text.splitlines() if not line.startswith("decide   ")]
+    assert len(answer) <= terminal.MOST_LINES
+    assert [line for line in answer if line.endswith("…")] == []
     every = summary(folder, capsys, "--all")
     assert "  joint       soonest: " in every and "chance of error at most 5%" in " ".join(every.split())
     names = {line[2:13].strip() for line in every.splitlines() if line.startswith("  ")}
@@ -391,3 +393,23 @@ def test_the_example_of_arms_that_learn_alike_is_a_study_with_the_rest_of_the_fi
     study = parse_study(whole | arms)
     assert study.searching("learning") == ["lean"] and study.followers("lean", "learning") == ["stock"]
     assert [settings_of(study).joint_of(arm)["learning"].confirmed for arm in ("lean", "stock")] == [12, 6]
+
+
+def test_summary_of_a_study_of_which_one_kind_is_searched_together_answers_for_the_other_kind_too():
+    section = {"num_envs": {"from": 128, "to": 1024}, "horizon": 8, "batch_size": 512, "repeats": 3}
+    study = a_study(trials=20, confirm={"settings": 4, "seeds": 3}).model_dump(mode="json", exclude_defaults=True)
+    study = parse_study(study | {"throughput": section})
+    fps = {128: 100.0, 256: 190.0, 512: 195.0, 1024: 197.0}
+
+    def measure(request: Request) -> Trial:
+        if request.kind == "learning":
+            return learned(request)
+        return measured(request, fps=fps[request.num_envs] * (1 + 0.001 * (request.seed % 7)), device=GPU)
+
+    _, records = play(study, measure)
+    [arm] = decide(list(records.values()), study).arms
+    found = answer(arm)
+    assert found.gives.startswith("target in ")
+    assert found.evidence[1] == (
+        "FPS: 256 environments give 191 FPS (96% of the best) at horizon 8, batch 512; threshold 256"
+    )

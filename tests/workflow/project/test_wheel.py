@@ -42,6 +42,7 @@ HELP_ALONE = {
     "docker": "needs Docker or Podman",
     "image": "needs an image",
     "tasks": "needs Isaac Lab",
+    "init": "needs Isaac Lab",
     "bundle": "needs Isaac Lab",
 }
 """Commands without a use that ends in seconds here."""

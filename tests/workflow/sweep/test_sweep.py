@@ -77,6 +77,18 @@ def test_more_repeats_are_measured_beside_what_is_there(a_copy: Workspace):
     assert [load_record(folder.trial(number)).request.repeat for number in (4, 5)] == [1, 1]
 
 
+def test_the_command_that_a_summary_names_goes_on_with_the_study_and_may_be_typed_again(a_copy: Workspace):
+    folder = a_copy.results()
+    target = str(folder.verdict.relative_to(a_copy.folder))
+    command = (folder.study, target, "--config", "more_throughput=1")
+    succeeded(a_copy.sweep(*command))
+    records = load_records(folder)
+    assert [record.request.kind for record in records] == ["throughput"] * 2 + ["learning"] * 2 + ["throughput"] * 2
+    assert "Nothing to be done" in succeeded(a_copy.sweep(*command))
+    assert len(load_records(folder)) == 6
+    refused(a_copy.sweep(folder.study, "-n", "--config", "more_throughput=many"), "more_throughput=many", "such as")
+
+
 def state_of(folder: Path) -> dict[Path, tuple[bytes, int]]:
     """Return the bytes and the time of change of every file, by path."""
     return {

@@ -15,6 +15,7 @@ policies     why a trial is not run: reasons in order
 repeat       what earlier repeats tell of the next one
 enough       when every series is decided
 clear        points whose doublings clearly pay
+further      further repeats that may decide what is open
 time_limit   how long another repeat takes
 horizons     points that follow from those of another horizon
 economy      learning trials that would change nothing

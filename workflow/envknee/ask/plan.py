@@ -41,6 +41,8 @@ def plan_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False) 
         power = of_study(study, not on_cpu, noise.measured_cv(fps))
     return StudyPlan(
         study=study.study,
+        task=study.task.id,
+        changed=study.task.overrides,
         trials=len(slots),
         arms=sorted(study.arms),
         sections=[

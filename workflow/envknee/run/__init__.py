@@ -4,6 +4,7 @@ In: request.json. Out: metrics.jsonl, outcome.json, cost.json, record.json. May 
 `measure`, `trainers`, `slurm`.
 
 claim        a results folder belongs to one study, and to one sweep at a time
+init         `envknee init`: a first study of a task
 check        `envknee check`: a study file
 launch       the launcher: image, outcome, exit status, record
 worker       measures a trial, or those of a block, in processes of their own

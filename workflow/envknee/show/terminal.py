@@ -2,7 +2,7 @@
 
 Input: verdict.json (for --where, study.json and the names of records). Output: text, without colours when piped.
 
-    envknee summary results/<study>             at most 12 lines of 100 characters
+    envknee summary results/<study>             at most 12 lines of 100 characters, and the command that decides what is open
     envknee summary results/<study> --all       every sentence of the verdict
     envknee summary results/<study> --where     one line: progress of the study, and the path of its results
 """
@@ -17,7 +17,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from envknee.decide.read import load_study
+from envknee.ask.further import further_of
+from envknee.decide.read import load_measured, load_study
 from envknee.decide.verdict_file import read_verdict
 from envknee.record.packed import study_folder
 from envknee.study import space
@@ -27,6 +28,7 @@ from envknee.verdict.schema.study import Verdict
 from envknee.words import tables
 from envknee.words.answer import Answer, answer, answered_series, answers_table
 from envknee.words.cards import cards_table
+from envknee.words.further import further_line
 from envknee.words.gpu_peaks import gpu_peaks_table
 from envknee.words.sentences import sentences
 from envknee.words.series import series_words
@@ -137,6 +139,14 @@ def where(folder: StudyFolder) -> str:
     return f"study {study.study}: {measured} of {planned} trials done; {report}, `make ui` shows every run"
 
 
+def what_decides(verdict: Verdict, folder: StudyFolder) -> str | None:
+    """Return the command that may decide what is open, with its time; None if nothing is, trials are missing, or it is published."""
+    if not folder.study.exists() or folder.archive.exists() or verdict.trials_measured < verdict.trials_planned:
+        return None
+    study, records = load_measured(folder)
+    return further_line(further_of(study, verdict, records), str(folder.study))
+
+
 def _table(content: tables.Table, wrap: bool = True) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in content.columns:
@@ -158,6 +168,9 @@ def main() -> None:
     folder = study_folder(arguments.folder)
     if arguments.where:
         print(where(folder))
-    else:
-        show = print_summary if arguments.all else print_answer
-        show(read_verdict(folder), folder, Console(markup=False, highlight=False, emoji=False))
+        return
+    verdict = read_verdict(folder)
+    show = print_summary if arguments.all else print_answer
+    show(verdict, folder, Console(markup=False, highlight=False, emoji=False))
+    if line := what_decides(verdict, folder):
+        print(f"decide   {printable(line)}")

@@ -15,6 +15,8 @@ strategies how collecting and learning share time and devices
 choices   legal values that are names of modules
 load      reads study files; errors name the wrong key
 space     legal points, the plan, every size derived from a point
+first_sizes what a task brings, and sizes for its first study
+first_study the text of that study
 designs   fixed orders of points, and the seeds of everything
 overrides fields of Isaac Lab's configurations that a study sets
 presets   reads presets of foreign commands

@@ -1,10 +1,33 @@
 """A study as its results folder goes on with it: further repeats, and the rules by which its trials are asked for."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from envknee.study import space
+from envknee.study.errors import UserError
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.value_types import ASK_VERSION
+
+
+def with_more_repeats(data: Any, options: Mapping[str, Any]) -> Any:
+    """Return a study's plain data with the `more_repeats` that a command line states, such as `more_throughput=3`.
+
+    They replace those of the study's file, so that the same command may be typed again. `options`: by the name of a section.
+
+    Raises:
+        UserError: when the study has no such section, or the number is none.
+    """
+    for section, repeats in options.items():
+        if repeats is None:
+            continue
+        if type(repeats) is not int or repeats < 0:
+            raise UserError(f"more_{section}={repeats}: expected a number of further repeats, such as more_{section}=3")
+        if not isinstance(data.get(section), dict):
+            raise UserError(f"more_{section}={repeats}: the study has no section {section}. Leave more_{section} out")
+        data = data | {section: data[section] | {"more_repeats": repeats}}
+    return data
 
 
 def continued(study: Study, folder: StudyFolder) -> Study:

@@ -16,6 +16,9 @@ from envknee.study.plain import read_plain
 EXAMPLE = "config/config.yaml"
 """The study file that explains each key."""
 
+NEW = "write a first study of your task: `envknee init FOLDER --task TASK`"
+"""What makes a new study file."""
+
 
 def parse_study(data: Any, source: str = "the study", context: str = HERE) -> Study:
     """Return the study described by plain data.
@@ -41,7 +44,7 @@ def parse_study(data: Any, source: str = "the study", context: str = HERE) -> St
 
 def read_study(path: Path) -> Study:
     """Read a study file: YAML, or the JSON of a results folder. Raises a UserError as `read_plain` and `parse_study` do."""
-    return parse_study(read_plain(path, "a study", EXAMPLE), str(path), context_of([path]))
+    return parse_study(read_plain(path, "a study", EXAMPLE, NEW), str(path), context_of([path]))
 
 
 def context_of(files: Iterable[str | Path]) -> str:

@@ -53,14 +53,15 @@ def _expanded(node: yaml.Node, known: dict[int, int]) -> int:
     return known[id(node)]
 
 
-def read_plain(path: Path, what: str, example: str) -> Any:
+def read_plain(path: Path, what: str, example: str, new: str | None = None) -> Any:
     """Return the data of a YAML or JSON file.
 
     Raises:
         UserError: when it is missing, no regular file, too large, or not YAML (with line and column). It says that `what` was expected,
-            and names the `example`, a file that shows how one looks.
+            and names the `example`, a file that shows how one looks, and what makes a `new` one: without it, a copy of the example.
     """
     example = shipped(example)
+    new = new or f"copy {example} and edit it"
     form = "JSON" if path.suffix == ".json" else "YAML"
     try:
         with open_regular(path) as stream:
@@ -70,9 +71,7 @@ def read_plain(path: Path, what: str, example: str) -> Any:
         text = content.decode("utf-8")
         return json.loads(text) if form == "JSON" else yaml.load(text, OneOfEach)  # noqa: S506  # a SafeLoader
     except FileNotFoundError as error:
-        raise UserError(
-            f"{path} does not exist, and {what} was expected there. Name another file, or copy {example} and edit it"
-        ) from error
+        raise UserError(f"{path} does not exist, and {what} was expected there. Name another file, or {new}") from error
     except RecursionError as error:
         raise UserError(f"{path} is nested too deeply for {what}. {example} shows how one looks.") from error
     except (yaml.YAMLError, ValueError) as error:

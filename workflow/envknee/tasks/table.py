@@ -10,8 +10,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import gymnasium
-
 from envknee import tasks
 from envknee.study.errors import UserError
 from envknee.tasks import assets, physics
@@ -34,8 +32,8 @@ class TaskRow:
 
     name: str
     trainers: tuple[str, ...]
-    how: dict[str, str]
-    """By physics engine, the `presets` to set, or "yes" for the task's default. Empty if the task does not run."""
+    how: dict[str, str | None]
+    """By physics engine, the `presets` to set; None: the task's default. Empty if the task does not run."""
     why_not: str | None
     """Why the task does not run; None if it does."""
     files: tuple[str, ...]
@@ -43,12 +41,18 @@ class TaskRow:
 
 
 def inspect_task(name: str) -> TaskRow:
-    """Return a task's line, from its configuration alone: nothing is simulated or downloaded."""
+    """Return a task's line, from its configuration alone: nothing is simulated or downloaded.
+
+    `name` may begin with the module that registers the task: `mylab.tasks:MyLab-Reach`.
+
+    Raises:
+        UserError: when the task or its module does not exist.
+    """
     from isaaclab.utils.assets import NUCLEUS_ASSET_ROOT_DIR
 
-    kwargs = gymnasium.registry[name].kwargs
+    kwargs = tasks.registration(name)
     trainers = tuple(trainer for trainer in TRAINERS if f"{trainer}{tasks.AGENT}" in kwargs)
-    how: dict[str, str] = {}
+    how: dict[str, str | None] = {}
     files: set[str] = set()
     why_not = ""
     for simulator, choices in CHOICES.items():
@@ -60,7 +64,7 @@ def inspect_task(name: str) -> TaskRow:
                 why_not = why_not or _reason(error)
                 continue
             if backend == simulator:
-                how[simulator] = "yes" if presets is None else f"`presets: {presets}`"
+                how[simulator] = presets
                 tasks.use_local_files(env_cfg, "local")
                 files |= {file.removeprefix(f"{NUCLEUS_ASSET_ROOT_DIR}/") for file in assets.fetched(env_cfg).values()}
                 break
@@ -79,9 +83,16 @@ def _reason(error: UserError) -> str:
 
 def row(task: TaskRow) -> str:
     """Return a task's line of the Markdown table. Pure."""
-    newton, ovphysx = (task.how.get(simulator, task.why_not or "—") for simulator in CHOICES)
+    newton, ovphysx = (_how(task, simulator) for simulator in CHOICES)
     files = "<br>".join(task.files) or ("—" if task.why_not else "none")
     return f"| {task.name} | {', '.join(task.trainers) or '—'} | {newton} | {ovphysx} | {files} |"
+
+
+def _how(task: TaskRow, simulator: str) -> str:
+    if simulator not in task.how:
+        return task.why_not or "—"
+    presets = task.how[simulator]
+    return "yes" if presets is None else f"`presets: {presets}`"
 
 
 def summary(listed: Sequence[TaskRow]) -> str:

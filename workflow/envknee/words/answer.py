@@ -45,32 +45,39 @@ def answer(arm: ArmVerdict) -> Answer:
     """Return the answer for an arm; one over all axes comes first, and of these the one about learning."""
     if arm.joint:
         return _joint(arm, max(arm.joint, key=lambda found: found.kind == "learning"))
-    headline, limit, best = arm.headline, arm.recommended, arm.soonest
-    if headline is not None and limit is not None:
-        fps, share = f"{headline.fps:,.0f} FPS", f"{headline.fps_share_of_best:.0%}"
-        is_open = headline.binds in ("more_environments", "more_repeats")
-        soonest = [] if best is None else [f"soonest to the target: {soonest_at(*best)}"]
-        return Answer(
-            run=f"{headline.num_envs:,}{each(arm.ranks)}",
-            run_in_full=f"{headline.num_envs:,} environments{each(arm.ranks)}",
-            series=series_words(limit.series),
-            gives=f"{fps} ({share})",
-            gives_in_full=f"{fps} ({share} of the best)",
-            limit=_short(limit),
-            limited_by="nothing yet" if is_open else headline.binds,
-            evidence=[*gain_evidence(limit), *soonest],
-            next_step=what_would_move_it(arm, headline),
-        )
+    if (timed := _timed(arm)) is not None:
+        return timed
     learned = [limit for limit in arm.learning if limit.state != "no data"]
     if learned:
         return _learned(arm, learned)
     return _answer("nothing ran to its end", next_step="Look at the log of a trial: trials/0000/trial.log.")
 
 
+def _timed(arm: ArmVerdict) -> Answer | None:
+    """Return the answer by FPS; None without throughput trials that ended, or if one over all axes stands in its place."""
+    headline, limit, best = arm.headline, arm.recommended, arm.soonest
+    if headline is None or limit is None:
+        return None
+    fps, share = f"{headline.fps:,.0f} FPS", f"{headline.fps_share_of_best:.0%}"
+    is_open = headline.binds in ("more_environments", "more_repeats")
+    soonest = [] if best is None else [f"soonest to the target: {soonest_at(*best)}"]
+    return Answer(
+        run=f"{headline.num_envs:,}{each(arm.ranks)}",
+        run_in_full=f"{headline.num_envs:,} environments{each(arm.ranks)}",
+        series=series_words(limit.series),
+        gives=f"{fps} ({share})",
+        gives_in_full=f"{fps} ({share} of the best)",
+        limit=_short(limit),
+        limited_by="nothing yet" if is_open else headline.binds,
+        evidence=[*gain_evidence(limit), *soonest],
+        next_step=what_would_move_it(arm, headline),
+    )
+
+
 def _joint(arm: ArmVerdict, found: JointAnswer) -> Answer:
-    """Return the answer over num_envs, horizon and batch size. A second one, about the other kind of trial, is among its evidence."""
-    others = [joint_statement(other, arm.ranks) for other in arm.joint if other is not found]
-    evidence, step = [*joint_evidence(found), *others], joint_next(found)
+    """Return the answer over num_envs, horizon and batch size. One about the other kind of trial is the second line of its evidence."""
+    evidence, step = joint_evidence(found), joint_next(found)
+    evidence[1:1] = _of_the_other_kind(arm, found)
     threshold = next((own for own in found.thresholds if own.axis == "num_envs"), None)
     limit = "" if threshold is None else threshold_words(threshold)
     if found.soonest is None:
@@ -95,6 +102,25 @@ def _joint(arm: ArmVerdict, found: JointAnswer) -> Answer:
         next_step=step,
         setting=short_setting(setting, arm.ranks),
     )
+
+
+def _threshold_of(found: JointAnswer) -> str:
+    """Return the threshold of num_envs behind a semicolon, if there is one to tell."""
+    own = next((threshold for threshold in found.thresholds if threshold.axis == "num_envs"), None)
+    return "" if own is None or found.soonest is None else f"; num_envs threshold {threshold_words(own)}"
+
+
+def _of_the_other_kind(arm: ArmVerdict, found: JointAnswer) -> list[str]:
+    """Return what an arm's other kind of trial answers, in a line: over all axes, or over num_envs alone."""
+    others = [other for other in arm.joint if other is not found]
+    if others:
+        return [f"{joint_statement(other, arm.ranks)}{_threshold_of(other)}" for other in others]
+    if found.kind == "learning":
+        timed = _timed(arm)
+        if timed is None:
+            return []
+        return [f"FPS: {timed.run_in_full} give {timed.gives_in_full} at {timed.series}; threshold {timed.limit}"]
+    return [] if arm.soonest is None else [f"soonest to the target: {soonest_at(*arm.soonest)}"]
 
 
 def _answer(

@@ -20,6 +20,9 @@ def plan_lines(plan: StudyPlan) -> list[str]:
     """Return what a study measures, kind by kind, what it leaves out, and its statistical power."""
     arms = _arms(plan.arms)
     lines = [f"Study {plan.study}: {counted(plan.trials, 'trial')} at most, {arms}"]
+    if plan.changed:
+        changed = ", ".join(f"{field} {value}" for field, value in plan.changed.items())
+        lines.append(f"Task {plan.task}; the study sets {changed}")
     for section in plan.sections:
         lines.append(section_line(section, plan.arms))
         for rule in section.rules:

@@ -1,6 +1,6 @@
 """What a study would measure, and which gains it could show: the answer of `envknee plan`, as numbers and states."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from envknee.base.fields import Kind, newer
 from envknee.base.point import Point
@@ -100,6 +100,9 @@ class StudyPlan(Frozen):
     """The plan of a study."""
 
     study: str
+    task: str
+    changed: dict[str, Any]
+    """Fields of the task that the study sets, by name, with their values."""
     trials: int
     """At most."""
     arms: list[str]
