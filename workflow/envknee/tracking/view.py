@@ -29,7 +29,7 @@ POINT = ("num_envs", "horizon", "batch_size")
 FPS, MEMORY, TO_TARGET = HEADLINES
 FRAMES, SECONDS = "step", "wall_s"
 """What curves are drawn over. MLflow's own relative time would begin with a run's first value, not with its training."""
-SMOOTHED = 60
+SMOOTHED = 85
 """Over seconds, the seeds of a group have no values in common: smoothed, their curve is a moving mean over all of them."""
 
 
