@@ -59,7 +59,11 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> Non
     if len(shown) < len(verdict.arms):
         lines.append(f"and {len(verdict.arms) - len(shown)} more arms")
     lines += [*gains, *advice]
-    lines += _why({arm.arm: answer(arm) for arm in shown}, MOST_LINES - 2 - len(lines) - len(verdict.crashed), width)
+    lines += _why(
+        {arm.arm: answer(arm, verdict.rules) for arm in shown},
+        MOST_LINES - 2 - len(lines) - len(verdict.crashed),
+        width,
+    )
     lines = [line if len(line) <= width else f"{line[: width - 2].rstrip()} …" for line in map(printable, lines)]
     written = "" if folder.report.exists() else "  (not written yet)"
     crashed = [printable(f"crashed  {said}")[:width] for said in crashed_lines(verdict)]
