@@ -40,6 +40,17 @@ class IllegalPoints(Frozen):
     """Whether each of several ranks needs an equal part."""
 
 
+class KindTime(Frozen):
+    """How long trials of one kind take together."""
+
+    kind: Kind
+    trials: int
+    """At most."""
+    least_s: float | None
+    """None: too few trials of this kind are known to tell a range."""
+    most_s: float | None
+
+
 class SectionPlan(Frozen):
     """The trials of one kind."""
 
