@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from envknee.base.fields import Kind
-from envknee.run.time_left import Durations, time_left
+from envknee.run.time_left import time_left
 from envknee.study import space
 from envknee.study.load import read_study
 from envknee.study.model import Study
+from envknee.verdict.durations import Durations
 from envknee.verdict.schema.plan import KindTime
 from envknee.words.progress import time_left_words
 from published import PUBLISHED, records_of

@@ -1,52 +1,16 @@
 """How long a sweep still takes: a range for each kind of trial, from the trials of that kind that have ended. Pure.
 
-Of n trials left and k measured ones with mean m and standard deviation s, the sum lies within n m ± 2 s n sqrt(1/k + 1/n): the error of
-the mean, and the spread of what is still to come. The lower end leaves out trials that a study may decide not to need.
+The lower end leaves out trials that a study may decide not to need.
 """
 
-import math
-import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from envknee.base.fields import Kind
 from envknee.study.model import Study, Sweep
 from envknee.study.space import Slot
+from envknee.verdict.durations import Durations
 from envknee.verdict.schema.plan import KindTime
-
-LEAST_TIMED = 2
-"""Trials of a kind with fewer of which their spread, and with it a range, is unknown."""
-
-DEVIATIONS = 2.0
-"""Standard deviations to either side: with normal durations, about 95% of ranges hold what is left."""
-
-
-class Durations(NamedTuple):
-    """Seconds of the trials of one kind that were measured."""
-
-    trials: int
-    mean_s: float
-    deviation_s: float
-
-    @classmethod
-    def of(cls, seconds: Sequence[float]) -> "Durations | None":
-        """Return mean and spread; None with fewer than `LEAST_TIMED` trials."""
-        if len(seconds) < LEAST_TIMED:
-            return None
-        return cls(len(seconds), statistics.fmean(seconds), statistics.stdev(seconds))
-
-    def least_s(self, count: int) -> float:
-        """Return the lower end of the seconds of `count` more trials."""
-        return max(0.0, count * self.mean_s - self._margin_s(count))
-
-    def most_s(self, count: int) -> float:
-        """Return the upper end of the seconds of `count` more trials."""
-        return count * self.mean_s + self._margin_s(count)
-
-    def _margin_s(self, count: int) -> float:
-        if count == 0:
-            return 0.0
-        return DEVIATIONS * self.deviation_s * count * math.sqrt(1 / self.trials + 1 / count)
 
 
 class _ArmLeft(NamedTuple):
@@ -123,19 +87,13 @@ def _time_of(
     trials = sum(arm.trials for arm in arms)
     if durations is None:
         return KindTime(kind=kind, trials=trials, least_s=None, most_s=None)
-    sure = sum(arm.first for arm in arms) if skips or may_end_early(sweep) else trials
+    sure = sum(arm.first for arm in arms) if skips or sweep.may_end_early else trials
     most_s = durations.most_s(trials)
     if sweep.time_limit_s is not None and trials:
         each_s = most_s / trials
         most_s = sum(_within_limit_s(arm, each_s, sweep.time_limit_s) for arm in arms)
     least_s = min(durations.least_s(sure), most_s)
     return KindTime(kind=kind, trials=trials, least_s=least_s / side_by_side, most_s=most_s / side_by_side)
-
-
-def may_end_early(sweep: Sweep) -> bool:
-    """Tell whether a section may leave out repeats that its study plans."""
-    skips_decided = getattr(sweep, "skip_decided", False)
-    return bool(sweep.until_decided or sweep.time_limit_s or skips_decided or sweep.chooses_trials)
 
 
 def _within_limit_s(arm: _ArmLeft, each_s: float, time_limit_s: float) -> float:

@@ -72,18 +72,18 @@ def time_left_words(left: Sequence[KindTime]) -> str:
     if not known:
         return ""
     if len(left) == 1:
-        return f"{range_words(left[0])} left"
-    each = (f"{of_kind.kind} {range_words(of_kind)}" for of_kind in left)
+        return f"{seconds_range(left[0].least_s, left[0].most_s)} left"
+    each = (f"{of_kind.kind} {seconds_range(of_kind.least_s, of_kind.most_s)}" for of_kind in left)
     return f"left: {', '.join(each)}"
 
 
-def range_words(time: KindTime) -> str:
-    """Return how long trials take, in whole units: `2 to 5 min`, `about 40 s`, `up to 1.5 h`, or `not timed yet`."""
-    if time.least_s is None or time.most_s is None:
+def seconds_range(least_s: float | None, most_s: float | None) -> str:
+    """Return a range of seconds in whole units: `2 to 5 min`, `about 40 s`, `up to 1.5 h`, or `not timed yet`."""
+    if least_s is None or most_s is None:
         return "not timed yet"
-    step_s, unit_s, unit = _steps(time.most_s)
-    least = math.floor(time.least_s / step_s) * step_s / unit_s
-    most = math.ceil(time.most_s / step_s) * step_s / unit_s
+    step_s, unit_s, unit = _steps(most_s)
+    least = math.floor(least_s / step_s) * step_s / unit_s
+    most = math.ceil(most_s / step_s) * step_s / unit_s
     if least == most:
         return f"about {most:g} {unit}"
     return f"{least:g} to {most:g} {unit}" if least else f"up to {most:g} {unit}"
