@@ -88,7 +88,7 @@ def jobs_to_wait_for(pool):
 def follow_jobs(beside):
     """What jobs print goes into logs of their own: say it here, too, until `beside` is closed."""
     if SITE is not None:
-        follower = progress.Follower(FOLDER, TRIALS, logger.info)
+        follower = progress.Follower(FOLDER, STUDY, logger.info)
         follower.start()
         beside.callback(follower.look)
 

@@ -13,9 +13,10 @@ from envknee.ask.ask import ask, ask_again
 from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Request, Shared
-from envknee.run import claim, progress, quiet, work, workers
+from envknee.run import claim, quiet, work, workers
 from envknee.run.launch import launch
 from envknee.run.pool import NoTrial, Pool
+from envknee.run.time_left import time_left
 from envknee.slurm import jobs
 from envknee.study import space
 from envknee.study.errors import UserError
@@ -290,7 +291,7 @@ def test_a_worker_alone_finishes_a_pool(
     folder = a_folder(tmp_path / "demo", study())
     assert work.work(study(), folder, 0) == 0
     assert tried == [0, 1, 2, 3, 4, 5]
-    assert capsys.readouterr().out.count("→ ok") == 6
+    assert capsys.readouterr().out.count("→ measured") == 6
     assert work.work(study(), folder, 0) == 0 and len(tried) == 6, "and has nothing to do then"
 
 
@@ -348,11 +349,12 @@ def test_who_waits_elsewhere_ends_with_the_records_or_when_nobody_measures_any_m
 
 
 def test_time_left_and_others_load_know_that_workers_run_side_by_side(tmp_path: Path):
-    def left_s(count: int) -> float | None:
+    def most_s(count: int) -> float | None:
         of = study(throughput=THROUGHPUT | {"workers": count})
-        return progress.time_left_s(of, space.plan(of), {0: 10.0, 1: 10.0})
+        [left] = time_left(of, space.plan(of), {0: 10.0, 1: 10.0})
+        return left.most_s
 
-    assert left_s(1) == 40.0 and left_s(2) == 20.0
+    assert most_s(1) == 40.0 and most_s(2) == 20.0
     assert quiet._runs_side_by_side(a_folder(tmp_path / "two", study()))
     assert not quiet._runs_side_by_side(a_folder(tmp_path / "one", study(throughput=THROUGHPUT | {"workers": 1})))
 

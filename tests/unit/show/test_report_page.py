@@ -49,7 +49,7 @@ def test_it_stands_alone_and_says_what_was_found(folder: StudyFolder):
     assert not re.findall(r"<(?:script|link|iframe)\b", page)
     assert {address[:26] for address in re.findall(r'src="([^"]+)"', page)} == {"data:image/svg+xml;base64,"}
     assert len(re.findall("<img ", page)) == len(list(folder.figures.glob("*.svg")))
-    assert "5 of 15 trials: 4 measured, 1 out of memory" in page
+    assert "5 of 15 trials done: 4 measured, 1 out of memory" in page
     assert '<td class="s" data-head="status">out of memory</td><td class="n" data-head="FPS total"></td>' in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in page
     anchors, targets = set(re.findall(r'href="#([^"]+)"', page)), set(re.findall(r'id="([^"]+)"', page))

@@ -342,7 +342,7 @@ def test_summary_of_a_whole_study_answers_with_the_joint_answer(
     assert row.startswith(f"{soonest.num_envs} × {soonest.horizon} × {soonest.batch_size:,}  ")
     assert f"target in {soonest.cost:.1f} s (" in row
     answer = [line for line in text.splitlines() if not line.startswith("decide   ")]
-    assert len(answer) <= terminal.MOST_LINES
+    assert len(answer) <= terminal.most_lines(80)
     assert [line for line in answer if line.endswith("…")] == []
     every = summary(folder, capsys, "--all")
     assert "  joint       soonest: " in every and "chance of error at most 5%" in " ".join(every.split())

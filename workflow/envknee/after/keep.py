@@ -10,7 +10,6 @@ A kept study can be kept again, into the same folder, when the verdict or the pa
 import argparse
 import hashlib
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from envknee.record.schema import Record
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
 from envknee.show.figures.canvas import saved, says_nothing
-from envknee.study import secret_values, space
+from envknee.study import secret_values
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import read_study
@@ -37,7 +36,7 @@ from envknee.words.headline import headline_statement
 from envknee.words.joint import joint_lines
 from envknee.words.series import series_words
 from envknee.words.statements import statement
-from envknee.words.study import hardware_of
+from envknee.words.study import hardware_of, progress
 
 
 def keep(folder: StudyFolder, published: Path) -> StudyFolder:
@@ -152,13 +151,12 @@ def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Seq
     commits = sorted(
         {f"{e.git_commit[:10]}{' and changes' if e.git_dirty else ''}" for e in environments if e.git_commit}
     )
-    statuses = Counter(record.outcome.status for record in records)
     lines = [
         f"# {study.study}",
         "",
         "Written by `envknee keep` from the study in [study.json](study.json) and its trials in [trials.zip](trials.zip).",
         "",
-        f"* trials: {len(records)} of {len(space.plan(study))} ({', '.join(f'{n} {s}' for s, n in sorted(statuses.items()))})",
+        f"* trials: {progress(verdict)}",
         f"* hardware: {'; '.join(hardware_of(verdict))}; {len({e.device.uuid or e.host for e in environments})} device(s)",
         f"* host CPU: {', '.join(sorted({f'{e.cpu_model} ({e.cpu_cores} cores)' for e in environments}))}",
         f"* measured: {', '.join(days)}" + (f"; driver {', '.join(drivers)}" if drivers else ""),

@@ -3,6 +3,7 @@
 In: study.json, requests and records so far. Out: request.json of one trial. May use: `study`, `record`, `verdict`.
 
 plan         what a study would measure, and could show
+expected_time how long a study takes, and what it costs
 ask          the next request; of a replay, the one that another study recorded
 history      what a request may use: earlier requests and records
 journal      the same in one file, so that not every file is read again

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from envknee.ask.expected_time import expected_time
 from envknee.ask.power import of_study
 from envknee.base.fields import Kind
 from envknee.base.point import Point
@@ -28,10 +29,11 @@ from envknee.verdict.throughput import measured_fps
 from envknee.words.plan import plan_lines
 
 
-def plan_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False) -> StudyPlan:
-    """Return what a study measures, kind by kind, and its statistical power. Pure.
+def plan_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False, visible_gpus: int = 1) -> StudyPlan:
+    """Return what a study measures, kind by kind, how long that takes, and its statistical power. Pure.
 
-    `earlier` are records of this machine's earlier studies. If they hold no repeats, the noise is that of the published studies.
+    `earlier` are records of this machine's earlier studies. If they hold no repeats, the noise is that of the published studies. An arm
+    with `gpus: auto` takes `visible_gpus`, or on a CPU none.
     """
     slots = space.plan(study)
     has_doubling = study.throughput is None or len(study.throughput.num_envs) > 1
@@ -51,6 +53,7 @@ def plan_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False) 
         ],
         has_doubling=has_doubling,
         power=power,
+        time=expected_time(study, slots, earlier, 0 if on_cpu else visible_gpus),
     )
 
 
@@ -114,7 +117,7 @@ def lines_here(study: Study, results: Path) -> list[str]:
     if any(arm.gpus != 0 for arm in study.arms.values()):
         with suppress(UserError):  # trials report what is wrong with a driver
             gpus = visible_uuids()
-    return plan_lines(plan_of(study, earlier_records(results, study, gpus), on_cpu=not gpus))
+    return plan_lines(plan_of(study, earlier_records(results, study, gpus), on_cpu=not gpus, visible_gpus=len(gpus)))
 
 
 def earlier_records(results: Path, study: Study, gpus: Sequence[str]) -> list[Record]:

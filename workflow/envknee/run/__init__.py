@@ -17,7 +17,8 @@ foreign      a program of `trainer: command`, in that process
 printed      reads what that program prints, and keeps the trial's log short
 supervise    time limit, hanging ranks and kernel kills of running processes
 hang_watch   ranks that make no progress
-progress     how far a sweep is, and its remaining time
+progress     how far a sweep is
+time_left    how long it still takes, a range for each kind of trial
 prepare      checks before the first trial
 nodes        a trial on several machines
 attempts     attempts at a trial, and what lost ones cost

@@ -26,8 +26,9 @@ from envknee.machine.processes import note_pauses, raise_at_signals
 from envknee.machine.schema import Image
 from envknee.record.schema import Outcome, Record, Request
 from envknee.record.trial_files import TrialFiles
-from envknee.run import attempts, claim, ends, progress
+from envknee.run import attempts, claim, ends
 from envknee.run.container.enter import entrance_for
+from envknee.run.time_left import time_left
 from envknee.run.worker import Worker
 from envknee.slurm import allocation
 from envknee.study import space
@@ -120,8 +121,8 @@ def say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
                 outcomes[int(path.parent.name)] = read_model(path, Outcome, "")
         seconds = {number: outcome.total_s for number, outcome in outcomes.items()}
         skipped = {number for number, outcome in outcomes.items() if outcome.status == "skipped"}
-        left_s = progress.time_left_s(study, slots, seconds, skipped)
-        print(finished_line(record, len(outcomes), len(slots), left_s, alike), flush=True)
+        left = time_left(study, slots, seconds, skipped)
+        print(finished_line(record, len(outcomes), len(slots), left, alike), flush=True)
     else:
         print(f"{trial_words(record.request)} → {result_words(record)}", flush=True)
 

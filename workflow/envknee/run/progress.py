@@ -1,24 +1,24 @@
-"""Progress of a sweep: a line of the running trial, which is updated in place, a line of each trial that ends, and the time left.
+"""Progress of a sweep: a line of the running trial, which is updated in place, and a line of each trial that ends.
 
-Input: the study's folder. Output: lines on a terminal, whose words are those of `words.progress`; `time_left_s` is pure.
+Input: the study's folder. Output: lines on a terminal, whose words are those of `words.progress`.
 """
 
-import itertools
 import os
-import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from envknee.record.schema import Record, Request, Row
+from envknee.run.time_left import time_left
+from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.files import read_model
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.study.space import Slot
+from envknee.verdict.schema.plan import KindTime
 from envknee.words.progress import finished_line, running_words, trial_words
 
 
@@ -50,14 +50,16 @@ class Follower:
 
     POLL_S = 5.0
 
-    def __init__(self, folder: StudyFolder, planned: int, say: Callable[[str], None]) -> None:
+    def __init__(self, folder: StudyFolder, study: Study, say: Callable[[str], None]) -> None:
         """Note the trials that have ended already; `say` prints a line."""
         self.folder = folder
-        self.planned = planned
+        self.study = study
+        self.slots = space.plan(study)
         self.say = say
+        self._records: dict[int, Record] = {}
         self._seen = self._finished()
         self._prepared = self._preparing()
-        self._before = len(self._seen)
+        self._before = frozenset(self._seen)
         self._began_s = time.monotonic()
         self._looking = threading.Lock()
 
@@ -74,9 +76,21 @@ class Follower:
             for path in sorted(self._finished() - self._seen):
                 record = read_model(path, Record, "Run the sweep again.")
                 self._seen.add(path)
-                done = len(self._seen)
-                pace_s = (time.monotonic() - self._began_s) / (done - self._before)
-                self.say(finished_line(record, done, self.planned, pace_s * (self.planned - done)))
+                self._records[record.request.number] = record
+                self.say(finished_line(record, len(self._seen), len(self.slots), self._left()))
+
+    def _left(self) -> list[KindTime]:
+        """Return how long trials of each kind still take, side by side as many as have run so since the first look."""
+        for path in self._before:
+            number = int(path.parent.name)
+            if number not in self._records:
+                self._records[number] = read_model(path, Record, "Run the sweep again.")
+        seconds = {number: record.outcome.total_s for number, record in self._records.items()}
+        skipped = {number for number, record in self._records.items() if record.outcome.status == "skipped"}
+        before = {int(path.parent.name) for path in self._before}
+        busy_s = sum(seconds[number] for number in seconds.keys() - before)
+        elapsed_s = max(time.monotonic() - self._began_s, self.POLL_S)
+        return time_left(self.study, self.slots, seconds, skipped, side_by_side=max(1.0, busy_s / elapsed_s))
 
     def _keep_looking(self) -> None:
         while True:
@@ -92,43 +106,3 @@ class Follower:
 
     def _finished(self) -> set[Path]:
         return set(self.folder.trial_files("record.json"))
-
-
-def time_left_s(
-    study: Study, slots: Sequence[Slot], seconds_by_number: Mapping[int, float], skipped: Collection[int] = ()
-) -> float | None:
-    """Return the expected seconds until the last trial ends, from the mean duration of trials of each kind.
-
-    Args:
-        study: whose sections may have a `time_limit_s`, by which repeats end, and `workers`, which measure side by side
-        slots: the whole plan
-        seconds_by_number: duration of each finished trial
-        skipped: finished trials that were not needed, which others of their kind may not be either; if a whole repeat was skipped, later
-            ones are expected to be skipped, too
-
-    Returns:
-        None without a measured trial. A kind without a measured trial gets the mean of the other one.
-    """
-    measured = seconds_by_number.keys() - {*skipped}
-    if not measured:
-        return None
-    typical_s = statistics.fmean(seconds_by_number[number] for number in measured)
-    total_s = 0.0
-    for arm, (kind, sweep) in itertools.product(study.arms, study.sections.items()):
-        of_kind = [slot for slot in slots if slot.kind == kind]
-        ended_s = [seconds_by_number[slot.number] for slot in of_kind if slot.number in seconds_by_number]
-        of_arm = [slot for slot in of_kind if slot.arm == arm]
-        done = [slot for slot in of_arm if slot.number in seconds_by_number]
-        newest = max((slot.repeat for slot in done), default=None)
-        if done and not any(slot.repeat == newest and slot.number in measured for slot in done):
-            continue
-        left = [slot.repeat for slot in of_arm if slot.number not in seconds_by_number]
-        mean_s = statistics.fmean(ended_s or [typical_s])
-        first_s = mean_s * left.count(0)
-        more_s = mean_s * sum(repeat >= sweep.repeats for repeat in left)  # `more_repeats`, which no time limit ends
-        repeats_s = mean_s * len(left) - first_s - more_s
-        if sweep.time_limit_s is not None:
-            spent_s = sum(seconds_by_number[slot.number] for slot in done)
-            repeats_s = min(repeats_s, max(0.0, sweep.time_limit_s - spent_s - first_s))
-        total_s += (first_s + repeats_s + more_s) / (sweep.workers or study.slots)
-    return total_s

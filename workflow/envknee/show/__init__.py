@@ -1,4 +1,12 @@
 """Showing: a verdict for people. Decides nothing.
 
-In: verdict.json, records. Out: figures, report.html, the terminal's table. May use: `study`, `record`, `verdict`.
+In: verdict.json, records. Out: figures, report.html, the terminal's text. May use: `study`, `record`, `verdict`.
+
+terminal     `envknee summary`: the answer, or everything
+short        the answer on one screen
+grid         a table as lines that fit a width
+report       report.html
+trials       the table of all trials
+evidence     what figures and report are made from
+figures/     a file each
 """

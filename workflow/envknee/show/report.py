@@ -30,6 +30,7 @@ from envknee.show.trials import COLUMNS, cells_of
 from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
 from envknee.study.paths import PROJECT, StudyFolder
+from envknee.verdict.lead import in_order
 from envknee.verdict.schema.study import Verdict
 from envknee.words import study, tables
 from envknee.words.answer import answer
@@ -57,6 +58,7 @@ class Published(BaseModel):
 
 def page(verdict: Verdict, trials: Sequence[tuple[Record, dict[str, str]]], figures: dict[str, bytes]) -> str:
     """Return the report. `trials` come with their links (text → address); `figures` are SVGs by file name."""
+    verdict = in_order(verdict)
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, finalize=_plain
     )

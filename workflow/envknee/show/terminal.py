@@ -1,117 +1,85 @@
 """The verdict of a study in the terminal: answer, evidence and next step in a few lines, or all details.
 
-Input: verdict.json (for --where, study.json and the names of records). Output: text, without colours when piped.
+Input: verdict.json (for --where, study.json and records). Output: text, without colours, as wide as the terminal.
 
-    envknee summary results/<study>             at most 12 lines of 100 characters, and the command that decides what is open
+    envknee summary results/<study>             the answer, on one screen, and the command that decides what is open
     envknee summary results/<study> --all       every sentence of the verdict
     envknee summary results/<study> --where     one line: progress of the study, and the path of its results
 """
 
 import argparse
-import io
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from envknee.ask.further import further_of
 from envknee.decide.read import load_measured, load_study
 from envknee.decide.verdict_file import read_verdict
 from envknee.record.packed import study_folder
+from envknee.record.schema import Outcome
+from envknee.show import grid
+from envknee.show.short import Sentence, answer_lines
 from envknee.study import space
 from envknee.study.errors import printable
+from envknee.study.files import read_model
 from envknee.study.paths import StudyFolder
+from envknee.verdict.lead import in_order, lead_of
 from envknee.verdict.schema.study import Verdict
-from envknee.words import tables
-from envknee.words.answer import Answer, answer, answered_series, answers_table
+from envknee.words.answer import answer, answers_table
 from envknee.words.cards import cards_table
 from envknee.words.further import further_line
 from envknee.words.gpu_peaks import gpu_peaks_table
+from envknee.words.lead import lead_sentence
 from envknee.words.sentences import sentences
-from envknee.words.series import series_words
-from envknee.words.statements import statement
-from envknee.words.study import crashed_lines, hardware_of, progress, task_and_hardware
+from envknee.words.study import crashed_lines, done_words, progress, task_and_hardware
 
-MOST_LINES, MOST_WIDTH = 12, 100
-"""Size of the answer."""
+MOST_WIDTH, MOST_CHARACTERS = 100, 1600
+"""Size of the answer: 16 lines of 100 characters, or 20 of 80, which leave a screen of 24 room for the command."""
+
+
+def most_lines(width: int) -> int:
+    """Return how many lines of `width` characters the answer has at most."""
+    return MOST_CHARACTERS // width
 
 
 def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
-    """Print the answer for each arm in at most `MOST_LINES` lines, which are cut where they would wrap."""
-    width = min(console.width, MOST_WIDTH) if console.is_terminal else MOST_WIDTH
-    series = answered_series(verdict)
-    known = [verdict.drill, verdict.study, f"{verdict.trials_measured} of {verdict.trials_planned} trials"]
-    known += [*hardware_of(verdict), None if series is None else series_words(series)]
-    sections = [section for section in (verdict.remedies, verdict.rules) if section is not None]
-    advice = [line for section in sections for line in _wrapped(f"advice   {statement(section)}", width, 2)]
-    # Other lines: title, column heads, a rule, report, more.
-    room = MOST_LINES - 5 - len(advice) - len(verdict.crashed)
-    fastest = [f"scaling  {own.arm}: {statement(own.fastest)}" for own in verdict.scaling if own.fastest is not None]
-    # An arm and the number of the others come first.
-    gains = [line for said in fastest for line in _wrapped(said, width, 2)][: room - 2]
-    most = room - len(gains)
-    shown = verdict.arms if len(verdict.arms) <= most else verdict.arms[: most - 1]
-    table = answers_table(verdict, shown)
-    if len(verdict.arms) == 1:  # a single arm needs no name
-        table = tables.Table("", table.columns[1:], [row[1:] for row in table.rows])
-    lines = [" · ".join(part for part in known if part), *_unwrapped(table, width)]
-    if len(shown) < len(verdict.arms):
-        lines.append(f"and {len(verdict.arms) - len(shown)} more arms")
-    lines += [*gains, *advice]
-    lines += _why({arm.arm: answer(arm) for arm in shown}, MOST_LINES - 2 - len(lines) - len(verdict.crashed), width)
-    lines = [line if len(line) <= width else f"{line[: width - 2].rstrip()} …" for line in map(printable, lines)]
+    """Print the answer for each arm, the best first, in at most `most_lines`. Sentences are whole, or left out."""
+    verdict, width = in_order(verdict), min(console.width, MOST_WIDTH)
+    last = _last_line(verdict, width)
+    crashed = [line for said in crashed_lines(verdict) for line in Sentence("crashed", said).lines(width)]
+    room = most_lines(width) - len(last) - len(crashed) - 2
     written = "" if folder.report.exists() else "  (not written yet)"
-    crashed = [printable(f"crashed  {said}")[:width] for said in crashed_lines(verdict)]
     for line in (
-        *lines,
+        *answer_lines(verdict, width, room),
         f"report   {folder.report}{written}",
         f"more     envknee summary --all {folder.root}",
         *crashed,
+        *last,
     ):
         console.print(line, soft_wrap=True)
 
 
-def _unwrapped(table: tables.Table, width: int) -> list[str]:
-    """Return a table as lines, which are cut where they would wrap."""
-    stream = io.StringIO()
-    Console(file=stream, width=width, markup=False, highlight=False, emoji=False).print(_table(table, wrap=False))
-    return [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()]
-
-
-def _why(answers: dict[str, Answer], room: int, width: int) -> list[str]:
-    """Return evidence and next steps in `room` lines: first one line for each arm, then more."""
-
-    def told(word: str, arm: str, text: str) -> str:
-        return f"{word:<8} {arm}: {text}" if len(answers) > 1 else f"{word:<8} {text}"
-
-    first = [told("why", arm, said) for arm, own in answers.items() for said in own.evidence[:1]]
-    later = [told("why", arm, said) for arm, own in answers.items() for said in own.evidence[1:]]
-    steps = [told("next", arm, own.next_step) for arm, own in answers.items() if own.next_step]
-    steps = steps[: max(room - len(first), 0)]
-    lines = [*first, *later][: room - len(steps)]
-    for place, step in enumerate(steps):
-        free = (room - len(lines)) // (len(steps) - place)
-        lines += _wrapped(step, width, free)
-    return lines
-
-
-def _wrapped(text: str, width: int, most: int) -> list[str]:
-    return textwrap.wrap(
-        printable(text), width, subsequent_indent=" " * 9, max_lines=most, placeholder=" …", break_on_hyphens=False
-    )
+def _last_line(verdict: Verdict, width: int) -> list[str]:
+    """Return the answer in one sentence; that of a drill is no answer."""
+    lead = lead_of(verdict)
+    first = None if lead is None else next(arm for arm in verdict.arms if arm.arm == lead.first.arm)
+    said = verdict.drill or lead_sentence(lead, None if first is None else answer(first, verdict.rules))
+    return textwrap.wrap(printable(said), width, break_on_hyphens=False)
 
 
 def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
     """Print the answers, the environments that fit other cards, each GPU's memory, and every sentence of a verdict."""
-    for line in (task_and_hardware(verdict), progress(verdict)):
-        console.print(printable(line))
+    verdict = in_order(verdict)
+    for said in (task_and_hardware(verdict), progress(verdict)):
+        for line in textwrap.wrap(printable(said), console.width, break_on_hyphens=False):
+            console.print(line, soft_wrap=True)
     for table in (answers_table(verdict, verdict.arms), cards_table(verdict), gpu_peaks_table(verdict)):
         if table.rows:
             console.print(f"\n{printable(table.title)}")
-            console.print(_table(table))
+            for line in grid.whole(table, console.width):
+                console.print(line, soft_wrap=True)
     for heading, lines in sentences(verdict):
         console.print(f"\n{printable(heading)}")
         print_lines(lines, console)
@@ -119,24 +87,29 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> No
     for name, path in (("report", folder.report), ("verdict", folder.verdict), ("trials", folder.records_csv)):
         # A path must not be broken into lines: users copy it.
         console.print(f"{name:<8} {path}{'' if path.exists() else '  (not written yet)'}", soft_wrap=True)
+    for line in _last_line(verdict, console.width):
+        console.print(line, soft_wrap=True)
 
 
 def print_lines(lines: Iterable[tuple[str, str]], console: Console) -> None:
     """Print (name, text) pairs, with the texts wrapped beside their names."""
     for name, text in lines:
         width = max(console.width - 14, 26)
-        wrapped = textwrap.wrap(printable(text), width, break_on_hyphens=False, break_long_words=False)
-        console.print(f"  {printable(name):<11} " + ("\n" + " " * 14).join(wrapped), soft_wrap=True)
+        parts = textwrap.wrap(printable(text), width, break_on_hyphens=False, break_long_words=False)
+        console.print(f"  {printable(name):<11} " + ("\n" + " " * 14).join(parts), soft_wrap=True)
 
 
 def where(folder: StudyFolder) -> str:
-    """Return one line: the number of trials with a record, skipped ones too, and the path of the results."""
+    """Return one line: the number of trials that are done, and of those that were not needed, and the path of the results."""
     if not folder.study.exists():  # after a dry-run
         return f"nothing is measured yet; results will be in {folder.root}"
     study = load_study(folder)
-    measured, planned = len(folder.trial_files("record.json")), len(space.plan(study))
+    ended = [path.parent for path in folder.trial_files("record.json")]
+    not_needed = sum(_status(trial / "outcome.json") == "skipped" for trial in ended)
+    planned, done = len(space.plan(study)) - not_needed, len(ended) - not_needed
+    trials = done_words(done, max(0, planned - done), planned, not_needed)
     report = f"report {folder.report}" if folder.report.exists() else f"no report yet in {folder.root}"
-    return f"study {study.study}: {measured} of {planned} trials done; {report}, `make ui` shows every run"
+    return f"study {study.study}: {trials}; {report}, `make ui` shows every run"
 
 
 def what_decides(verdict: Verdict, folder: StudyFolder) -> str | None:
@@ -147,13 +120,8 @@ def what_decides(verdict: Verdict, folder: StudyFolder) -> str | None:
     return further_line(further_of(study, verdict, records), str(folder.study))
 
 
-def _table(content: tables.Table, wrap: bool = True) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in content.columns:
-        table.add_column(column, overflow="fold" if wrap else "ellipsis", no_wrap=not wrap)
-    for row in content.rows:
-        table.add_row(*map(printable, row))
-    return table
+def _status(outcome: Path) -> str:
+    return read_model(outcome, Outcome, f"Delete {outcome.parent} to measure this trial again.").status
 
 
 def main() -> None:

@@ -140,6 +140,12 @@ class Sweep(Strict):
         return self.sampler in CHOOSING_TRIALS
 
     @property
+    def may_end_early(self) -> bool:
+        """Whether repeats may turn out not to be needed, so that fewer trials are measured than planned."""
+        skips_decided = getattr(self, "skip_decided", False)
+        return bool(self.until_decided or self.time_limit_s or skips_decided or self.chooses_trials)
+
+    @property
     def is_joint(self) -> bool:
         """Whether one model over all axes chooses the trials."""
         return self.sampler == PROFILE

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from envknee.record.schema import Record
 from envknee.verdict import levers
 from envknee.verdict.measure_next import measure_next
 from envknee.verdict.measurements import Measurements, records_at
@@ -13,6 +14,7 @@ from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.schema.throughput import ThroughputLimit
+from envknee.verdict.series import OfPlace, Series
 from envknee.verdict.settings import StudySettings
 from envknee.verdict.waits import waits
 
@@ -59,7 +61,21 @@ def headline(
         waits=waits(num_envs, laws),
         saves=_hours_saved(arm, best, num_envs),
         levers=levers.analyse(measured, best.series, num_envs, scalings, study.settings, study.schedules),
+        ran=_ran(best.series, measured.at(best.series, num_envs)),
     )
+
+
+def _ran(listed: Series, records: Sequence[Record]) -> OfPlace | None:
+    """Return the horizon and batch size of trials under a scaling rule, if they are not those that the study lists.
+
+    FPS that were composed of other trials have no trials; nor has an arm under a rule such FPS.
+    """
+    if not records:
+        return None
+    request = records[0].request
+    if (request.horizon, request.batch_size) == (listed.horizon, listed.batch_size):
+        return None
+    return OfPlace(horizon=request.horizon, batch_size=request.batch_size)
 
 
 def _hours_saved(arm: ArmVerdict, best: ThroughputLimit, num_envs: int) -> HoursSaved | None:

@@ -6,7 +6,7 @@ nothing reads a sentence again. May use: `verdict.schema`, `record`.
 numbers, intervals     numbers as a reader sees them
 series, ranks          horizon and batch size, and ranks that train together
 throughput, learning, memory, phases, batch, scaling, remedies, levers, rules, machines, spending    each part of a verdict
-headline, answer, next_measurement      the recommendation, and the next step
+headline, answer, lead, next_measurement    the recommendation, and the next step
 requests               why a trial was not run
 plan                   what a study would measure and could show
 progress, runs         lines of a sweep; names and descriptions of MLflow's runs

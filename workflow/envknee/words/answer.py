@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from envknee.verdict.schema.joint import JointAnswer
-from envknee.verdict.schema.learning import LearningLimit
+from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Rules
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import Series
@@ -41,15 +41,18 @@ class Answer(NamedTuple):
     """Of an answer over all axes: `1,024 per GPU × 16 × 2,048`."""
 
 
-def answer(arm: ArmVerdict) -> Answer:
-    """Return the answer for an arm; one over all axes comes first, and of these the one about learning."""
+def answer(arm: ArmVerdict, rules: Rules | None) -> Answer:
+    """Return the answer for an arm; one over all axes comes first, and of these the one about learning.
+
+    `rules` are the verdict's: they say with which horizon and batch size an arm under a scaling rule ran.
+    """
     if arm.joint:
         return _joint(arm, max(arm.joint, key=lambda found: found.kind == "learning"))
     if (timed := _timed(arm)) is not None:
         return timed
     learned = [limit for limit in arm.learning if limit.state != "no data"]
     if learned:
-        return _learned(arm, learned)
+        return _learned(arm, learned, rules)
     return _answer("nothing ran to its end", next_step="Look at the log of a trial: trials/0000/trial.log.")
 
 
@@ -64,7 +67,7 @@ def _timed(arm: ArmVerdict) -> Answer | None:
     return Answer(
         run=f"{headline.num_envs:,}{each(arm.ranks)}",
         run_in_full=f"{headline.num_envs:,} environments{each(arm.ranks)}",
-        series=series_words(limit.series),
+        series=series_words(headline.as_run),
         gives=f"{fps} ({share})",
         gives_in_full=f"{fps} ({share} of the best)",
         limit=_short(limit),
@@ -136,7 +139,7 @@ def _answer(
     return Answer(run, run, series, "", "", limit, limited_by, list(evidence), next_step)
 
 
-def _learned(arm: ArmVerdict, learned: Sequence[LearningLimit]) -> Answer:
+def _learned(arm: ArmVerdict, learned: Sequence[LearningLimit], rules: Rules | None) -> Answer:
     """Return the answer for an arm that only learned: the series with the soonest point comes first."""
     best = arm.soonest
     first = learned[0] if best is None else best[0]
@@ -160,11 +163,18 @@ def _learned(arm: ArmVerdict, learned: Sequence[LearningLimit]) -> Answer:
         return found
     gives = f"target in {seconds_told(best[1])}"
     return found._replace(
+        series=series_words(_as_run(*best, rules)),
         run=f"{best[1].num_envs:,}{each(arm.ranks)}",
         run_in_full=f"{best[1].num_envs:,} environments{each(arm.ranks)}",
         gives=gives,
         gives_in_full=gives,
     )
+
+
+def _as_run(limit: LearningLimit, best: LearningPoint, rules: Rules | None) -> Series:
+    """Return the horizon and batch size with which the best point of a limit ran."""
+    ran = None if rules is None else rules.as_run(limit, best.num_envs)
+    return ran or limit.series
 
 
 def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> Table:
@@ -174,7 +184,7 @@ def answers_table(verdict: Verdict, arms: Sequence[ArmVerdict]) -> Table:
     first = "num_envs × horizon × batch" if is_joint else "environments"
     rows = []
     for arm in arms:
-        own = answer(arm)
+        own = answer(arm, verdict.rules)
         run = own.run if together or not own.series else f"{own.run}, {own.series}"
         if own.setting:
             run = own.setting
@@ -186,10 +196,21 @@ def answered_series(verdict: Verdict) -> Series | None:
     """Return horizon and batch size of all recommended points, if they are the same; none if they were searched together."""
     if any(arm.joint for arm in verdict.arms):
         return None
-    learned = {limit.series._replace(arm="") for arm in verdict.arms for limit in arm.learning if limit.points}
-    timed = {arm.headline.series for arm in verdict.arms if arm.headline}
-    series = timed or learned
+    timed = {arm.headline.as_run for arm in verdict.arms if arm.headline}
+    series = timed or _learned_series(verdict)
     return series.pop() if len(series) == 1 else None
+
+
+def _learned_series(verdict: Verdict) -> set[Series]:
+    """Return every horizon and batch size of arms that only learned; of those under a scaling rule, the ones of their soonest points."""
+    series = set[Series]()
+    for arm in verdict.arms:
+        ruled = [limit for limit in arm.learning if limit.scaled_from is not None]
+        if ruled and arm.soonest is not None:
+            series.add(_as_run(*arm.soonest, verdict.rules)._replace(arm=""))
+        else:
+            series |= {limit.series._replace(arm="") for limit in arm.learning if limit.points}
+    return series
 
 
 def _short(limit: SeriesLimit) -> str:

@@ -36,7 +36,7 @@ def headline_statement(arm: ArmVerdict, headline: Headline) -> str:
     """Return the recommendation in one sentence."""
     ranks = arm.ranks
     parts = [
-        f"run {headline.num_envs:,} environments{each(ranks)}, {series_words(headline.series)}:"
+        f"run {headline.num_envs:,} environments{each(ranks)}, {series_words(headline.as_run)}:"
         f" {headline.fps:,.0f} FPS{together(ranks)}, {headline.fps_share_of_best:.0%} of the best seen"
     ]
     if headline.memory_peak_gb is not None:

@@ -90,8 +90,14 @@ def _statement(limit: LearningLimit) -> str:
 
 
 def soonest_at(limit: LearningLimit, best: LearningPoint) -> str:
-    """Return `512 environments per GPU, horizon 16, batch 128 in 12.3 s`."""
-    return f"{best.num_envs:,} environments{each(limit.ranks)}, {series_words(limit.series)} in {seconds_told(best)}"
+    """Return `512 environments per GPU, horizon 16, batch 128 in 12.3 s`.
+
+    A scaling rule gives each size a horizon and batch size of its own: then the rule is named instead.
+    """
+    environments = f"{best.num_envs:,} environments{each(limit.ranks)}"
+    if limit.scaled_from is not None:
+        return f"{environments} in {seconds_told(best)}, under rule {limit.scaled_from}"
+    return f"{environments}, {series_words(limit.series)} in {seconds_told(best)}"
 
 
 def seconds_told(point: LearningPoint) -> str:

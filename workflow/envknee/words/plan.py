@@ -2,9 +2,19 @@
 
 from collections.abc import Sequence
 
-from envknee.verdict.schema.plan import IllegalPoints, NoiseSource, Power, RulePlan, RulePoint, SectionPlan, StudyPlan
+from envknee.verdict.schema.plan import (
+    IllegalPoints,
+    NoiseSource,
+    PlanTime,
+    Power,
+    RulePlan,
+    RulePoint,
+    SectionPlan,
+    StudyPlan,
+)
 from envknee.verdict.schema.power import ENOUGH, MOST_REPEATS
 from envknee.words.numbers import counted, listed
+from envknee.words.progress import seconds_range
 
 MOST_NAMED = 3
 """Illegal points that a line names."""
@@ -29,11 +39,35 @@ def plan_lines(plan: StudyPlan) -> list[str]:
             lines += rule_lines(rule)
     lines += [illegal_line(section.kind, section.illegal) for section in plan.sections if section.illegal is not None]
     lines += [few_line(section) for section in plan.sections if section.few_for_model]
+    lines += time_lines(plan.time)
     if not plan.has_doubling:
         lines.append("Power: one num_envs is no doubling; list at least two, such as {from: 512, to: 4096}")
     if plan.power is not None:
         lines.append(power_line(plan.power))
     return lines
+
+
+def time_lines(time: PlanTime) -> list[str]:
+    """Return how long a study takes, and on GPUs how many GPU-hours: by earlier trials, or else by the limits of its own."""
+    if time.least_s is None or time.most_s is None:
+        known = [f"{own.kind} {seconds_range(own.least_s, own.most_s)}" for own in time.kinds if own.most_s is not None]
+        known.append(f"{seconds_range(0.0, time.limit_s)} in all, if every trial took its limit_s")
+        lines = [f"Time: not known before trials of each kind ran here; {', '.join(known)}"]
+        if time.gpu_hours_limit is not None:
+            lines.append(f"Cost: at most {time.gpu_hours_limit:.3g} GPU-hours")
+        return lines
+    each = ""
+    if len(time.kinds) > 1:
+        each = f" ({', '.join(f'{own.kind} {seconds_range(own.least_s, own.most_s)}' for own in time.kinds)})"
+    earlier = counted(time.earlier_trials, "earlier trial")
+    lines = [f"Time: {seconds_range(time.least_s, time.most_s)}{each}, by {earlier} of this task on this machine"]
+    if time.gpu_hours_least is not None and time.gpu_hours_most is not None:
+        lines.append(f"Cost: {_between(f'{time.gpu_hours_least:.2g}', f'{time.gpu_hours_most:.2g}')} GPU-hours")
+    return lines
+
+
+def _between(least: str, most: str) -> str:
+    return f"about {most}" if least == most else f"{least} to {most}"
 
 
 def section_line(section: SectionPlan, names: Sequence[str]) -> str:

@@ -1,8 +1,13 @@
 """Progress in a line: of a study (trials done of planned, the latest result, time left), or of a trial that runs. Pure."""
 
+import math
+from collections.abc import Sequence
+
 from envknee.record.schema import Record, Request, Row
+from envknee.verdict.schema.plan import KindTime
 from envknee.verdict.series import Ranks
 from envknee.words.ranks import ranks_words
+from envknee.words.statuses import STATUS_WORDS
 
 
 def trial_words(request: Request) -> str:
@@ -30,23 +35,24 @@ def running_words(request: Request, row: Row | None, elapsed_s: float) -> str:
     return f"{position}{fps}{reward}"
 
 
-def finished_line(record: Record, done: int, planned: int, left_s: float | None, alike: int = 1) -> str:
-    """Return the line for a finished trial: `[ 7/27] throughput stock · ... → ok: 1,432 FPS, 0.90 GB, 9 s; about 4 min left`.
+def finished_line(record: Record, done: int, planned: int, left: Sequence[KindTime], alike: int = 1) -> str:
+    """Return the line for a finished trial: `[ 7/27] throughput stock · ... → measured: 1,432 FPS, 0.90 GB, 9 s; 3 to 5 min left`.
 
-    At most `planned` trials are measured, in `left_s` more seconds. `alike` successive trials, this one the last, were skipped for one
-    reason.
+    At most `planned` trials are measured; `left` is the time of those to come. `alike` successive trials, this one the last, were skipped
+    for one reason.
     """
-    left = "" if left_s is None or done >= planned else f"; {time_left_words(left_s)}"
+    words = time_left_words(left)
     trials = f" · {alike} trials" if alike > 1 else ""
     return (
-        f"[{done:>{len(str(planned))}}/{planned}] {trial_words(record.request)}{trials} → {result_words(record)}{left}"
+        f"[{done:>{len(str(planned))}}/{planned}] {trial_words(record.request)}{trials} → {result_words(record)}"
+        f"{words and f'; {words}'}"
     )
 
 
 def result_words(record: Record) -> str:
-    """Return the result of a trial: `ok: 1,432 FPS, 0.90 GB, 9 s`."""
+    """Return the result of a trial: `measured: 1,432 FPS, 0.90 GB, 9 s`."""
     if record.outcome.status == "skipped":
-        return f"skipped: {record.outcome.reason}"
+        return f"{STATUS_WORDS['skipped']}: {record.outcome.reason}"
     parts = []
     if record.fps_total is not None:
         parts.append(f"{record.fps_total.median:,.0f} FPS")
@@ -57,13 +63,36 @@ def result_words(record: Record) -> str:
     if record.memory_peak_gb is not None:
         parts.append(f"{record.memory_peak_gb:.2f} GB")
     parts.append(f"{record.outcome.total_s:.0f} s")
-    return f"{record.outcome.status}: {', '.join(parts)}"
+    return f"{STATUS_WORDS[record.outcome.status]}: {', '.join(parts)}"
 
 
-def time_left_words(seconds: float) -> str:
-    """Return a duration with little precision: `about 4 min left`."""
-    if seconds < 90:
-        return f"about {round(seconds / 10) * 10:.0f} s left"
-    if seconds < 5400:
-        return f"about {seconds / 60:.0f} min left"
-    return f"about {seconds / 3600:.1f} h left"
+def time_left_words(left: Sequence[KindTime]) -> str:
+    """Return `2 to 5 min left`, or with several kinds `left: throughput 2 to 5 min, learning not timed yet`; "" if nothing is known."""
+    known = [of_kind for of_kind in left if of_kind.most_s is not None]
+    if not known:
+        return ""
+    if len(left) == 1:
+        return f"{seconds_range(left[0].least_s, left[0].most_s)} left"
+    each = (f"{of_kind.kind} {seconds_range(of_kind.least_s, of_kind.most_s)}" for of_kind in left)
+    return f"left: {', '.join(each)}"
+
+
+def seconds_range(least_s: float | None, most_s: float | None) -> str:
+    """Return a range of seconds in whole units: `2 to 5 min`, `about 40 s`, `up to 1.5 h`, or `not timed yet`."""
+    if least_s is None or most_s is None:
+        return "not timed yet"
+    step_s, unit_s, unit = _steps(most_s)
+    least = math.floor(least_s / step_s) * step_s / unit_s
+    most = math.ceil(most_s / step_s) * step_s / unit_s
+    if least == most:
+        return f"about {most:g} {unit}"
+    return f"{least:g} to {most:g} {unit}" if least else f"up to {most:g} {unit}"
+
+
+def _steps(seconds: float) -> tuple[float, float, str]:
+    """Return the seconds to which a duration is rounded, those of its unit, and the unit's name."""
+    if seconds < 90.0:
+        return 10.0, 1.0, "s"
+    if seconds < 5400.0:
+        return 60.0, 60.0, "min"
+    return 360.0, 3600.0, "h"

@@ -54,7 +54,7 @@ def arm_lines(arm: ArmVerdict) -> Lines:
     lines += _each("memory", memory)
     lines += _each("phases", arm.phases)
     lines += _each("batch", arm.batch)
-    lines += _each("noise scales", arm.noise_scales)
+    lines += _each("noise scale", arm.noise_scales)
     return lines + _notes(arm)
 
 

@@ -4,15 +4,27 @@ from collections.abc import Iterable
 
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.study import Verdict
-from envknee.words.numbers import listed
+from envknee.words.numbers import counted, listed
 from envknee.words.series import series_words
 from envknee.words.statuses import STATUS_WORDS
 
 
 def progress(verdict: Verdict) -> str:
-    """Return the number of trials, and their statuses."""
-    statuses = ", ".join(f"{count} {STATUS_WORDS[status]}" for status, count in verdict.statuses.items()) or "none yet"
-    return f"{verdict.trials_measured} of {verdict.trials_planned} trials: {statuses}"
+    """Return the number of trials, and how those that were measured ended."""
+    statuses = verdict.statuses_of_measured.items()
+    ended = ", ".join(f"{count} {STATUS_WORDS[status]}" for status, count in statuses) or "none yet"
+    return f"{trials_done(verdict)}: {ended}"
+
+
+def trials_done(verdict: Verdict) -> str:
+    """Return `113 trials done, 7 not needed`, or `66 of 135 trials done`."""
+    return done_words(verdict.trials_measured, verdict.trials_left, verdict.trials_planned, verdict.trials_not_needed)
+
+
+def done_words(done: int, left: int, planned: int, not_needed: int) -> str:
+    """Return how many trials are done, of how many that are needed, and how many are not."""
+    trials = f"{done} of {counted(planned, 'trial')} done" if left else f"{counted(done, 'trial')} done"
+    return f"{trials}, {not_needed} not needed" if not_needed else trials
 
 
 def crashed_lines(verdict: Verdict) -> list[str]:

@@ -2,11 +2,12 @@
 
 from typing import Literal
 
+from envknee.base.fields import newer
 from envknee.record.schema import Frozen, Phase
 from envknee.record.status import Status
 from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.levers import Lever
-from envknee.verdict.series import OfPlace
+from envknee.verdict.series import OfPlace, Series
 
 Binds = Literal["throughput", "memory", "learning", "more_environments", "more_repeats"]
 """The limit that is met first when environments are added; or none yet, and what to measure for one."""
@@ -94,3 +95,10 @@ class Headline(OfPlace):
     """Of the recommended point, or else of the soonest one; None if costs of two sizes are unknown."""
     levers: list[Lever] = []
     """Measured effects of a longer horizon, a larger batch and more GPUs."""
+    ran: OfPlace | None = newer(None)
+    """Horizon and batch size that the arm's scaling rule gave at the recommended point; None if they are those of the series."""
+
+    @property
+    def as_run(self) -> Series:
+        """The horizon and batch size with which the recommended point ran."""
+        return self.series if self.ran is None else self.ran.series

@@ -7,6 +7,7 @@ from typing import Literal
 from envknee.base.fields import newer
 from envknee.record.schema import Frozen, ScaledFrom
 from envknee.verdict.schema.limit import SeriesLimit
+from envknee.verdict.series import Series
 
 
 class Cost(Frozen):
@@ -130,3 +131,11 @@ class Rules(Frozen):
     rules: list[RuleLimit]
     has_moved: bool | None
     """Whether intervals of the soonest sizes of two rules do not overlap; None with fewer than two intervals."""
+
+    def as_run(self, limit: LearningLimit, num_envs: int) -> Series | None:
+        """Return the horizon and batch size that a rule gave at one size of a series; None if no rule gave any."""
+        for rule in self.rules:
+            if (rule.arm, rule.scaled_from) == (limit.arm, limit.scaled_from):
+                point = rule.point(num_envs)
+                return None if point is None else Series(limit.arm, point.horizon, point.batch_size)
+        return None

@@ -40,6 +40,17 @@ class IllegalPoints(Frozen):
     """Whether each of several ranks needs an equal part."""
 
 
+class KindTime(Frozen):
+    """How long trials of one kind take together."""
+
+    kind: Kind
+    trials: int
+    """At most."""
+    least_s: float | None
+    """None: too few trials of this kind are known to tell a range."""
+    most_s: float | None
+
+
 class SectionPlan(Frozen):
     """The trials of one kind."""
 
@@ -96,6 +107,24 @@ class Power(Frozen):
     """Whether the last doubling is compared within each process."""
 
 
+class PlanTime(Frozen):
+    """How long a whole study takes and what it costs."""
+
+    kinds: list[KindTime]
+    earlier_trials: int
+    """Trials of the same task on this machine whose durations it is reckoned from."""
+    least_s: float | None
+    """Of all kinds together; None if one of them was never timed here."""
+    most_s: float | None
+    limit_s: float
+    """If every trial took its `limit_s`: longer it cannot take, but for waiting."""
+    gpu_hours_least: float | None
+    """GPUs x hours for which trials hold them; None without GPUs, or like `least_s`."""
+    gpu_hours_most: float | None
+    gpu_hours_limit: float | None
+    """Like `limit_s`; None without GPUs."""
+
+
 class StudyPlan(Frozen):
     """The plan of a study."""
 
@@ -111,3 +140,4 @@ class StudyPlan(Frozen):
     """Whether the throughput section, if there is one, lists two num_envs."""
     power: Power | None
     """None without throughput trials, or without a doubling."""
+    time: PlanTime

@@ -205,3 +205,18 @@ class Verdict(Frozen):
     """Comparison of each arm with the baseline, if the study names one."""
     rules: Rules | None = newer(None)
     """Comparison of scaling rules."""
+
+    @property
+    def trials_not_needed(self) -> int:
+        """Trials of the plan that were skipped; `trials_planned` does not count them."""
+        return self.statuses.get("skipped", 0)
+
+    @property
+    def trials_left(self) -> int:
+        """Trials of the plan without a record."""
+        return max(0, self.trials_planned - self.trials_measured)
+
+    @property
+    def statuses_of_measured(self) -> dict[str, int]:
+        """How the measured trials ended: these add up to `trials_measured`."""
+        return {status: count for status, count in self.statuses.items() if status != "skipped"}

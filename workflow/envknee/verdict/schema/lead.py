@@ -1,0 +1,36 @@
+"""Which arm is ahead at its own best point, as a frozen model. It is made from a verdict when it is shown, and stands in no file."""
+
+from envknee.base.fields import Kind
+from envknee.record.schema import Frozen
+from envknee.verdict.series import OfRanks
+
+
+class Standing(OfRanks):
+    """The result of an arm at its recommended setting."""
+
+    arm: str
+    kind: Kind
+    """throughput: `value` is FPS; learning: seconds to the target."""
+    num_envs: int
+    value: float
+    lower: float | None
+    """Of FPS the smallest and largest repeat; of seconds, and of a joint answer, the interval. None with one repeat or seed."""
+    upper: float | None
+
+
+class Behind(Frozen):
+    """An arm behind the first one."""
+
+    standing: Standing
+    times: float
+    """How many times its FPS the first one has, or how many times as long it takes to the target."""
+    overlaps: bool
+    """Whether the ranges of both overlap, or one is unknown: then the order of the two is not shown."""
+
+
+class Lead(Frozen):
+    """The arms by rank, of the kind of trial that most of them have."""
+
+    first: Standing
+    behind: list[Behind]
+    """The others, the next one first."""

@@ -1,0 +1,42 @@
+"""Which arm is ahead, in one sentence: the last line of a summary. Pure."""
+
+from envknee.verdict.schema.lead import Behind, Lead, Standing
+from envknee.words.answer import Answer
+from envknee.words.ranks import each, together
+
+
+def lead_sentence(lead: Lead | None, first: Answer | None) -> str:
+    """Return `lean is fastest: 61,000 FPS at 8,192 environments, 3.86 times stock.`; of a single arm, the answer: what to run.
+
+    `first` is the answer of the first arm.
+    """
+    if lead is None or first is None:
+        return "No result yet: no trial has ended with one."
+    if not lead.behind:
+        return f"Run {first.run_in_full} ({first.series}): {first.gives_in_full}."
+    environments = _environments(lead.first)
+    if lead.first.kind == "throughput":
+        fps = f"{lead.first.value:,.0f} FPS{together(lead.first.ranks)}"
+        return f"{lead.first.arm} is fastest: {fps} at {environments}, {_against(lead)}."
+    seconds = f"{lead.first.value:,.1f} s"
+    return f"{lead.first.arm} reaches the target soonest: in {seconds} with {environments}, {_against(lead)}."
+
+
+def _environments(standing: Standing) -> str:
+    return f"{standing.num_envs:,} environments{each(standing.ranks)}"
+
+
+def _against(lead: Lead) -> str:
+    """Return the distance to the next arm, and to the last one."""
+    ends = lead.behind[:1] + lead.behind[1:][-1:]
+    parts = [_times(behind, lead.first.kind == "throughput") for behind in ends if not behind.overlaps]
+    unsure = [behind.standing.arm for behind in lead.behind if behind.overlaps]
+    if unsure:
+        *others, last = unsure
+        parts.append(f"not told apart from {', '.join(others) + ' and ' if others else ''}{last}")
+    return ", ".join(parts)
+
+
+def _times(behind: Behind, is_faster: bool) -> str:
+    times = f"{behind.times:.2f}" if behind.times < 10.0 else f"{behind.times:.0f}"
+    return f"{times} times {behind.standing.arm}" if is_faster else f"{times} times as fast as {behind.standing.arm}"
