@@ -202,7 +202,9 @@ def test_counts_of_trials_agree(name: str):
     assert measured + verdict.trials_left + not_needed == len(space.plan(study))
     assert sum(verdict.statuses_of_measured.values()) == measured
     done = trials_done(verdict)
-    assert done in " ".join(answered(name, 200)) and progress(verdict).startswith(f"{done}: ")
+    assert f" {done.partition(',')[0]} · " in " ".join(answered(name, 200)) and progress(verdict).startswith(
+        f"{done}: "
+    )
     assert done in terminal.where(PUBLISHED[name]) and done in report.page(verdict, [], {})
     assert f"* trials: {done}: " in (PUBLISHED[name].root / "README.md").read_text(encoding="utf-8")
 

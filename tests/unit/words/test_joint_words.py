@@ -408,7 +408,7 @@ def test_summary_of_a_study_of_which_one_kind_is_searched_together_answers_for_t
 
     _, records = play(study, measure)
     [arm] = decide(list(records.values()), study).arms
-    found = answer(arm)
+    found = answer(arm, None)
     assert found.gives.startswith("target in ")
     assert found.evidence[1] == (
         "FPS: 256 environments give 191 FPS (96% of the best) at horizon 8, batch 512; threshold 256"

@@ -11,7 +11,7 @@ from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.words.answer import answer, answered_series, answers_table
 from envknee.words.series import series_words
 from envknee.words.statements import statement
-from envknee.words.study import hardware_of, trials_done
+from envknee.words.study import hardware_of, trials_done_briefly
 from envknee.words.tables import Table
 
 INDENT = " " * 9
@@ -57,7 +57,7 @@ def answer_lines(verdict: Verdict, width: int, room: int) -> list[str]:
 def _title(verdict: Verdict, width: int) -> list[str]:
     """Return study, progress, hardware, and the horizon and batch size that all answers share."""
     series = answered_series(verdict)
-    known = [verdict.drill, verdict.study, trials_done(verdict), *hardware_of(verdict)]
+    known = [verdict.drill, verdict.study, trials_done_briefly(verdict), *hardware_of(verdict)]
     known.append(None if series is None else series_words(series))
     said = " · ".join(part for part in known if part)
     return textwrap.wrap(printable(said), width, break_on_hyphens=False)

@@ -21,7 +21,12 @@ def trials_done(verdict: Verdict) -> str:
     return done_words(verdict.trials_measured, verdict.trials_left, verdict.trials_planned, verdict.trials_not_needed)
 
 
-def done_words(done: int, left: int, planned: int, not_needed: int) -> str:
+def trials_done_briefly(verdict: Verdict) -> str:
+    """Return `113 trials done`, without those that were not needed, for a title."""
+    return done_words(verdict.trials_measured, verdict.trials_left, verdict.trials_planned)
+
+
+def done_words(done: int, left: int, planned: int, not_needed: int = 0) -> str:
     """Return how many trials are done, of how many that are needed, and how many are not."""
     trials = f"{done} of {counted(planned, 'trial')} done" if left else f"{counted(done, 'trial')} done"
     return f"{trials}, {not_needed} not needed" if not_needed else trials
