@@ -91,7 +91,7 @@ def test_requests_of_another_version_are_not_of_the_study():
     study = a_study(ask_version=2)
     slot = space.plan(study)[0]
     request = ask.answer(study, slot, ask.History.of([], {}))
-    problem = ask.foreign(a_study(), slot, request)
+    problem = ask.mismatch(a_study(), slot, request)
     assert problem == "its ask_version is 2, and 1 was expected"
 
 

@@ -9,6 +9,7 @@ from envknee.decide.study import decide
 from envknee.show import report
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
+from envknee.verdict.lead import in_order
 from envknee.verdict.schema.study import Verdict
 from envknee.words.answer import answers_table
 from envknee.words.cards import cards_table, fitting
@@ -69,7 +70,7 @@ def test_each_row_has_a_cell_for_each_heading(study: str | tuple[int, int]):
 @pytest.mark.parametrize("study", STUDIES, ids=str)
 def test_what_fits_a_card_stands_under_the_setting_that_it_holds_for(study: str | tuple[int, int]):
     verdict = verdict_for(study)
-    table = cards_table(verdict)
+    table = cards_table(in_order(verdict))  # as the report and the terminal show it
     predicted = {
         (heading, card.card): fitting(card)
         for arm in verdict.arms

@@ -62,7 +62,7 @@ def _recorded(study: Study, measured: dict[int, Request]) -> list[Request]:
     for slot in space.plan(study):
         if (request := measured.get(slot.number)) is None:
             break
-        if problem := ask.foreign(study, slot, request):
+        if problem := ask.mismatch(study, slot, request):
             raise UserError(
                 f"request {slot.number} does not belong to study '{study.study}': {problem}."
                 " Restore study.json and request.json as they were when it was measured"

@@ -61,7 +61,7 @@ def ask(
     slots = space.plan(study)
     slot = _slot(study, slots, number)
     for request, earlier in zip(requests, slots, strict=False):
-        if problem := foreign(study, earlier, request):
+        if problem := mismatch(study, earlier, request):
             raise _not_of(study, request, problem)
     return answer(study, slot, History.of(requests, records), recorded)
 
@@ -81,7 +81,7 @@ def ask_again(
     for request, slot in zip(requests, space.plan(study), strict=False):
         history = replace(known, asked=asked, requests=ByNumber(range(len(past)), past.__getitem__))
         answers.append(answer(study, slot, history, recorded))
-        past.append(answers[-1] if foreign(study, slot, request) else request)
+        past.append(answers[-1] if mismatch(study, slot, request) else request)
         asked.append(Asked.of(past[-1]))
     return answers
 
@@ -153,7 +153,7 @@ def answer(study: Study, slot: Slot, history: History, recorded: Sequence[Reques
     visible = history.footprints_before(slot.first_unknown)
     memory = KnownMemory.from_footprints(slot.arm, visible, study.arms[slot.arm])
     if study.replay is not None:
-        return _recorded(study, slot, recorded[slot.number], memory)
+        return _replayed(study, slot, recorded[slot.number], memory)
     question = Question(study, slot, history, memory)
     if slot.confirms:
         choice = confirm.choose(question)
@@ -167,14 +167,14 @@ def answer(study: Study, slot: Slot, history: History, recorded: Sequence[Reques
     return request_for(study, slot, point, not_run.refusal, not_run.skip)
 
 
-def _recorded(study: Study, slot: Slot, recorded: Request, memory: KnownMemory) -> Request:
+def _replayed(study: Study, slot: Slot, recorded: Request, memory: KnownMemory) -> Request:
     """Return a recorded request as a replay runs it.
 
     A point that another device refused may fit this one. A trial that was skipped there is skipped here, too.
     """
     refusal = None if recorded.skip else versions.refusal(study.ask_version, memory, recorded.point)
     request = recorded.model_copy(update={"study": study.study, "refusal": refusal})
-    if problem := foreign(study, slot, request):
+    if problem := mismatch(study, slot, request):
         raise UserError(
             f"recorded request {slot.number} is not one of study '{study.study}': {problem}. Make the replay anew"
         )
@@ -233,7 +233,7 @@ def _is_small(sweep: Sweep, point: Point) -> bool:
     return isinstance(sweep, Throughput) and sweep.fresh_below is not None and point.num_envs < sweep.fresh_below
 
 
-def foreign(study: Study, slot: Slot, request: Request) -> str | None:
+def mismatch(study: Study, slot: Slot, request: Request) -> str | None:
     """Return what in a request does not follow from the study, whatever its point; None if all does."""
     point = request.point
     sweep = study.sections[slot.kind]
@@ -315,7 +315,7 @@ def _history(study: Study, folder: StudyFolder, slots: Sequence[Slot], slot: Slo
 
 
 def _check(study: Study, slot: Slot, request: Request) -> None:
-    if problem := foreign(study, slot, request):
+    if problem := mismatch(study, slot, request):
         raise _not_of(study, request, problem)
 
 

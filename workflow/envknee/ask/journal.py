@@ -28,7 +28,7 @@ from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder, trial_name
 
 FORMAT = 1
-"""Raised when lines get another meaning, or `ask.foreign` another answer for the same study."""
+"""Raised when lines get another meaning, or `ask.mismatch` another answer for the same study."""
 
 SETTLED_S = 2.0
 """A file that changed less than this before it was read is read again next time: a second change within one tick of the file system's

@@ -136,18 +136,18 @@ def plan(study: Study) -> list[Slot]:
     _check_rules(study)
     slots: list[Slot] = []
     for kind, sweep in study.sections.items():
-        own = _slots(study, kind, range(sweep.repeats), len(slots))
+        of_section = _slots(study, kind, range(sweep.repeats), len(slots))
         if sweep.confirm:
-            own += _confirming(study, kind, range(sweep.confirm.seeds), len(slots) + len(own))
-        slots += _pooled(sweep, own)
+            of_section += _confirming(study, kind, range(sweep.confirm.seeds), len(slots) + len(of_section))
+        slots += _pooled(sweep, of_section)
     # These come last, in the order in which they were asked for, so that measured trials keep their numbers.
     measured = {kind: sweep.confirm.seeds if sweep.confirm else sweep.repeats for kind, sweep in study.sections.items()}
     for later in later_repeats(study):
         first = measured[later.section]
         measured[later.section] += later.repeats
         further = _confirming if study.sections[later.section].confirm else _slots
-        own = further(study, later.section, range(first, measured[later.section]), len(slots))
-        slots += _pooled(study.sections[later.section], own)
+        added = further(study, later.section, range(first, measured[later.section]), len(slots))
+        slots += _pooled(study.sections[later.section], added)
     in_jobs = jobs(slots if study.replay is None else slots[: study.replay.trials])
     firsts = [job[0].number for job in in_jobs]
     planned = [
@@ -182,36 +182,55 @@ def later_repeats(study: Study) -> list[Raise]:
 
 
 def _slots(study: Study, kind: Kind, repeats: range, first: int) -> list[Slot]:
-    """Return the slots of some repeats of a section, part by part, arms taking turns; the first has number `first`."""
+    """Return the slots of some repeats of a section; the first has number `first`.
+
+    Raises:
+        UserError: when no point is legal, or a model that searches all axes has too few or too many to choose from.
+    """
     sweep = study.sections[kind]
     points = points_asked(sweep, study.world_sizes)
     if points == 0:
-        ranks = [size for size in sorted(study.world_sizes) if size > 1]
-        across = f" x ranks (also with {_shown(tuple(ranks))}), in equal parts of each," if ranks else ","
-        raise UserError(
-            f"{kind}: no point is legal. batch_size {_shown(sweep.batch_size)} must divide num_envs x horizon{across}"
-            f" but no pair of num_envs {_shown(sweep.num_envs)} and horizon {_shown(sweep.horizon)} allows that."
-            f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
-        )
+        raise _no_legal_point(study, kind)
     if sweep.is_joint:
         _check_searched(kind, points, len(listed_points(sweep)))
         _check_joint(kind, points)
         searched = itertools.product(range(sweep.search_trials), study.searching(kind))
         return [Slot(number, arm, kind, 0) for number, (_, arm) in enumerate(searched, first)]
+    slots = _repeated(study, kind, points, repeats, first)
+    return _at_most(study, kind, points, repeats, slots) if sweep.chooses_trials else slots
+
+
+def _no_legal_point(study: Study, kind: Kind) -> UserError:
+    sweep = study.sections[kind]
+    ranks = [size for size in sorted(study.world_sizes) if size > 1]
+    across = f" x ranks (also with {_shown(tuple(ranks))}), in equal parts of each," if ranks else ","
+    return UserError(
+        f"{kind}: no point is legal. batch_size {_shown(sweep.batch_size)} must divide num_envs x horizon{across}"
+        f" but no pair of num_envs {_shown(sweep.num_envs)} and horizon {_shown(sweep.horizon)} allows that."
+        f" The smallest rollout is {rollout_size(sweep.num_envs[0], sweep.horizon[0])} transitions: lower batch_size to divide it."
+    )
+
+
+def _repeated(study: Study, kind: Kind, points: int, repeats: range, first: int) -> list[Slot]:
+    """Return the slots of some repeats of `points` points, part by part, arms taking turns."""
     # A learning trial takes too long to be measured again for its drift. With compose_horizons the points that test the law show it.
-    once = kind == "learning" or (study.throughput is not None and study.throughput.compose_horizons)
-    sizes = enumerate(chunk_sizes(points, sweep.block))
+    shows_drift = kind == "throughput" and not (study.throughput is not None and study.throughput.compose_horizons)
+    sizes = enumerate(chunk_sizes(points, study.sections[kind].block))
     slots: list[Slot] = []
     for repeat, (chunk, size), arm in itertools.product(repeats, sizes, sorted(study.arms)):
         number, shares = first + len(slots), size > 1 and study.arms[arm].can_share
         block = number if shares else None  # a block has the number of its first trial
+        trials = size + 1 if shares and shows_drift else size
         slots += [
             Slot(number + position, arm, kind, repeat, block, chunk, position, again=position == size)
-            for position in range(size + (shares and not once))
+            for position in range(trials)
         ]
-    if not sweep.chooses_trials:
-        return slots
-    # At most as many as its limit: by default half of them, and the fresh repeats.
+    return slots
+
+
+def _at_most(study: Study, kind: Kind, points: int, repeats: range, slots: Sequence[Slot]) -> list[Slot]:
+    """Return as many slots as a sampler that chooses trials may use: by default half of them, and the fresh repeats."""
+    sweep = study.sections[kind]
     series = {(point.horizon, point.batch_size) for point in legal_points(sweep, study.world_sizes)}
     half = -(-points * len(repeats) // 2) + 2 * sweep.adaptive.confirm * len(series)
     return [slot._replace(repeat=0) for slot in slots[: (sweep.adaptive.trials or half) * len(study.arms)]]

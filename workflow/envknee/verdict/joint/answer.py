@@ -27,6 +27,7 @@ from envknee.verdict.joint.alike import compared
 from envknee.verdict.joint.claims import named, on_cards
 from envknee.verdict.joint.fresh import Levels, levels_of
 from envknee.verdict.joint.observed import trials_of
+from envknee.verdict.joint.posterior import Trials
 from envknee.verdict.joint.prior import Array
 from envknee.verdict.joint.profile import Axis, best_by, profile_of
 from envknee.verdict.joint.rounds import Rounds, rounds_of, seeds_of
@@ -41,6 +42,7 @@ from envknee.verdict.rule.looks import looked_at
 from envknee.verdict.schema.joint import (
     ConfirmedSetting,
     JointAnswer,
+    JointShape,
     JointState,
     JointThreshold,
     LikelySetting,
@@ -65,7 +67,7 @@ def answer(
     records: Sequence[Record],
     joint: JointSettings,
     settings: Settings,
-    ranks: int,
+    world_size: int,
     of_leader: Sequence[Record] = (),
 ) -> JointAnswer:
     """Return the joint answer from an arm's records, without skipped trials.
@@ -76,13 +78,13 @@ def answer(
         records: of the arm, of either kind
         joint: the section
         settings: of the study
-        ranks: that train together
+        world_size: ranks that train together
         of_leader: with `joint.learns_like`, the records of that arm
     """
     of_kind = _of_kind(records, kind)
     search = [record for record in of_kind if not record.request.confirms]
     delta = settings.delta if kind == "throughput" else settings.delta_learning
-    every = trials_of(of_kind, joint.settings, kind)
+    all_trials = trials_of(of_kind, joint.settings, kind)
     searched = trials_of(search, joint.settings, kind)
     fresh = rounds_of(of_kind, joint.seeds)
     of_kind_error = (1.0 - settings.confidence) * joint.error_share
@@ -92,10 +94,10 @@ def answer(
     claims = CLAIMS_ABOUT_SETTINGS + (len(axes) if has_search else 1)
     alpha = of_kind_error / claims
     of_claim = alpha / fresh.factor if fresh is not None and fresh.is_whole else alpha
-    before = fit(joint.settings, searched) if searched.places else None
+    search_surface = fit(joint.settings, searched) if searched.places else None
     likeness = None
     if has_search:
-        surface = fit(joint.settings, every) if every.places else None
+        surface = fit(joint.settings, all_trials) if all_trials.places else None
     else:
         learned = _of_kind(of_leader, "learning")
         likeness = _likeness(joint, fresh, learned, alpha)
@@ -108,13 +110,13 @@ def answer(
     )
     ranked = [confirmed[place] for place in order]
     found_thresholds = []
-    if before is not None and fresh is not None:
-        found_thresholds = _thresholds(axes, before, model, fresh, delta, kind, alpha, settings)
-    told = model if model is not None and not model.surface.is_rough else None
+    if search_surface is not None and fresh is not None:
+        found_thresholds = _thresholds(axes, search_surface, model, fresh, delta, kind, alpha, settings)
+    smooth_model = model if model is not None and not model.surface.is_rough else None
     return JointAnswer(
         arm=arm,
         kind=kind,
-        state=_state(of_kind, every.places, joint, fresh),
+        state=_state(of_kind, all_trials.places, joint, fresh),
         delta=delta,
         confidence=settings.confidence,
         claims=claims,
@@ -131,19 +133,26 @@ def answer(
         amplitude=None if model is None else model.surface.amplitude,
         seed_sd=None if model is None else model.surface.noise,
         is_rough=model is not None and model.surface.is_rough,
-        likely=[] if told is None else told.likely,
+        likely=[] if smooth_model is None else smooth_model.likely,
         confirmed=ranked,
-        **named(ranked, [own.most_slower for own in ranked], range(len(ranked)), delta),
+        **named(ranked, [setting.most_slower for setting in ranked], range(len(ranked)), delta),
         on_cards=[] if levels is None else on_cards(ranked, order, levels, of_claim, delta, settings, _on_gpu(of_kind)),
         spreads_differ=levels is not None and levels.spreads_differ,
         thresholds=found_thresholds,
-        mini_batches=[] if told is None else told.mini_batches(ranks, delta),
+        mini_batches=[] if smooth_model is None else smooth_model.mini_batches(world_size, delta),
         learns_like=joint.learns_like,
         likeness=likeness,
-        shape=None
-        if told is None or not has_search
-        else shape_of(told.surface, told.draws, told.interval, searched, of_kind, settings.confidence),
+        shape=_shape(smooth_model, joint, searched, of_kind, settings.confidence),
     )  # fmt: skip
+
+
+def _shape(
+    smooth_model: "_Model | None", joint: JointSettings, searched: Trials, records: Sequence[Record], confidence: float
+) -> JointShape | None:
+    """Return what figures draw of the model; None for a rough surface, and for an arm whose search was another arm's."""
+    if smooth_model is None or joint.learns_like is not None:
+        return None
+    return shape_of(smooth_model.surface, smooth_model.draws, smooth_model.interval, searched, records, confidence)
 
 
 def _axes_with_doublings(settings: Sequence[Point]) -> dict[str, Axis]:
@@ -153,7 +162,7 @@ def _axes_with_doublings(settings: Sequence[Point]) -> dict[str, Axis]:
 
 def _settings_planned(joint: JointSettings, fresh: Rounds | None) -> int:
     """Return how many settings have fresh seeds: as many as planned at most, and exactly once a second round has begun."""
-    if fresh is None or all(list(own) == [0] for own in fresh.rounds):
+    if fresh is None or all(list(by_round) == [0] for by_round in fresh.rounds):
         return joint.confirmed
     return len(fresh.settings)
 
@@ -164,7 +173,9 @@ def _on_gpu(records: Sequence[Record]) -> bool:
 
 def _of_kind(records: Sequence[Record], kind: Kind) -> list[Record]:
     """Return the records of one kind in the order of their numbers."""
-    return sorted((own for own in records if own.request.kind == kind), key=lambda record: record.request.number)
+    return sorted(
+        (record for record in records if record.request.kind == kind), key=lambda record: record.request.number
+    )
 
 
 def _likeness(joint: JointSettings, fresh: Rounds | None, learned: Sequence[Record], alpha: float) -> Likeness | None:
@@ -220,12 +231,14 @@ class _Model:
             for place in credible_set(self.chances, self._confidence)
         ]
 
-    def mini_batches(self, ranks: int, delta: float) -> list[MiniBatches]:
+    def mini_batches(self, world_size: int, delta: float) -> list[MiniBatches]:
         """Return the profile over the number of mini-batches; empty with the library's own batch."""
         settings = self.surface.settings
         if any(setting.batch_size is None for setting in settings):
             return []
-        valley = profile_of(self.draws, settings, lambda own: own.rollout * ranks // (own.batch_size or 1))
+        valley = profile_of(
+            self.draws, settings, lambda setting: setting.rollout * world_size // (setting.batch_size or 1)
+        )
         least = self.draws.min(axis=1)
         return [
             MiniBatches(
@@ -240,10 +253,10 @@ class _Model:
 def _confirmed(
     fresh: Rounds, levels: Levels | None, alpha: float, model: _Model | None, settings: Sequence[Point]
 ) -> list[ConfirmedSetting]:
-    return [_one(place, fresh, levels, alpha, model, settings) for place in range(len(fresh.settings))]
+    return [_confirmed_setting(place, fresh, levels, alpha, model, settings) for place in range(len(fresh.settings))]
 
 
-def _one(
+def _confirmed_setting(
     place: int, fresh: Rounds, levels: Levels | None, alpha: float, model: _Model | None, settings: Sequence[Point]
 ) -> ConfirmedSetting:
     setting, records = fresh.settings[place], fresh.records(place)
@@ -278,7 +291,7 @@ def _one(
 
 def _thresholds(
     axes: Mapping[str, Axis],
-    before: Surface,
+    search_surface: Surface,
     model: _Model | None,
     fresh: Rounds,
     delta: float,
@@ -292,7 +305,7 @@ def _thresholds(
     if not fresh.is_whole or model is None:
         return []
     return [
-        _threshold(name, axis, before, model, fresh, log_limit, alpha, settings.confidence)
+        _threshold(name, axis, search_surface, model, fresh, log_limit, alpha, settings.confidence)
         for name, axis in axes.items()
     ]
 
@@ -300,7 +313,7 @@ def _thresholds(
 def _threshold(
     name: str,
     axis: Axis,
-    before: Surface,
+    search_surface: Surface,
     model: _Model,
     fresh: Rounds,
     log_limit: float,
@@ -312,18 +325,20 @@ def _threshold(
     Its fresh seeds have the claim's part `alpha` of the chance of error. The model has the study's whole one: it makes no claim of its
     own, and can only take away what fresh seeds name.
     """
-    confirmed = [before.settings.index(setting) for setting in fresh.settings]
-    stand_ins = thresholds.stand_ins(before.mean, before.settings, confirmed, axis)
+    confirmed = [search_surface.settings.index(setting) for setting in fresh.settings]
+    stand_ins = thresholds.stand_ins(search_surface.mean, search_surface.settings, confirmed, axis)
     decision = _by_fresh(stand_ins, fresh, log_limit, 1.0 - alpha)
-    profile = profile_of(model.draws, before.settings, axis)
-    best = best_by(model.surface.mean, before.settings, axis)
+    profile = profile_of(model.draws, search_surface.settings, axis)
+    best = best_by(model.surface.mean, search_surface.settings, axis)
     rough = model.surface.is_rough
     # The doublings that fresh seeds test, so that both speak of the same ones.
     values = [doubling.num_envs for doubling in decision.doublings]
-    alpha = 1.0 - confidence
-    by_model = None if rough else thresholds.by_model(profile, values, log_limit, alpha)
+    model_alpha = 1.0 - confidence
+    by_model = None if rough else thresholds.by_model(profile, values, log_limit, model_alpha)
     named = None if decision.threshold is None or by_model is None else max(decision.threshold, by_model)
-    pays = decision.state == "still pays" and not rough and thresholds.still_pays(profile, values, log_limit, alpha)
+    pays = (
+        decision.state == "still pays" and not rough and thresholds.still_pays(profile, values, log_limit, model_alpha)
+    )
     unknown: dict[str, Any] = dict.fromkeys(("cost", "cost_lower", "cost_upper"))
     return JointThreshold(
         axis="num_envs" if name == "num_envs" else "horizon",
@@ -335,7 +350,7 @@ def _threshold(
         profile=[
             ProfileValue(
                 value=value,
-                **vars(before.settings[best[value]]),
+                **vars(search_surface.settings[best[value]]),
                 **(unknown if rough else model.interval(profile.at(value))),
             )
             for value in profile.values
