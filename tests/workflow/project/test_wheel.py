@@ -44,6 +44,8 @@ HELP_ALONE = {
     "tasks": "needs Isaac Lab",
     "init": "needs Isaac Lab",
     "bundle": "needs Isaac Lab",
+    "workers": "the rule of a pool calls it; tests/workflow/run/test_workers.py",
+    "work": "`envknee workers` starts it",
 }
 """Commands without a use that ends in seconds here."""
 
@@ -114,7 +116,7 @@ def test_the_wheel_holds_what_lies_beside_the_package(installed: Installed):
 def test_what_is_listed_explains_itself_and_what_needs_isaac_lab_says_so(installed: Installed):
     commands = dict(listed(installed))
     assert commands.keys() == COMMANDS.keys() and {name for name, is_ready in commands.items() if not is_ready} == {
-        "tasks", "bundle",
+        "tasks", "init", "bundle",
     }  # fmt: skip
     ready = [name for name, is_ready in commands.items() if is_ready]
     printed = succeeded(

@@ -39,7 +39,7 @@ def test_a_sweep_leaves_everything_it_promises_and_a_person_sees_progress_and_th
     assert {"throughput.svg", "memory.svg", "learning.svg", "pareto.svg", "png"} <= figures
     verdict = json.loads(folder.verdict.read_text(encoding="utf-8"))
     assert "stock" in json.dumps(verdict)
-    for words in ("[1/4] ", "[4/4] ", "throughput stock", "learning stock", "FPS", "left", "report.html"):
+    for words in ("[1/4] ", "[4/4] ", "throughput stock", "learning stock", "FPS", "budget spent first", "report.html"):
         assert words in swept.output, swept.output
 
 

@@ -4,11 +4,15 @@ import re
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envknee.machine.lock import locked
 from envknee.study.errors import UserError
 from envknee.tracking import patience
 from envknee.tracking.store import Store
+
+if TYPE_CHECKING:
+    import sqlalchemy
 
 
 class UnusableError(UserError):
@@ -65,12 +69,20 @@ def _fill(store: Store, default_files: str) -> None:
 
     engine = sqlalchemy.create_engine(store.uri, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:  # PostgreSQL's lock ends with it
-        if engine.dialect.name == "postgresql":
-            taken = sqlalchemy.select(sqlalchemy.func.pg_try_advisory_lock(ONE_AT_A_TIME))
-            until = time.monotonic() + LONGEST_WAIT_S
-            while not connection.execute(taken).scalar() and time.monotonic() < until:
-                time.sleep(0.2)
+        _lock_postgres(connection, "pg_try_advisory_lock")
         SqlAlchemyStore(store.uri, default_files).engine.dispose()
+
+
+def _lock_postgres(connection: "sqlalchemy.Connection", function: str) -> None:
+    """Take PostgreSQL's lock on MLflow's tables by one of its functions; after LONGEST_WAIT_S go on without. Nothing for SQLite."""
+    import sqlalchemy
+
+    if connection.dialect.name != "postgresql":
+        return
+    taken = sqlalchemy.select(getattr(sqlalchemy.func, function)(ONE_AT_A_TIME))
+    until = time.monotonic() + LONGEST_WAIT_S
+    while not connection.execute(taken).scalar() and time.monotonic() < until:
+        time.sleep(0.2)
 
 
 def check_database(store: Store) -> bool:
@@ -92,6 +104,8 @@ def check_database(store: Store) -> bool:
     try:
         engine = sqlalchemy.create_engine(store.uri, poolclass=sqlalchemy.NullPool)
         with engine.connect() as connection:
+            # While another process creates MLflow's tables, they would pass for another program's.
+            _lock_postgres(connection, "pg_try_advisory_lock_shared")
             tables = sqlalchemy.inspect(connection).get_table_names()
             revisions = MigrationContext.configure(connection).get_current_heads()
     except (SQLAlchemyError, ModuleNotFoundError) as error:
