@@ -489,7 +489,8 @@ def test_workers_are_jobs_and_the_verdict_waits_for_none_that_has_not_started(si
     wait_until_none(cluster.jobs, timeout_s=20)
 
 
-def test_a_killed_workers_job_is_started_again_while_another_takes_its_trial_over(site: Site, cluster: Cluster):
+def of_two_workers(site: Site) -> Path:
+    """Write a study of six trials of a fake program, which two workers measure."""
     section = {
         "num_envs": [2, 4, 8],
         "horizon": 4,
@@ -497,9 +498,13 @@ def test_a_killed_workers_job_is_started_again_while_another_takes_its_trial_ove
         "sampler": "tpe",
         "repeats": 2,
         "iterations": 60,
+        "workers": 2,
     }
-    section |= {"workers": 2}
-    study = site.study(task="foreign", phases="off", arms={"program": an_arm()}, throughput=section, learning=None)
+    return site.study(task="foreign", phases="off", arms={"program": an_arm()}, throughput=section, learning=None)
+
+
+def test_a_killed_workers_job_is_started_again_while_another_takes_its_trial_over(site: Site, cluster: Cluster):
+    study = of_two_workers(site)
     folder = site.prepared()
     sweep = site.start(study, site.verdict_of(study))
     wait_for(lambda: len(list(folder.trial_files("attempts.json"))) == 2)
@@ -517,16 +522,7 @@ def test_a_killed_workers_job_is_started_again_while_another_takes_its_trial_ove
 
 def test_workers_are_steps_of_an_allocation(site: Site, cluster: Cluster):
     site.profile = "allocation"
-    section = {
-        "num_envs": [2, 4, 8],
-        "horizon": 4,
-        "batch_size": "library",
-        "sampler": "tpe",
-        "repeats": 2,
-        "iterations": 60,
-    }
-    section |= {"workers": 2}
-    study = site.study(task="foreign", phases="off", arms={"program": an_arm()}, throughput=section, learning=None)
+    study = of_two_workers(site)
     folder = site.prepared()
     words = ["salloc", "--no-shell", "--job-name=mine", "--nodes=1", "--gres=gpu:2", "--cpus-per-task=8", "--time=60"]
     site.run(words, timeout_s=60)

@@ -8,7 +8,7 @@ from envknee.base.fields import Kind
 from envknee.record.schema import Record
 from envknee.study.model import Study, Sweep
 from envknee.study.space import Slot
-from envknee.verdict.durations import Durations
+from envknee.verdict.durations import Durations, TrialsToCome
 from envknee.verdict.schema.plan import KindTime, PlanTime
 
 HOUR_S = 3600.0
@@ -81,15 +81,11 @@ def _section(study: Study, kind: Kind, slots: Sequence[Slot], timed: Sequence[Re
 
 def _most_s(sweep: Sweep, slots: Sequence[Slot], each_s: float) -> float:
     """Return the seconds of all trials at `each_s`; with `time_limit_s` an arm's later repeats end with it, but for `more_repeats`."""
-    if sweep.time_limit_s is None:
-        return len(slots) * each_s
-    total_s = 0.0
-    for arm in {slot.arm for slot in slots}:
-        repeats = [slot.repeat for slot in slots if slot.arm == arm]
-        first, more = repeats.count(0), sum(repeat >= sweep.repeats for repeat in repeats)
-        limited_s = min((len(repeats) - more) * each_s, max(first * each_s, sweep.time_limit_s))
-        total_s += limited_s + more * each_s
-    return total_s
+    repeats_by_arm: dict[str, list[int]] = {}
+    for slot in slots:
+        repeats_by_arm.setdefault(slot.arm, []).append(slot.repeat)
+    arms = (TrialsToCome.of(repeats, sweep.repeats, spent_s=0.0) for repeats in repeats_by_arm.values())
+    return sum(arm.most_s(each_s, sweep.time_limit_s) for arm in arms)
 
 
 def _gpus(study: Study, arm: str, visible_gpus: int) -> int:

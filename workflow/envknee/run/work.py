@@ -164,14 +164,20 @@ def _say_skipped(folder: StudyFolder, skipped: list[Record]) -> None:
         skipped.clear()
 
 
-def main() -> int:
-    """Ask for trials of a pool and measure them, one after the other, until all have records."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
+def parser_of_pool(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of what names a pool: the study's folder, the pool's number, and the image."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("folder", type=Path, help="the study's results, results/<study>")
     parser.add_argument("pool", type=int, help="the number of the pool's first trial")
     parser.add_argument(
         "image", type=Path, nargs="?", help="the image, if any: a SIF file, or the file that pins one of Docker's"
     )
+    return parser
+
+
+def main() -> int:
+    """Ask for trials of a pool and measure them, one after the other, until all have records."""
+    parser = parser_of_pool(main.__doc__)
     parser.add_argument("--log", type=Path, help="where to keep a link to the log of the trial that runs")
     arguments = parser.parse_args()
     folder = StudyFolder(arguments.folder)

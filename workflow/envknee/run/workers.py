@@ -8,7 +8,6 @@ Input: the folder of a study with `workers` in a section, and the number of a po
 Exit 0: every trial of the pool has a record. Otherwise the status of a worker that ended badly.
 """
 
-import argparse
 import logging
 import shlex
 import signal
@@ -24,7 +23,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from envknee.machine.processes import raise_at_signals
 from envknee.run.launch import Interrupted
 from envknee.run.pool import Pool
-from envknee.run.work import remake_records
+from envknee.run.work import parser_of_pool, remake_records
 from envknee.slurm import jobs
 from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
 from envknee.study.load import read_study
@@ -135,12 +134,7 @@ def wait_elsewhere(folder: StudyFolder, pool: Pool, image: Path | None) -> int:
 
 def main() -> int:
     """Start the workers of a pool, and wait until its trials have records."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("folder", type=Path, help="the study's results, results/<study>")
-    parser.add_argument("pool", type=int, help="the number of the pool's first trial")
-    parser.add_argument(
-        "image", type=Path, nargs="?", help="the image, if any: a SIF file, or the file that pins one of Docker's"
-    )
+    parser = parser_of_pool(main.__doc__)
     parser.add_argument("--workers", type=int, required=True, help="how many measure side by side")
     parser.add_argument("--elsewhere", action="store_true", help="start none: they are jobs of a cluster")
     parser.add_argument("--step", default="", help="words before each worker's command, such as srun and its options")

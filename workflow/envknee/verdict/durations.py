@@ -42,3 +42,34 @@ class Durations(NamedTuple):
         if count == 0:
             return 0.0
         return DEVIATIONS * self.deviation_s * count * math.sqrt(1 / self.trials + 1 / count)
+
+
+class TrialsToCome(NamedTuple):
+    """Trials of an arm and a kind that have not ended."""
+
+    first: int
+    """Of the first repeat, which is always measured."""
+    repeats: int
+    """Of later repeats, which a time limit may end."""
+    more: int
+    """Of `more_repeats`, which no time limit ends."""
+    spent_s: float
+    """Seconds of the arm's trials of that kind so far."""
+
+    @classmethod
+    def of(cls, repeats: Sequence[int], planned_repeats: int, spent_s: float) -> "TrialsToCome":
+        """Return them from the number of each one's repeat; those from `planned_repeats` on are `more_repeats`."""
+        first, more = repeats.count(0), sum(repeat >= planned_repeats for repeat in repeats)
+        return cls(first, len(repeats) - first - more, more, spent_s)
+
+    @property
+    def trials(self) -> int:
+        """The number of all of them."""
+        return self.first + self.repeats + self.more
+
+    def most_s(self, each_s: float, time_limit_s: float | None) -> float:
+        """Return their seconds at `each_s` a trial; later repeats end with `time_limit_s`, if there is one."""
+        first_s, repeats_s = self.first * each_s, self.repeats * each_s
+        if time_limit_s is not None:
+            repeats_s = min(repeats_s, max(0.0, time_limit_s - self.spent_s - first_s))
+        return first_s + repeats_s + self.more * each_s
