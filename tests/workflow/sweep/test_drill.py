@@ -39,7 +39,9 @@ def test_nothing_is_lost_where_workers_are_killed_and_others_take_their_trials_o
         "-m", "envknee", "drill", "--trainer", "command", "--workers", "--kills", 4, "--seed", 2, timeout=1100
     )
     said = succeeded(done)
-    assert "lost 0, doubled 0, orphaned 0, measured beside others 0; the last sweep ended with status 0" in said
+    assert (
+        "lost 0, doubled 0, orphaned 0, measured beside others 0, crashed 0; the last sweep ended with status 0" in said
+    )
     assert ", 0 of them others than an undisturbed sweep asks for" in said and "0 durations that cannot be" in said
     assert re.search("(the worker|what starts workers) [1-9]", said)
 
