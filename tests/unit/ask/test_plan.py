@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +30,18 @@ def a_plan(on_cpu: bool = False, **changes) -> StudyPlan:
     return plan_of(parse_study(data), on_cpu=on_cpu)
 
 
+def lines_on(gpus: int, sweep: dict[str, Any], **changes: Any) -> list[str]:
+    """Return the plan of a study on a machine with so many GPUs; 0: with none."""
+    data = {"study": "x", "arms": {"stock": {"gpus": 1}}, "throughput": SWEEP | sweep, "window": 4} | changes
+    return plan_lines(plan_of(parse_study(data), on_cpu=not gpus, visible_gpus=gpus))
+
+
+def told_on(gpus: int, **changes: Any) -> str:
+    """Return the one line about too few devices."""
+    (line,) = (line for line in lines_on(gpus, **changes) if "A sweep refuses that" in line)
+    return line
+
+
 def power_of(**changes) -> Power:
     return known(a_plan(**changes).power)
 
@@ -46,6 +59,27 @@ def test_a_plan_counts_trials_and_points():
 def test_a_plan_says_how_many_workers_measure():
     line = plan_lines(a_plan(sweep={"workers": 2, "sampler": "tpe"}))[1]
     assert line.endswith("batch_size library; 2 workers")
+
+
+def test_a_plan_says_when_this_machine_has_too_few_devices_for_its_workers():
+    asked = {"workers": 4, "sampler": "tpe"}
+    pairs = {"stock": {"gpus": 2}}
+    assert not any("A sweep refuses that" in line for line in lines_on(4, sweep=asked))
+    assert "throughput: workers 4 need 4 devices (GPUs, or a CPU as one), and this machine has 2." in told_on(
+        2, sweep=asked
+    )
+    assert told_on(5, sweep=asked, arms=pairs).endswith("Set workers: 2, or measure on a larger machine")
+    assert told_on(1, sweep=asked, arms=pairs).endswith("Set workers: 1, or measure on a larger machine")
+    assert "need 4 devices (GPUs, or a CPU as one), and this machine has 1." in told_on(
+        0, sweep=asked, arms={"stock": {"gpus": 0}}
+    )
+    assert not any("A sweep refuses that" in line for line in lines_on(0, sweep=asked)), "a login node has no GPU"
+
+
+def test_equal_repeats_are_no_noise():
+    records = records_of(fps_trials({32: [100.0, 100.0], 64: [200.0, 200.0]}))
+    power = known(plan_of(parse_study({"study": "x", "arms": {"stock": {}}, "throughput": SWEEP}), records).power)
+    assert power.noise_source == "published GPU studies"
 
 
 def test_a_plan_names_the_settings_of_the_task_that_the_study_changes():

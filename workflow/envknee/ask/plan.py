@@ -23,7 +23,7 @@ from envknee.study.load import read_study
 from envknee.study.model import Arm, Study, Sweep
 from envknee.study.paths import StudyFolder
 from envknee.verdict import noise
-from envknee.verdict.schema.plan import IllegalPoints, RulePlan, RulePoint, SectionPlan, StudyPlan
+from envknee.verdict.schema.plan import DevicesOfWorkers, IllegalPoints, RulePlan, RulePoint, SectionPlan, StudyPlan
 from envknee.verdict.series import by_series
 from envknee.verdict.throughput import measured_fps
 from envknee.words.plan import plan_lines
@@ -37,6 +37,7 @@ def plan_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False, 
     """
     slots = space.plan(study)
     has_doubling = study.throughput is None or len(study.throughput.num_envs) > 1
+    gpus_here = 0 if on_cpu else visible_gpus
     power = None
     if has_doubling:
         fps = [measured_fps(own) for sizes in by_series(earlier, "throughput").values() for own in sizes.values()]
@@ -48,16 +49,16 @@ def plan_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False, 
         trials=len(slots),
         arms=sorted(study.arms),
         sections=[
-            _section(kind, sweep, [slot for slot in slots if slot.kind == kind], study)
+            _section(kind, sweep, [slot for slot in slots if slot.kind == kind], study, gpus_here)
             for kind, sweep in study.sections.items()
         ],
         has_doubling=has_doubling,
         power=power,
-        time=expected_time(study, slots, earlier, 0 if on_cpu else visible_gpus),
+        time=expected_time(study, slots, earlier, gpus_here),
     )
 
 
-def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study) -> SectionPlan:
+def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study, gpus_here: int) -> SectionPlan:
     num_envs, horizons, _ = space.axes(sweep)
     legal = len(space.legal_points(sweep, study.world_sizes))
     return SectionPlan(
@@ -80,7 +81,20 @@ def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study
         fresh_seeds=None if sweep.confirm is None else sweep.confirm.seeds + sweep.more_repeats,
         learns_like={arm: leader for arm in sorted(study.arms) if (leader := study.leader(arm, kind)) is not None},
         workers=sweep.workers,
+        too_few_devices=_too_few_devices(sweep, study, gpus_here),
     )
+
+
+def _too_few_devices(sweep: Sweep, study: Study, gpus_here: int) -> DevicesOfWorkers | None:
+    """Return the devices of a section's workers and of this machine if it has too few for all of them; else None.
+
+    A study on GPUs is not compared with a machine that has none, such as a login node.
+    """
+    gpus = max(gpus_here if arm.gpus == "auto" else arm.gpus for arm in study.arms.values())
+    if sweep.workers is None or (gpus and not gpus_here):
+        return None
+    devices = DevicesOfWorkers(each=max(1, gpus), here=gpus_here if gpus else 1)
+    return devices if sweep.workers * devices.each > devices.here else None
 
 
 def _illegal(sweep: Sweep, study: Study) -> IllegalPoints | None:

@@ -42,7 +42,7 @@ def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> Power
 
 def _noise(largest: int, on_gpu: bool, measured: float | None) -> tuple[float, NoiseSource]:
     """Return the coefficient of variation of the two largest sizes, and where it was measured."""
-    if measured is not None:
+    if measured:  # 0: FPS so rounded that all repeats are equal tell nothing
         return measured, "this machine"
     if not on_gpu:
         return CPU_CV, "published CPU studies"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from envknee.verdict.schema.plan import (
+    DevicesOfWorkers,
     IllegalPoints,
     NoiseSource,
     PlanTime,
@@ -39,6 +40,9 @@ def plan_lines(plan: StudyPlan) -> list[str]:
             lines += rule_lines(rule)
     lines += [illegal_line(section.kind, section.illegal) for section in plan.sections if section.illegal is not None]
     lines += [few_line(section) for section in plan.sections if section.few_for_model]
+    for section in plan.sections:
+        if section.workers is not None and section.too_few_devices is not None:
+            lines.append(workers_line(section.kind, section.workers, section.too_few_devices))
     lines += time_lines(plan.time)
     if not plan.has_doubling:
         lines.append("Power: one num_envs is no doubling; list at least two, such as {from: 512, to: 4096}")
@@ -122,6 +126,14 @@ def illegal_line(kind: str, illegal: IllegalPoints) -> str:
     return (
         f"{kind}: {len(points)} of {illegal.listed} points are not measured, because batch_size must divide num_envs x"
         f" horizon{ranks} and does not: {', '.join(named)}{more}"
+    )
+
+
+def workers_line(kind: str, workers: int, devices: DevicesOfWorkers) -> str:
+    """Return that this machine has too few devices for a section's workers, and what to set."""
+    return (
+        f"{kind}: workers {workers} need {counted(workers * devices.each, 'device')} (GPUs, or a CPU as one), and this machine has"
+        f" {devices.here}. A sweep refuses that. Set workers: {max(1, devices.here // devices.each)}, or measure on a larger machine"
     )
 
 

@@ -51,6 +51,14 @@ class KindTime(Frozen):
     most_s: float | None
 
 
+class DevicesOfWorkers(Frozen):
+    """Devices (GPUs; without GPUs the CPU is one) of a section's workers and of this machine."""
+
+    each: int
+    """Devices that one worker keeps."""
+    here: int
+
+
 class SectionPlan(Frozen):
     """The trials of one kind."""
 
@@ -83,6 +91,8 @@ class SectionPlan(Frozen):
     """Arm -> the arm whose search stands in for its own, and which has fresh seeds at its settings, too."""
     workers: int | None = newer(None)
     """Processes that measure trials side by side, one after the other each; None: each trial or block has a job."""
+    too_few_devices: DevicesOfWorkers | None = newer(None)
+    """Set if this machine has fewer devices than the workers need."""
 
 
 NoiseSource = Literal["this machine", "published GPU studies", "published CPU studies"]
