@@ -89,10 +89,10 @@ def launch(
 
 
 def _tell_of_missing_policy(trial: TrialFolder, request: Request) -> None:
-    """Print a line if a learning trial of RSL-RL came to its end, but could not export its policy. Its figures count all the same."""
+    """Print a line if a learning trial came to its end, but could not export its policy. Its figures count all the same."""
     outcome = TrialFiles(trial).read_outcome()
     trained = outcome.rollout_gb is not None and outcome.status in ("target_reached", "timeout")
-    if request.kind == "learning" and request.trainer == "rsl_rl" and trained and not trial.policy.exists():
+    if request.kind == "learning" and request.exports_policy and trained and not trial.policy.exists():
         print(f"{trial.root}: measured, but its policy was not exported; {trial.log} says why", file=sys.stderr)
 
 

@@ -23,7 +23,13 @@ class Memory(WITH_REMEDIES):
 
 
 OFF_POLICY = frozenset({"skrl_sac"})
-"""Trainers that learn from a replay buffer. Nobody else asks for a trainer's name."""
+"""Trainers that learn from a replay buffer. Nobody else asks for a trainer's name: what trainers can do stands here."""
+
+SHARES_PROCESSES_OF_RANKS = frozenset({"rsl_rl"})
+"""Trainers whose processes of several ranks can measure one trial after another."""
+
+EXPORTS_POLICY = frozenset({"rsl_rl"})
+"""Trainers that leave the policy of a learning trial."""
 
 
 class Setup(BaseModel):
@@ -76,13 +82,18 @@ class Setup(BaseModel):
 
         All must be on one machine, and collect and learn in turns. A foreign command starts a program for each.
         """
-        together = self.world_size == 1 or (self.trainer == "rsl_rl" and self.nodes == 1)
+        together = self.world_size == 1 or (self.trainer in SHARES_PROCESSES_OF_RANKS and self.nodes == 1)
         return together and self.strategy == "in_turns" and self.command is None
 
     @property
     def is_off_policy(self) -> bool:
         """Whether batches are drawn from a replay buffer: they need not divide a rollout, and it has one size at all points."""
         return self.trainer in OFF_POLICY
+
+    @property
+    def exports_policy(self) -> bool:
+        """Whether a learning trial leaves its policy."""
+        return self.trainer in EXPORTS_POLICY
 
 
 class Arm(Setup, Strict):
