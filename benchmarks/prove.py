@@ -643,9 +643,12 @@ THROUGHPUT: tuple[ThroughputScenario, ...] = (
 class AdaptiveScenario(ThroughputScenario):
     """Trials that are chosen one by one until the limit seems decided, `repeats` of each point at most."""
 
+    ascending: bool = False
+    """Whether one trial of each size comes first, from the smallest on."""
+
     def study(self, generator: np.random.Generator, repeats: int, tally: Tally) -> None:
         """Judge the limit of the trials that were chosen."""
-        settings = Adaptive(delta=DELTA, confidence=SETTINGS.confidence)
+        settings = Adaptive(delta=DELTA, confidence=SETTINGS.confidence, ascending=self.ascending)
         rule = search.Rule("throughput", settings, repeats)
         fps = self.trials.measure(self.fps, generator, repeats + settings.confirm).fps
         with tally.verdict():
@@ -673,7 +676,12 @@ class AdaptiveScenario(ThroughputScenario):
 SEARCHED = ("saturating", "clear plateau", "linear", "every doubling at delta", "at delta, noise falls with N")
 
 ADAPTIVE: tuple[AdaptiveScenario, ...] = tuple(
-    AdaptiveScenario(f"adaptive: {own.name}", own.fps, own.trials) for own in THROUGHPUT if own.name in SEARCHED
+    AdaptiveScenario(
+        f"adaptive{', ascending' if ascending else ''}: {own.name}", own.fps, own.trials, ascending=ascending
+    )
+    for ascending in (False, True)
+    for own in THROUGHPUT
+    if own.name in SEARCHED
 )
 
 

@@ -237,3 +237,64 @@ def test_a_column_names_its_arm_where_there_are_several(capsys):
     run_main(economy_replay.main, PUBLISHED["cartpole-stock-lean"].root)
     (heading,) = (line for line in capsys.readouterr().out.splitlines() if "stock" in line and "cartpole" not in line)
     assert "lean" in heading
+
+
+ASCENDING = {"ascending": True}
+
+
+def first_of_each(requests: list[Request]) -> list[int]:
+    """Return the sizes in the order in which each was first asked for."""
+    return list(dict.fromkeys(request.num_envs for request in ran(requests)))
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_an_ascending_search_climbs_until_two_doublings_gain_little_and_then_decides(window: int):
+    study = a_study(window, num_envs={"from": 16, "to": 2**17}, repeats=8, adaptive=ASCENDING)
+    requests, known = play(study, card(40))
+    climbed = first_of_each(requests)
+    # From 256 on doublings gain 7%, then 4%. In a window of three, two larger sizes are under way when that is known.
+    assert climbed == [16 * 2**step for step in range(7 if window == 1 else 9)]
+    assert [request.num_envs for request in ran(requests)][: len(climbed)] == climbed, (
+        "one trial each before any repeat"
+    )
+    (limit,) = decide(list(known.values()), study).arms[0].throughput
+    assert (limit.state, limit.threshold_num_envs) == ("reached", 256)
+
+
+def test_an_ascending_search_climbs_to_the_end_of_memory_and_no_further():
+    study = a_study(num_envs={"from": 16, "to": 2**17}, repeats=8, adaptive=ASCENDING)
+    requests, known = play(study, card(1e6, most_gb=40.0))
+    assert max(first_of_each(requests)) <= 8192
+    assert Counter(record.outcome.status for record in known.values())["oom"] <= 1
+    (limit,) = decide(list(known.values()), study).arms[0].throughput
+    assert (limit.state, limit.largest_num_envs) == ("still pays", 4096)
+
+
+def test_an_ascending_search_goes_on_where_one_trial_was_unlucky():
+    def unlucky(request: Request) -> Trial:
+        slow = {64: 0.5, 128: 0.25}.get(request.num_envs, 1.0) if request.repeat == 0 else 1.0
+        return measured(request, fps=1000.0 * slow * request.num_envs / (request.num_envs + 600), device=GPU)
+
+    study = a_study(num_envs={"from": 16, "to": 2**17}, repeats=8, adaptive=ASCENDING | {"trials": 100})
+    requests, _ = play(study, unlucky)
+    assert max(first_of_each(requests)) >= 4096
+
+
+@pytest.mark.parametrize("status", ["crashed", "timeout", "nan"])
+def test_a_size_that_breaks_ends_the_climb_and_what_is_below_is_decided(status: str):
+    def breaks(request: Request) -> Trial:
+        if request.num_envs >= 256:
+            return measured(request, status=status, device=GPU)
+        return card(1e6)(request)
+
+    study = a_study(num_envs={"from": 16, "to": 2**17}, repeats=8, adaptive=ASCENDING)
+    requests, known = play(study, breaks)
+    assert Counter(request.num_envs for request in ran(requests))[256] == 1
+    assert first_of_each(requests) == [16, 32, 64, 128, 256]
+    (limit,) = decide(list(known.values()), study).arms[0].throughput
+    assert limit.largest_num_envs == 128
+
+
+def test_a_program_that_breaks_at_once_is_started_once():
+    requests, _ = play(a_study(adaptive=ASCENDING), lambda request: measured(request, status="crashed", device=GPU))
+    assert len(ran(requests)) == 1

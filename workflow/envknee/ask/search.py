@@ -3,9 +3,10 @@
 Input: what is known of each num_envs of a (horizon, batch_size). Output: the num_envs to run next, or why none. Pure.
 
 Two trials far apart give the law of the iteration time (t0 + c N). The law predicts where a doubling stops paying. Around that
-num_envs, single repeats find the doubling that gains less than delta. More repeats, where there are fewest, show it by the rule that
-the verdict uses (`verdict.rule.union`). A series is decided when two successive doublings are shown to gain less than delta, or when
-the largest doubling that fits is shown to gain at least delta.
+num_envs, single repeats find the doubling that gains less than delta. With `ascending` one trial of each size finds it instead, from
+the smallest on, so that an unknown program is never given far more than it has shown to bear. More repeats, where there are fewest,
+show it by the rule that the verdict uses (`verdict.rule.union`). A series is decided when two successive doublings are shown to gain
+less than delta, or when the largest doubling that fits is shown to gain at least delta.
 
 Every look after a trial is a chance of error, and counts as one (`verdict.rule.looks`). Two successive doublings must be shown beside
 that, so that one lucky look ends nothing. The repeats that stop a search understate the gain. So fresh repeats of both ends measure the
@@ -120,6 +121,9 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
 
     `sizes` are the num_envs that may fit, ascending, and `start` is the threshold of an earlier series, if known.
     """
+    if rule.settings.ascending:
+        sizes = _unbroken(sizes, tried)
+        tried = {size: tried[size] for size in sizes}
     pairs = [size for size in sizes if 2 * size in tried]
     if not pairs:
         return Step(None, End("no_doubling_fits", tuple(sizes)))
@@ -127,6 +131,8 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
     by_size = {doubling.num_envs: doubling for doubling in decision.doublings}
     if rule.kind == "learning" and (between := _narrow_interval(decision, rule.settings.within)):
         return Step(None, End("threshold_between", between), focus=between[1])
+    if rule.settings.ascending and (size := _next_above(sizes, tried, by_size, rule)) is not None:
+        return Step(size, waits=any(tries.under_way for tries in tried.values()))
     focus = _focus(pairs, tried, by_size, rule, start)
     if focus is None:
         scouts = dict.fromkeys([sizes[len(sizes) // 4], sizes[(5 * len(sizes)) // 8], *sizes])
@@ -167,6 +173,25 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
     if shown:
         return _fewest([shown[0], 2 * shown[0]], tried, rule, focus)
     return Step(None, End("too_many_repeats", (focus,), rule.most), focus=focus)
+
+
+def _unbroken(sizes: Sequence[int], tried: Mapping[int, Tried]) -> list[int]:
+    """Return the sizes below the first one whose trials gave no measurement."""
+    broken = (size for size in sizes if tried[size].asked > tried[size].under_way and not tried[size].known)
+    first = next(broken, math.inf)
+    return [size for size in sizes if size < first]
+
+
+def _next_above(
+    sizes: Sequence[int], tried: Mapping[int, Tried], doublings: Mapping[int, Tested], rule: Rule
+) -> int | None:
+    """Return the smallest size without a trial; None if the last two measured doublings gain less than the limit, or all have one."""
+    above = next((size for size in sizes if not tried[size].asked), None)
+    if above is None:
+        return None
+    last_two = [doublings[size] for size in sorted(doublings)[-2:]]
+    is_flat = len(last_two) == 2 and all(doubling.contrast.log_gain < rule.log_limit for doubling in last_two)
+    return None if is_flat else above
 
 
 def _narrow_interval(decision: Decision, within: float) -> tuple[int, int] | None:

@@ -58,6 +58,9 @@ class Adaptive(UntilDecided):
     confirm: NotNegative = newer(3)
     """Throughput: fresh repeats of both ends of the doubling found. Only they give its gain, because the repeats that stop a search
     understate it."""
+    ascending: bool = newer(False)
+    """First one trial of each num_envs, from the smallest, until two doublings in a row gain less than delta, memory is full or a size
+    breaks; no larger one runs then. For a program of which nobody knows the range. Else two sizes far apart come first."""
     trials: Positive | None = None
     """At most this many trials; without it, half of all points with all their repeats, and the fresh ones."""
 

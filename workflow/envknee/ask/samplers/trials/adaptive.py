@@ -95,13 +95,18 @@ def _probe(question: Question, asked: Sequence[Request]) -> Point | None:
 
 
 def _that_fit(series: Sequence[Point], asked: Sequence[Request], question: Question) -> list[Point]:
-    """Return the points that may fit: below the first that ran out of memory, not refused, and not crashed."""
+    """Return the points that may fit: below the first that ran out of memory, not refused, and not crashed.
+
+    In an ascending search a size that crashed once is no reason to leave it out: one without a measurement ends the sizes (`search`).
+    """
     records, memory = question.records, question.memory
     ended = [
         (request.num_envs, records[request.number].outcome.status) for request in asked if request.number in records
     ]
     wall = min((num_envs for num_envs, status in ended if status == "oom"), default=math.inf)
     crashed = {num_envs for num_envs, status in ended if status == "crashed"}
+    if question.sweep.adaptive.ascending:
+        crashed = set[int]()
     return [
         point
         for point in series
