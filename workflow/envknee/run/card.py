@@ -6,7 +6,6 @@ Input: a study, its verdict and records. Output: a `Card`, which `envknee.words.
 from collections.abc import Sequence
 
 from envknee.ask.further import further_of
-from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.run.training_command import training_command
 from envknee.study.model import Study
@@ -22,5 +21,4 @@ def study_card(study: Study, verdict: Verdict, records: Sequence[Record], only: 
     def command_of(arm: str, setting: Setting) -> TrainingCommand | None:
         return training_command([record for record in records if record.request.arm == arm], setting)
 
-    measured = without_skipped(records)
-    return card_of(verdict, measured, further_of(study, verdict, measured), command_of, only)
+    return card_of(verdict, records, further_of(study, verdict, records), command_of, only)

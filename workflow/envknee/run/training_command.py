@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envknee.record.schema import Record, Request
-from envknee.study.arm import Setup
+from envknee.study.arm import Memory, Setup
 from envknee.study.command import PLACEHOLDER, Command
 from envknee.study.overrides import hydra
 from envknee.trainers.command import program
@@ -101,9 +101,8 @@ def _lacks(request: Request) -> list[str]:
     set_by_agent = OF_RSL_RL if request.trainer == "rsl_rl" else {}
     values = {name: getattr(request, name) for name in SETTINGS if name not in set_by_agent}
     lacks = [f"{name}: {hydra(value)}" for name, value in values.items() if value != getattr(defaults, name, None)]
-    memory = request.memory.model_dump(mode="json")
-    usual = defaults.memory.model_dump(mode="json")
-    lacks += [f"memory.{name}: {hydra(value)}" for name, value in memory.items() if value != usual[name]]
+    memory, usual = request.memory.model_dump(mode="json"), Memory().model_dump(mode="json")
+    lacks += [f"memory.{name}: {hydra(value)}" for name, value in memory.items() if value != usual.get(name)]
     if request.world_size > 1:
         lacks.append(f"cpu_ranks: {request.cpu_ranks}" if request.gpus == 0 else f"gpus: {request.gpus}")
     if request.nodes > 1:

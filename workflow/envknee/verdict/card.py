@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from envknee.base.fields import KINDS, Kind
+from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.verdict.disturbed import other_load
 from envknee.verdict.rule import doublings
@@ -63,6 +64,7 @@ def card_of(
     """
     if verdict.drill is not None:
         return Card(entries=[], not_measured=[])  # nothing in it is a result
+    measured = without_skipped(records)
     entries, missing = list[CardEntry](), list[Kind]()
     for kind in reversed(KINDS):
         found = {arm.arm: entry for arm in verdict.arms if (entry := _entry(arm, kind, verdict.rules, further))}
@@ -74,8 +76,8 @@ def card_of(
         entries.append(
             best.model_copy(
                 update={
-                    "ratios": _against_all(best, found, verdict, records),
-                    "load": best.load or _load(best, records),
+                    "ratios": _against_all(best, found, verdict, measured),
+                    "load": best.load or _load(best, measured),
                     "command": None if best.setting is None else command_of(best.arm, best.setting),
                 }
             )
