@@ -4,6 +4,8 @@ import io
 import re
 from typing import NamedTuple
 
+from envknee.decide.read import load_study
+from envknee.run.card import study_card
 from envknee.show.terminal import print_answer
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint, best_of
 from envknee.verdict.schema.limit import Gain
@@ -17,6 +19,7 @@ from benchmarks.pages.published import (
     gain_from,
     learning_point,
     median_fps,
+    records_of,
     target_of,
     throughput_of,
     verdict_of,
@@ -87,7 +90,9 @@ def lean_times() -> str:
 def printed(study: str, before: str = "report") -> str:
     """Return what a sweep of a published study prints at its end, down to the first line that begins with `before`."""
     stream = io.StringIO()
-    print_answer(verdict_of(study), PUBLISHED[study], Console(file=stream, width=100))
-    answer = re.split(rf"^{before}   ", stream.getvalue(), flags=re.MULTILINE)[0]
+    verdict, folder = verdict_of(study), PUBLISHED[study]
+    card = study_card(load_study(folder), verdict, records_of(study))
+    print_answer(verdict, folder, Console(file=stream, width=100), card)
+    answer = re.split(rf"^{before} +", stream.getvalue(), flags=re.MULTILINE)[0]
     lines = "\n".join(line.rstrip() for line in answer.strip().splitlines())
     return f"```text\n{lines}\n```"

@@ -206,7 +206,7 @@ def overhead_lean() -> str:
 
 BLOCKS = {
     "headline": headline,
-    "output": lambda: printed(H200, before="next"),
+    "output": lambda: printed(H200, before="against"),
     "findings": findings,
     "lean-frames": lean_table,
     "overhead-train": overhead_train,

@@ -13,6 +13,7 @@ from envknee.study import space
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
+from envknee.verdict.card import card_of
 from envknee.verdict.lead import in_order
 from envknee.verdict.schema.study import Broken, Verdict
 from envknee.words.answer import answers_table
@@ -150,21 +151,27 @@ def answered(name: str, width: int = 100) -> list[str]:
 
 @pytest.mark.parametrize("width", [80, 100, 200])
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_the_answer_of_a_published_study_fits_a_screen_in_whole_sentences(name: str, width: int):
+def test_the_answer_of_a_published_study_is_its_card_and_as_many_whole_sentences_as_a_screen_has_room_for(
+    name: str, width: int
+):
     lines, text = answered(name, width), " ".join(" ".join(answered(name, width)).split())
-    assert len(lines) <= terminal.most_lines(min(width, 100)) <= 20
-    assert max(len(line) for line in lines if "results/" not in line) <= min(width, 100)
+    verdict, width = verdict_of(name), min(width, 100)
+    card = short.card_lines(card_of(in_order(verdict)), width)
+    title = len(short._title(verdict, width))
+    assert lines[title : title + len(card)] == card, "the whole card comes first"
+    assert len(lines) <= max(terminal.most_lines(width), title + len(card) + short.LEAST_TABLE + 6)
+    assert terminal.most_lines(width) <= 25
+    assert max(len(line) for line in lines if "results/" not in line) <= width
     assert lines[0].startswith(name) and "…" not in text and "not reached" not in text
-    head, last = text.split(f"more envknee summary --all results/{name} ")
+    last = text.split(f"more envknee summary --all results/{name} ")[1]
     assert last.endswith(".") and last.count(". ") == 0, "one sentence"
-    verdict = verdict_of(name)
-    said = [own.text for own in short._sentences(verdict, verdict.arms)]
-    for line in lines:
+    whole = " ".join(own.text for own in short._every_sentence(verdict, verdict.arms))
+    for line in lines[title + len(card) :]:
         if line[:9].strip() in ("why", "next", "advice", "scaling"):
             assert line[0] != " " and line[8] == " "
-    starts = re.split(r" (?:why|next|advice|scaling) ", head.split(" report ")[0])[1:]
-    whole = " ".join(said)
-    assert starts and all(any(own in whole for own in (start, start.split(": ", 1)[-1])) for start in starts)
+    below = " ".join(" ".join(lines[title + len(card) :]).split(" report ")[0].split())
+    starts = re.split(r" (?:why|next|advice|scaling) ", f" {below}")[1:]
+    assert all(any(own in whole for own in (start, start.split(": ", 1)[-1])) for start in starts)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -174,8 +181,10 @@ def test_the_last_line_names_the_arm_that_comes_first(name: str):
     first = f"{verdict.arms[0].arm} " if len(verdict.arms) > 1 else "Run "
     assert last.startswith(first)
     if len(verdict.arms) > 1:
-        shown = [line.split("  ")[0] for line in lines]
-        assert [arm.arm for arm in verdict.arms] == [arm for arm in shown if arm in {own.arm for own in verdict.arms}]
+        shown = [arm for line in lines if (arm := line.split("  ")[0]) in {own.arm for own in verdict.arms}]
+        left_out = len(verdict.arms) - len(shown)
+        assert [arm.arm for arm in verdict.arms][: len(shown)] == shown and len(shown) >= min(len(verdict.arms), 4)
+        assert any(line.startswith(f"and {left_out} more arm") for line in lines) == (left_out > 0)
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
@@ -214,17 +223,19 @@ def test_the_answer_is_what_to_run_why_and_what_next():
     rows = {line.split()[0]: re.split(r"\s{2,}", line) for line in lines if "  " in line}
     assert rows["stock"] == ["stock", "8,192", "62,324 FPS (95%)", "8,192 (2,048 to 8,192)", "throughput"]
     assert rows["lean"][3:] == ["undecided (84 more repeats)", "nothing yet"]
-    assert "why      stock: doubling 8,192 gains 4.5% (at most 5.7%, 5 repeats; cut-off 10%)" in lines
-    assert any(line.startswith("next     lean: Measure 32,768 environments") for line in lines)
-    (learned,) = [line for line in answered("cartpole-one-gpu-learning") if line.startswith("why")]
-    assert learned == "why      doubling 1,024 takes 54.4% longer (at least 24.0%, 3 seeds; pays from 25% saved)"
+    assert any(
+        line.startswith("state    undecided: doubling 8,192 gains 11.1% (8.9% to 13.2%, 5 repeats") for line in lines
+    )
+    wide = " ".join(answered("cartpole-one-gpu-learning"))
+    assert "doubling 1,024 takes 54.4% longer (at least 24.0%, 3 seeds; pays from 25% saved)" in " ".join(wide.split())
 
 
 def test_an_undecided_answer_says_what_would_decide_it():
     apart = "\n".join(answered("cartpole-one-gpu-full"))
-    assert "undecided (no machine ran both sizes)" in apart
+    assert "state    undecided (no machine ran both sizes): doubling 8,192 gains 4.4%" in apart
+    assert "of each point" not in apart, "repeats do not help there"
     near = "\n".join(answered("cartpole-two-gpu-pipeline"))
-    assert "undecided (too near the cut-off)" in near and "Either size will do: doubling 2,048 gains 9.2%" in near
+    assert "undecided (too near the cut-off)" in near
     assert "undecided (1 more repeat)" in near
 
 
@@ -266,6 +277,7 @@ def test_many_arms_of_several_gpus_leave_the_answer_on_a_screen():
     sizes = {"num_envs": 32, "horizon": 8, "batch_size": "library", "repeats": 2}
     verdict = decide(records_of(trials), a_study(arms=arms, throughput=sizes))
     lines = said_by(terminal.print_answer, verdict, DEMO, 100).splitlines()
-    assert len(verdict.scaling) == 12 and len(lines) <= terminal.most_lines(100)
-    (more,) = [re.fullmatch(r"and (\d+) more arms", line) for line in lines if line.startswith("and ")]
+    card = short.card_lines(card_of(verdict), 100)
+    assert len(verdict.scaling) == 12 and len(lines) <= len(card) + short.LEAST_TABLE + 12
+    (more,) = [re.fullmatch(r"and (\d+) more arms?", line) for line in lines if line.startswith("and ")]
     assert more and sum(bool(re.match(r"(one|on-\d+)  ", line)) for line in lines) == 13 - int(more[1])

@@ -64,7 +64,7 @@ def test_trials_that_were_not_needed_are_not_planned(tmp_path):
     ]
     arms = {arm.tags["arm"]: arm for arm, _ in describe_study(study, write_study(tmp_path / "demo", study, trials))}
     assert {name: arm.tags["trials"] for name, arm in arms.items()} == {"stock": "3 of 3", "other": "1 of 1"}
-    assert "3 of 3 trials have finished: 3 ok." in arms["stock"].tags["mlflow.note.content"]
+    assert "3 of 3 trials have finished: 3 measured." in arms["stock"].tags["mlflow.note.content"]
 
 
 def test_a_process_on_the_cpu_has_a_load_and_memory():
@@ -177,6 +177,8 @@ def test_the_description_has_the_joint_answer_of_each_arm(tmp_path):
     soonest = found.confirmed[known(found.soonest)]
     assert numbers["seconds_to_target"] == soonest.cost
     assert numbers["verdict/soonest_horizon"] == soonest.horizon
-    assert description.removeprefix("**stock**: ") in arm.tags["mlflow.note.content"]
+    card, _, answer = description.partition("**stock**: ")
+    assert arm.tags["mlflow.note.content"].startswith(card.rstrip()), "an only arm has the study's card"
+    assert answer in arm.tags["mlflow.note.content"]
     fresh = [run for run in runs if run.params["confirms"] == "true"]
     assert len(fresh) == 3 * 3

@@ -339,7 +339,9 @@ def test_summary_of_a_whole_study_answers_with_the_joint_answer(
     assert found.soonest is not None
     soonest = found.confirmed[found.soonest]
     row = next(line for line in text.splitlines() if "target in" in line)
-    assert row.startswith(f"{soonest.num_envs} × {soonest.horizon} × {soonest.batch_size:,}  ")
+    assert row.startswith(
+        f"run      stock: {soonest.num_envs} environments, horizon {soonest.horizon}, batch {soonest.batch_size:,}: target in "
+    )
     assert f"target in {soonest.cost:.1f} s (" in row
     answer = [line for line in text.splitlines() if not line.startswith("decide   ")]
     assert len(answer) <= terminal.most_lines(80)

@@ -24,16 +24,20 @@ from envknee.decide.read import load_study
 from envknee.record.packed import study_folder
 from envknee.record.schema import Record
 from envknee.record.status import SUCCEEDED
+from envknee.run.card import study_card
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
 from envknee.show.trials import COLUMNS, cells_of
 from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
 from envknee.study.paths import PROJECT, StudyFolder
+from envknee.verdict.card import card_of
 from envknee.verdict.lead import in_order
+from envknee.verdict.schema.card import Card
 from envknee.verdict.schema.study import Verdict
 from envknee.words import study, tables
 from envknee.words.answer import answer
+from envknee.words.card import card_parts
 from envknee.words.cards import cards_table
 from envknee.words.gpu_peaks import gpu_peaks_table
 from envknee.words.sentences import sentences
@@ -56,8 +60,16 @@ class Published(BaseModel):
     content_sha256: dict[str, str]
 
 
-def page(verdict: Verdict, trials: Sequence[tuple[Record, dict[str, str]]], figures: dict[str, bytes]) -> str:
-    """Return the report. `trials` come with their links (text → address); `figures` are SVGs by file name."""
+def page(
+    verdict: Verdict,
+    trials: Sequence[tuple[Record, dict[str, str]]],
+    figures: dict[str, bytes],
+    card: Card | None = None,
+) -> str:
+    """Return the report. `trials` come with their links (text → address); `figures` are SVGs by file name.
+
+    `card` is that of the study with its records; without it, that of the verdict alone.
+    """
     verdict = in_order(verdict)
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, finalize=_plain
@@ -72,6 +84,7 @@ def page(verdict: Verdict, trials: Sequence[tuple[Record, dict[str, str]]], figu
             sections.setdefault(entry.section[2:], []).append(_figure(entry, figures[entry.svg]))
     return templates.get_template("page.html").render(
         verdict=verdict,
+        card=card_parts(card or card_of(verdict)),
         study_words=study,
         tables=tables,
         answer=answer,
@@ -143,7 +156,8 @@ def page_of(folder: StudyFolder, *, with_runs: bool = True) -> str:
         UserError: when the verdict or a figure is missing, or a file was changed after its measurement.
     """
     evidence = read_evidence(folder)
-    paths = [folder.figures / entry.svg for entry in registry.figures_of(load_study(folder))]
+    asked = load_study(folder)
+    paths = [folder.figures / entry.svg for entry in registry.figures_of(asked)]
     for path in paths:
         if not path.exists():
             raise UserError(f"{path} does not exist. Draw it with `envknee figures {folder.root}`.")
@@ -151,7 +165,8 @@ def page_of(folder: StudyFolder, *, with_runs: bool = True) -> str:
     if with_runs and folder.published.exists():
         published = read_model(folder.published, Published, "`make publish` writes it.")
     trials = [(record, links_of(record, folder, published)) for record in evidence.records]
-    return page(evidence.verdict, trials, {path.name: path.read_bytes() for path in paths})
+    card = study_card(asked, evidence.verdict, evidence.records)
+    return page(evidence.verdict, trials, {path.name: path.read_bytes() for path in paths}, card)
 
 
 def write(folder: StudyFolder) -> Path:

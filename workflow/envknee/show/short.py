@@ -1,4 +1,4 @@
-"""The short answer as lines: a title, a table of arms, and as many whole sentences as there is room for. Pure."""
+"""The short answer as lines: a title, the card, a table of several arms, and as many whole sentences as there is room for. Pure."""
 
 import re
 import textwrap
@@ -7,8 +7,11 @@ from typing import NamedTuple
 
 from envknee.show import grid
 from envknee.study.errors import printable
+from envknee.verdict.schema.card import Card
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.words.answer import answer, answered_series, answers_table
+from envknee.words.card import card_parts
+from envknee.words.numbers import counted
 from envknee.words.series import series_words
 from envknee.words.statements import statement
 from envknee.words.study import hardware_of, trials_done_briefly
@@ -16,6 +19,9 @@ from envknee.words.tables import Table
 
 INDENT = " " * 9
 """Below the text of a named sentence."""
+
+LEAST_TABLE = 8
+"""Lines of the table of arms that are there however long the card is."""
 
 ENDS = re.compile(r"(?<=\.) (?=[A-Z])")
 """Between two sentences."""
@@ -42,15 +48,33 @@ class Sentence(NamedTuple):
         return []
 
 
-def answer_lines(verdict: Verdict, width: int, room: int) -> list[str]:
-    """Return the answer in at most `room` lines of `width` characters: the first arms, and sentences as far as they fit whole."""
-    title = _title(verdict, width)
-    shown = _arms_that_fit(verdict, width, room - len(title) - 1)
-    lines = [*title, *grid.brief(_table(verdict, shown), width)]
-    if len(shown) < len(verdict.arms):
-        lines.append(f"and {len(verdict.arms) - len(shown)} more arms")
-    for sentence in _sentences(verdict, shown):
+def answer_lines(verdict: Verdict, card: Card, width: int, room: int) -> list[str]:
+    """Return the answer in lines of `width` characters: the whole card, then in `room` lines the first arms and sentences.
+
+    What does not fit whole is left out. A training command is one line however long it is, because users copy it.
+    """
+    lines = [*_title(verdict, width), *card_lines(card, width)]
+    if len(verdict.arms) > 1 or not card.entries:
+        shown = _arms_that_fit(verdict, width, max(room - len(lines) - 1, LEAST_TABLE))
+        lines += grid.brief(_table(verdict, shown), width)
+        if len(shown) < len(verdict.arms):
+            lines.append(f"and {counted(len(verdict.arms) - len(shown), 'more arm')}")
+    else:
+        shown = verdict.arms
+    for sentence in _sentences(verdict, shown, card):
         lines += sentence.lines_within(width, room - len(lines))
+    return lines
+
+
+def card_lines(card: Card, width: int) -> list[str]:
+    """Return the card: a heading for each question, and sentences with their names below it."""
+    lines = list[str]()
+    for part in card_parts(card):
+        lines += textwrap.wrap(part.heading, width)
+        for name, text in part.lines:
+            lines += Sentence(name, text).lines(width)
+        if part.command is not None:
+            lines.append(printable(f"{'train':<8} {part.command}"))
     return lines
 
 
@@ -79,8 +103,13 @@ def _arms_that_fit(verdict: Verdict, width: int, room: int) -> Sequence[ArmVerdi
     return verdict.arms[:count]
 
 
-def _sentences(verdict: Verdict, arms: Sequence[ArmVerdict]) -> Iterator[Sentence]:
-    """Yield what the answer says beside its table, the most important first."""
+def _sentences(verdict: Verdict, arms: Sequence[ArmVerdict], card: Card) -> Iterator[Sentence]:
+    """Yield what the answer says beside its card and its table, the most important first."""
+    on_card = " ".join(text for part in card_parts(card) for _, text in part.lines)
+    yield from (said for said in _every_sentence(verdict, arms) if said.text.partition(": ")[2] not in on_card)
+
+
+def _every_sentence(verdict: Verdict, arms: Sequence[ArmVerdict]) -> Iterator[Sentence]:
     several = len(verdict.arms) > 1
     for scaling in verdict.scaling:
         if scaling.fastest is not None:

@@ -1,6 +1,6 @@
 """The verdict of a study in the terminal: answer, evidence and next step in a few lines, or all details.
 
-Input: verdict.json (for --where, study.json and records). Output: text, without colours, as wide as the terminal.
+Input: verdict.json, study.json and records. Output: text, without colours, as wide as the terminal.
 
     envknee summary results/<study>             the answer, on one screen, and the command that decides what is open
     envknee summary results/<study> --all       every sentence of the verdict
@@ -18,14 +18,18 @@ from envknee.ask.further import further_of
 from envknee.decide.read import load_measured, load_study
 from envknee.decide.verdict_file import read_verdict
 from envknee.record.packed import study_folder
+from envknee.record.read import load_records
 from envknee.record.schema import Outcome
+from envknee.run.card import study_card
 from envknee.show import grid
-from envknee.show.short import Sentence, answer_lines
+from envknee.show.short import Sentence, answer_lines, card_lines
 from envknee.study import space
 from envknee.study.errors import printable
 from envknee.study.files import read_model
 from envknee.study.paths import StudyFolder
+from envknee.verdict.card import card_of
 from envknee.verdict.lead import in_order, lead_of
+from envknee.verdict.schema.card import Card
 from envknee.verdict.schema.study import Verdict
 from envknee.words.answer import answer, answers_table
 from envknee.words.cards import cards_table
@@ -35,8 +39,8 @@ from envknee.words.lead import lead_sentence
 from envknee.words.sentences import sentences
 from envknee.words.study import crashed_lines, done_words, progress, task_and_hardware
 
-MOST_WIDTH, MOST_CHARACTERS = 100, 1600
-"""Size of the answer: 16 lines of 100 characters, or 20 of 80, which leave a screen of 24 room for the command."""
+MOST_WIDTH, MOST_CHARACTERS = 100, 2000
+"""Size of the answer: 20 lines of 100 characters, or 25 of 80. A longer card is printed whole."""
 
 
 def most_lines(width: int) -> int:
@@ -44,15 +48,18 @@ def most_lines(width: int) -> int:
     return MOST_CHARACTERS // width
 
 
-def print_answer(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
-    """Print the answer for each arm, the best first, in at most `most_lines`. Sentences are whole, or left out."""
+def print_answer(verdict: Verdict, folder: StudyFolder, console: Console, card: Card | None = None) -> None:
+    """Print the card, and below it as much as `most_lines` have room for: each arm, the best first, and whole sentences.
+
+    `card` is that of the study with its records; without it, that of the verdict alone.
+    """
     verdict, width = in_order(verdict), min(console.width, MOST_WIDTH)
     last = _last_line(verdict, width)
     crashed = [line for said in crashed_lines(verdict) for line in Sentence("crashed", said).lines(width)]
     room = most_lines(width) - len(last) - len(crashed) - 2
     written = "" if folder.report.exists() else "  (not written yet)"
     for line in (
-        *answer_lines(verdict, width, room),
+        *answer_lines(verdict, card or card_of(verdict), width, room),
         f"report   {folder.report}{written}",
         f"more     envknee summary --all {folder.root}",
         *crashed,
@@ -69,12 +76,15 @@ def _last_line(verdict: Verdict, width: int) -> list[str]:
     return textwrap.wrap(printable(said), width, break_on_hyphens=False)
 
 
-def print_summary(verdict: Verdict, folder: StudyFolder, console: Console) -> None:
-    """Print the answers, the environments that fit other cards, each GPU's memory, and every sentence of a verdict."""
+def print_summary(verdict: Verdict, folder: StudyFolder, console: Console, card: Card | None = None) -> None:
+    """Print the card, the answers, the environments that fit other cards, each GPU's memory, and every sentence of a verdict."""
     verdict = in_order(verdict)
     for said in (task_and_hardware(verdict), progress(verdict)):
         for line in textwrap.wrap(printable(said), console.width, break_on_hyphens=False):
             console.print(line, soft_wrap=True)
+    console.print()
+    for line in card_lines(card or card_of(verdict), console.width):
+        console.print(line, soft_wrap=True)
     for table in (answers_table(verdict, verdict.arms), cards_table(verdict), gpu_peaks_table(verdict)):
         if table.rows:
             console.print(f"\n{printable(table.title)}")
@@ -112,6 +122,13 @@ def where(folder: StudyFolder) -> str:
     return f"study {study.study}: {trials}; {report}, `make ui` shows every run"
 
 
+def card_in(folder: StudyFolder, verdict: Verdict) -> Card:
+    """Return the card of a study; that of the verdict alone where the folder holds no study file."""
+    if not folder.study.exists():
+        return card_of(verdict)
+    return study_card(load_study(folder), verdict, load_records(folder))
+
+
 def what_decides(verdict: Verdict, folder: StudyFolder) -> str | None:
     """Return the command that may decide what is open, with its time; None if nothing is, trials are missing, or it is published."""
     if not folder.study.exists() or folder.archive.exists() or verdict.trials_measured < verdict.trials_planned:
@@ -139,6 +156,6 @@ def main() -> None:
         return
     verdict = read_verdict(folder)
     show = print_summary if arguments.all else print_answer
-    show(verdict, folder, Console(markup=False, highlight=False, emoji=False))
+    show(verdict, folder, Console(markup=False, highlight=False, emoji=False), card_in(folder, verdict))
     if line := what_decides(verdict, folder):
         print(f"decide   {printable(line)}")

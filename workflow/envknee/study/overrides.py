@@ -5,6 +5,7 @@ Output: the same object, changed in place. Does not import Isaac Lab.
 """
 
 import dataclasses
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -86,3 +87,8 @@ def _converted(value: OverrideValue, current: Any, name: str) -> Any:
     raise UserError(
         f"override {name}: {value!r} is {type(value).__name__}, and {type(current).__name__} was expected (now {current!r})"
     )
+
+
+def hydra(value: OverrideValue) -> str:
+    """Return a value in Hydra's syntax: JSON, but strings without quotes."""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -10,6 +10,7 @@ from envknee.decide.read import load_measured
 from envknee.decide.verdict_file import read_verdict
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
+from envknee.run.card import study_card
 from envknee.run.claim import check
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
@@ -19,7 +20,7 @@ from envknee.tracking.answer import answer_of
 from envknee.tracking.describe import describe_trial, ended_ms, milliseconds, present, settings_of, where_tags
 from envknee.tracking.run import Run, metrics_of, texts_of
 from envknee.verdict.measurements import by_point
-from envknee.verdict.schema.study import ArmVerdict
+from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import by_series
 from envknee.words.runs import arm_description, arm_name, devices_of, study_description, trials_done
 
@@ -35,12 +36,10 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
     """
     check(study, folder)
     _, every = load_measured(folder)
-    records, verdicts = without_skipped(every), _verdicts(folder, every)
+    records, verdict = without_skipped(every), read_verdict(folder, every) if folder.verdict.exists() else None
     return [
         (
-            _describe_arm(
-                study, arm, [record for record in every if record.request.arm == arm], verdicts.get(arm), folder
-            ),
+            _describe_arm(study, arm, every, verdict, folder),
             [describe_trial(record, folder, color_of(study, arm)) for record in records if record.request.arm == arm],
         )
         for arm in sorted({record.request.arm for record in records})
@@ -48,8 +47,12 @@ def describe_study(study: Study, folder: StudyFolder) -> list[tuple[Run, list[Ru
 
 
 def description_of(folder: StudyFolder) -> str:
-    """Return the description of the experiment: the answer of each arm; empty before there is a verdict."""
-    return study_description(read_verdict(folder).arms) if folder.verdict.exists() else ""
+    """Return the description of the experiment: its card, and the answer of each arm; empty before there is a verdict."""
+    if not folder.verdict.exists():
+        return ""
+    study, every = load_measured(folder)
+    verdict = read_verdict(folder, every)
+    return study_description(study_card(study, verdict, every), verdict.arms)
 
 
 def color_of(study: Study, arm: str) -> str | None:
@@ -60,9 +63,12 @@ def color_of(study: Study, arm: str) -> str | None:
 
 
 def _describe_arm(
-    study: Study, arm: str, every: Sequence[Record], decided: ArmVerdict | None, folder: StudyFolder
+    study: Study, arm: str, of_study: Sequence[Record], verdict: Verdict | None, folder: StudyFolder
 ) -> Run:
     """Return the parent run of an arm: verdict, figures, and what all its trials have in common."""
+    every = [record for record in of_study if record.request.arm == arm]
+    decided = None if verdict is None else next((own for own in verdict.arms if own.arm == arm), None)
+    card = None if verdict is None or decided is None else study_card(study, verdict, of_study, only=arm)
     records = without_skipped(every)
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
     devices = sorted({devices_of(own, record.devices) for record in records if (own := record.outcome.environment)})
@@ -78,7 +84,7 @@ def _describe_arm(
         "arm": arm,
         "trials": trials_done(len(records), planned),
         "best_trial": f"{best.request.number:04d}" if best else None,
-        "mlflow.note.content": arm_description(decided, trials_done(len(records), planned), statuses, best),
+        "mlflow.note.content": arm_description(decided, trials_done(len(records), planned), statuses, best, card),
         **where_tags(environments[0] if environments else None),
         "device": ", ".join(devices) or None,
         "verdict.state": headline and headline.state,
@@ -126,10 +132,3 @@ def _best_files(best: Record | None, records: Iterable[Record], folder: StudyFol
     pictures = (folder.trial(record.request.number).frames for record in (best, *repeats))
     files = [folder.trial(best.request.number).policy, next((path for path in pictures if path.exists()), None)]
     return {f"best/{name}": file for name, file in present(file for file in files if file).items()}
-
-
-def _verdicts(folder: StudyFolder, every: Sequence[Record]) -> dict[str, ArmVerdict]:
-    """Return each arm's part of verdict.json; nothing before it is written."""
-    if not folder.verdict.exists():
-        return {}
-    return {arm.arm: arm for arm in read_verdict(folder, every).arms}

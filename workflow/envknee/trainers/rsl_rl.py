@@ -24,7 +24,7 @@ from envknee.measure.out_of_memory import is_out_of_memory
 from envknee.record.schema import Phase, Request
 from envknee.study import remedies
 from envknee.study.errors import UserError
-from envknee.study.overrides import apply_overrides
+from envknee.study.overrides import apply_overrides, hydra
 from envknee.study.value_types import Overrides
 from envknee.tasks.lean_errors import asked_by
 from envknee.trainers import TrialConfig
@@ -94,7 +94,7 @@ def command_line(request: Request, device: str) -> list[str]:
         sys.executable, "-m", "isaaclab", "train", "--rl_library", "rsl_rl", "--task", request.task_id,
         "--num_envs", str(request.num_envs), "--seed", str(request.seed), "--device", device,
         "--max_iterations", str(iterations), *(["--frontend", "warp"] if request.frontend == "warp" else []),
-        *(f"{name}={configure.hydra(value)}" for name, value in fields.items()),
+        *(f"{name}={hydra(value)}" for name, value in fields.items()),
     ]  # fmt: skip
 
 

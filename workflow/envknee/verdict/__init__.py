@@ -18,6 +18,7 @@ levers, remedies, waits, measure_next   what to do next
 machines, hardware, spending            machines and cost
 headline      one recommendation per arm
 decide        the whole verdict
+card          what learns soonest and has most FPS, and ratios of arms, for terminal, report and MLflow
 lead          arms by rank: which one is ahead, and how far
 durations     how long more trials take
 schema/       the models of verdict.json

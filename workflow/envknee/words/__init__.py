@@ -10,6 +10,7 @@ headline, answer, lead, next_measurement    the recommendation, and the next ste
 requests               why a trial was not run
 plan                   what a study would measure and could show
 progress, runs         lines of a sweep; names and descriptions of MLflow's runs
+card                   what terminal, report and MLflow open with
 statements, sentences  which function says which part, and all sentences of a verdict
 study, statuses, tables, cards, gpu_peaks    what terminal, report and figures share
 table, compare         answers about tables, and comparisons

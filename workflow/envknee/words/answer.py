@@ -8,7 +8,7 @@ from envknee.verdict.schema.learning import LearningLimit, LearningPoint, Rules
 from envknee.verdict.schema.limit import SeriesLimit
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.series import Series
-from envknee.words.headline import what_would_move_it
+from envknee.words.headline import NO_TRIAL, what_would_move_it
 from envknee.words.intervals import threshold_interval
 from envknee.words.joint import joint_evidence, joint_next, joint_statement, threshold_words, what_is_left
 from envknee.words.joint_costs import cost_words, interval_words, short_setting
@@ -62,14 +62,15 @@ def _timed(arm: ArmVerdict) -> Answer | None:
     if headline is None or limit is None:
         return None
     fps, share = f"{headline.fps:,.0f} FPS", f"{headline.fps_share_of_best:.0%}"
+    is_composed = limit.point(headline.num_envs).is_composed
     is_open = headline.binds in ("more_environments", "more_repeats")
     soonest = [] if best is None else [f"soonest to the target: {soonest_at(*best)}"]
     return Answer(
         run=f"{headline.num_envs:,}{each(arm.ranks)}",
         run_in_full=f"{headline.num_envs:,} environments{each(arm.ranks)}",
         series=series_words(headline.as_run),
-        gives=f"{fps} ({share})",
-        gives_in_full=f"{fps} ({share} of the best)",
+        gives=f"{fps} ({share}, composed)" if is_composed else f"{fps} ({share})",
+        gives_in_full=f"{fps} ({share} of the best; {NO_TRIAL})" if is_composed else f"{fps} ({share} of the best)",
         limit=_short(limit),
         limited_by="nothing yet" if is_open else headline.binds,
         evidence=[*gain_evidence(limit), *soonest],

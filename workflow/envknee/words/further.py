@@ -14,11 +14,13 @@ def further_line(further: Sequence[Further], study_file: str) -> str | None:
         return None
     needs = ", ".join(f"{own.kind} needs {counted(own.repeats, REPEATS[own.kind])}" for own in further)
     options = " ".join(f"more_{own.kind}={own.in_all}" for own in further)
-    return f'{needs} ({_about(further)}): make sweep CONFIG={study_file} ARGS="--config {options}"'
+    return f'{needs} ({about(sum(own.seconds for own in further))}): make sweep CONFIG={study_file} ARGS="--config {options}"'
 
 
-def _about(further: Sequence[Further]) -> str:
-    seconds = sum(own.seconds for own in further)
+def about(seconds: float) -> str:
+    """Return `about 40 s`, `about 5 min` or `about 2.5 h`."""
     if seconds < 90:
         return f"about {max(seconds, 1):.0f} s"
-    return f"about {seconds / 60:.0f} min"
+    if seconds < 90 * 60:
+        return f"about {seconds / 60:.0f} min"
+    return f"about {seconds / 3600:.1f} h"

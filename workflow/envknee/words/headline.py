@@ -18,6 +18,9 @@ METHOD = (
     " shown, within the memory to keep free"
 )
 
+NO_TRIAL = "composed, no trial ran it"
+"""Of FPS at a setting that are put together from parts of other settings' trials."""
+
 LEAN = "lean frames (observations: lean), "
 
 CHEAPER: dict[Phase, str] = {
@@ -39,6 +42,8 @@ def headline_statement(arm: ArmVerdict, headline: Headline) -> str:
         f"run {headline.num_envs:,} environments{each(ranks)}, {series_words(headline.as_run)}:"
         f" {headline.fps:,.0f} FPS{together(ranks)}, {headline.fps_share_of_best:.0%} of the best seen"
     ]
+    if arm.recommended is not None and arm.recommended.point(headline.num_envs).is_composed:
+        parts.append(NO_TRIAL)
     if headline.memory_peak_gb is not None:
         share = ""
         if headline.memory_share is not None:

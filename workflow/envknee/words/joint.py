@@ -72,8 +72,8 @@ def joint_evidence(found: JointAnswer) -> list[str]:
         return [*unreached, *rough]
     if found.soonest is None:
         return [*unreached, *rough, *likeness_lines(found)]
-    of_num_envs = [_threshold(found, own) for own in found.thresholds if own.axis == "num_envs"]
-    of_horizon = [_threshold(found, own) for own in found.thresholds if own.axis == "horizon"]
+    of_num_envs = [threshold_line(found, own) for own in found.thresholds if own.axis == "num_envs"]
+    of_horizon = [threshold_line(found, own) for own in found.thresholds if own.axis == "horizon"]
     settings = [*likeness_lines(found), *_as_good(found), *of_num_envs, *rough, *cheapest(found)]
     return [*settings, *of_horizon, *_mini_batches(found)]
 
@@ -240,7 +240,7 @@ def threshold_words(threshold: JointThreshold) -> str:
     return "undecided"
 
 
-def _threshold(found: JointAnswer, threshold: JointThreshold) -> str:
+def threshold_line(found: JointAnswer, threshold: JointThreshold) -> str:
     """Return a threshold with what shows it, in a line."""
     gains = "gains" if found.kind == "throughput" else "saves"
     other = "num_envs" if threshold.axis == "horizon" else "horizon"

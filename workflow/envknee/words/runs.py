@@ -4,12 +4,15 @@ import re
 from collections.abc import Mapping, Sequence
 
 from envknee.record.schema import Device, Environment, Record, Request
+from envknee.verdict.schema.card import Card
 from envknee.verdict.schema.joint import Setting
 from envknee.verdict.schema.study import ArmVerdict
 from envknee.verdict.series import Ranks
+from envknee.words.card import card_parts
 from envknee.words.headline import headline_statement, what_would_move_it, why_there
 from envknee.words.joint import joint_evidence, joint_next, joint_statement
 from envknee.words.joint_costs import short_setting
+from envknee.words.statuses import STATUS_WORDS
 
 GPU_NAME = re.compile(r"(?:NVIDIA |Tesla |GeForce |Quadro )*(.+?)(?=[ -](?:\d+GB|SXM|PCIE|NVL|HBM)|$)", re.IGNORECASE)
 """A GPU's short name, between the maker's name and the form factor."""
@@ -59,9 +62,9 @@ def trials_done(finished: int, planned: int) -> str:
     return f"{finished} of {planned}"
 
 
-def study_description(arms: Sequence[ArmVerdict]) -> str:
-    """Return the description of a study in Markdown: each arm's answer, a paragraph for each; empty before there is one."""
-    parts = []
+def study_description(card: Card, arms: Sequence[ArmVerdict]) -> str:
+    """Return the description of a study in Markdown: its card, then each arm's answer, a paragraph for each."""
+    parts = card_markdown(card)
     for arm in arms:
         answers = [joint_statement(found, arm.ranks) for found in arm.joint]
         if arm.headline is not None:
@@ -70,9 +73,27 @@ def study_description(arms: Sequence[ArmVerdict]) -> str:
     return "\n\n".join(parts)
 
 
-def arm_description(arm: ArmVerdict | None, trials: str, statuses: Mapping[str, int], best: Record | None) -> str:
-    """Return the description of an arm in Markdown: its verdict (if any), its trials, and the best one."""
-    how = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+def card_markdown(card: Card) -> list[str]:
+    """Return a card in Markdown: for each question its heading, a list, and the command."""
+    blocks = list[str]()
+    for part in card_parts(card):
+        blocks.append(f"**{part.heading}**")
+        if part.lines:
+            blocks.append("\n".join(f"* {name}: {text}" for name, text in part.lines))
+        if part.command is not None:
+            blocks.append(f"```sh\n{part.command}\n```")
+    return blocks
+
+
+def arm_description(
+    arm: ArmVerdict | None,
+    trials: str,
+    statuses: Mapping[str, int],
+    best: Record | None,
+    card: Card | None = None,
+) -> str:
+    """Return the description of an arm in Markdown: its card and its verdict (if any), its trials, and the best one."""
+    how = ", ".join(f"{count} {STATUS_WORDS[status]}" for status, count in sorted(statuses.items()))
     parts = [f"{trials} trials have finished: {how}."]
     if arm is not None and arm.headline is not None:
         headline = arm.headline
@@ -80,6 +101,8 @@ def arm_description(arm: ArmVerdict | None, trials: str, statuses: Mapping[str, 
         parts = [recommended, f"Why there: {why_there(arm, headline)}", what_would_move_it(arm, headline), *parts]
     if arm is not None:
         parts = [*_joint(arm), *parts]
+    if card is not None:
+        parts = [*card_markdown(card), *parts]
     if best is not None:
         parts.append(f"Best single trial: {best.request.number:04d}, {run_name(best.request)} (artifacts: best).")
     return "\n\n".join(parts)

@@ -5,6 +5,7 @@ from envknee.words.intervals import contradiction_notes, interval_name
 from envknee.words.numbers import listed, percent, span
 from envknee.words.ranks import each
 from envknee.words.states import repeats, what_would_decide, why_no_doubling
+from envknee.words.statuses import STATUS_WORDS
 
 METHOD = (
     "t on ln FPS within machines: paired where processes measured both ends, else Welch over repeats in separate processes;"
@@ -52,7 +53,10 @@ def throughput_notes(limit: ThroughputLimit) -> list[str]:
         notes.append(f"not the end: {gains}, more than delta ({limit.delta:.0%}) again")
     notes += infeasible_notes(limit)
     if limit.not_counted:
-        notes.append("not counted: " + ", ".join(f"{count} {status}" for status, count in limit.not_counted.items()))
+        notes.append(
+            "not counted: "
+            + ", ".join(f"{count} {STATUS_WORDS[status]}" for status, count in limit.not_counted.items())
+        )
     if limit.composed is not None:
         notes.append(_composed(limit.composed))
     if limit.other_load is not None:
@@ -90,6 +94,16 @@ def _composed(composed: ComposedFps) -> str:
 
 def _other_load(limit: ThroughputLimit, load: OtherLoad) -> str:
     """Return how busy other processes kept the machine, and what that means for the gains."""
+    sentences = load_sentences(load)
+    if load.touched:
+        sentences += _by_load(limit, load.least_repeats)
+    if load.unknown:
+        sentences.append(f"Of {load.unknown} more trials the load is not known.")
+    return " ".join(sentences)
+
+
+def load_sentences(load: OtherLoad) -> list[str]:
+    """Return how busy other processes kept the machine, and how many trials they touched."""
     sentences = []
     if load.is_high:
         sentences.append(
@@ -99,10 +113,7 @@ def _other_load(limit: ThroughputLimit, load: OtherLoad) -> str:
         sentences.append(
             f"During {load.touched} of {load.trials} trials others took over half a core more than during the calmest."
         )
-        sentences += _by_load(limit, load.least_repeats)
-    if load.unknown:
-        sentences.append(f"Of {load.unknown} more trials the load is not known.")
-    return " ".join(sentences)
+    return sentences
 
 
 def _by_load(limit: ThroughputLimit, least_repeats: int) -> list[str]:

@@ -1,6 +1,5 @@
 """The part of a trial's configuration that all trainers share: task, mini-batches, scaling rule, refused options."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -9,9 +8,9 @@ from envknee.base.point import rollout_size
 from envknee.record.schema import Request
 from envknee.study import remedies, space
 from envknee.study.errors import UserError
-from envknee.study.overrides import apply_overrides, split_by_root
+from envknee.study.overrides import apply_overrides, hydra, split_by_root
 from envknee.study.scaling_rule import RATE_GROWS
-from envknee.study.value_types import Overrides, OverrideValue
+from envknee.study.value_types import Overrides
 from envknee.tasks import frontends
 
 RSL_RL = "rsl_rl_cfg_entry_point"
@@ -121,8 +120,3 @@ def refuse(request: Request, reasons: Mapping[str, str], on_cpu: bool = False) -
         raise UserError(
             f"trainer: {request.trainer} cannot do {option.words}: {reason}. Use {option.instead}, or trainer: rsl_rl, which can"
         )
-
-
-def hydra(value: OverrideValue) -> str:
-    """Return a value in Hydra's syntax: JSON, but strings without quotes."""
-    return value if isinstance(value, str) else json.dumps(value)

@@ -25,6 +25,11 @@ class ThroughputPoint(Frozen):
     composed: int = newer(0)
     """Repeats whose FPS were put together from parts of other points' (`verdict.composed`)."""
 
+    @property
+    def is_composed(self) -> bool:
+        """Whether no trial ran here: every repeat was put together from parts of other points'."""
+        return self.composed == len(self.fps_repeats) > 0
+
 
 class InfeasiblePoint(Frozen):
     """A num_envs at which no repeat ran, for lack of memory or because its program broke: a result, not a gap."""

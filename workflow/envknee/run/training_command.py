@@ -1,0 +1,112 @@
+"""The command with which a user trains at a setting that a study recommends. Pure, except that presets are files.
+
+Input: the records of an arm, and a setting. Output: a `TrainingCommand`. For a foreign command it is the study's own, without the options
+that end it after the trial's iterations. For a trainer of envknee it is Isaac Lab's `isaaclab train`, with the flags of the preset that
+measures it, the study's overrides, and a list of what it cannot set.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from envknee.record.schema import Record, Request
+from envknee.study.arm import Memory, Setup
+from envknee.study.command import PLACEHOLDER, Command
+from envknee.study.overrides import hydra
+from envknee.trainers.command import program
+from envknee.verdict.learning_cost import gpus_of
+from envknee.verdict.schema.card import TrainingCommand
+from envknee.verdict.schema.joint import Setting
+
+PRESETS = {"rsl_rl": "isaaclab-rsl-rl", "rl_games": "isaaclab-rl-games", "skrl": "isaaclab-skrl"}
+"""Trainer -> the preset of the same library in `isaaclab train`. Stable-Baselines3 and TorchRL are not here: envknee's trainers give tasks
+that register no agent for them one, and `isaaclab train` refuses these."""
+
+LENGTHS = frozenset({"iterations", "evaluations", "frames"})
+"""Placeholders that say how long a program trains: a user's own training has the program's default."""
+
+SETTINGS = ("observations", "deterministic", "strategy", "staggered", "learning_rate", "epochs")
+"""Settings of a request that `isaaclab train` has no flag for."""
+
+OF_RSL_RL = {
+    "learning_rate": "agent.algorithm.learning_rate",
+    "epochs": "agent.algorithm.num_learning_epochs",
+    "staggered": "agent.init_at_random_ep_len",
+}
+"""Those of them that are fields of RSL-RL's agent, as in `trainers.rsl_rl.command_line`."""
+
+
+def training_command(records: Sequence[Record], setting: Setting) -> TrainingCommand | None:
+    """Return the command that trains at a setting, which is among `records` unless no trial ran it; None without records."""
+    if not records:
+        return None
+    wanted = (setting.num_envs, setting.horizon, setting.batch_size)
+    gpus = max(map(gpus_of, records))
+    asked = [record.request for record in records if _place(record.request) == wanted]
+    request = (
+        asked[0]
+        if asked
+        else records[0].request.model_copy(update=setting.model_dump(include=set(Setting.model_fields)))
+    )
+    if request.command is not None:
+        return TrainingCommand(
+            argv=_arguments(request, request.command, gpus), env=program.variables(request, Path(), gpus)
+        )
+    return _of_isaac_lab(request, gpus)
+
+
+def _place(request: Request) -> tuple[int, int, int | None]:
+    return request.num_envs, request.horizon, request.batch_size
+
+
+def _of_isaac_lab(request: Request, gpus: int) -> TrainingCommand:
+    preset, lacks = PRESETS.get(request.trainer), _lacks(request)
+    if preset is None:
+        return TrainingCommand(argv=[], lacks=[f"trainer: {request.trainer}"])
+    argv = ["isaaclab", "train", "--rl_library", request.trainer, "--task", request.task_id]
+    if request.frontend != "torch":
+        argv += ["--frontend", request.frontend]
+    command = Command.model_validate({"preset": preset, "argv": argv})
+    fields = OF_RSL_RL if request.trainer == "rsl_rl" else {}
+    values = {field: getattr(request, name) for name, field in fields.items()}
+    values = request.overrides | {field: value for field, value in values.items() if value is not None}
+    overrides = [f"{name}={hydra(value)}" for name, value in values.items()]
+    return TrainingCommand(argv=[*_arguments(request, command, gpus), *overrides], lacks=lacks)
+
+
+def _arguments(request: Request, command: Command, gpus: int) -> list[str]:
+    """Return a command's arguments for a request, without those that say how long it trains."""
+    of_batch = [] if request.batch_size is None else command.batch_arguments
+    words = without_lengths([*command.argv, *command.arguments, *of_batch])
+    asked = request.model_copy(update={"command": command, "iterations": None})
+    known = program.values(asked, Path(), gpus)
+    return [program.filled(word, known) for word in words]
+
+
+def without_lengths(words: Sequence[str]) -> list[str]:
+    """Return words without those that hold a length, and without the flag before one that is nothing else."""
+    kept = list[str]()
+    for word in words:
+        names = {match[1] for match in PLACEHOLDER.finditer(word) if match[1]}
+        if not names & LENGTHS:
+            kept.append(word)
+        elif PLACEHOLDER.fullmatch(word) and kept and re.fullmatch(r"--?[A-Za-z].*", kept[-1]):
+            kept.pop()
+    return kept
+
+
+def _lacks(request: Request) -> list[str]:
+    """Return the settings of a request that `isaaclab train` cannot set, as a study file has them."""
+    defaults = Setup()
+    set_by_agent = OF_RSL_RL if request.trainer == "rsl_rl" else {}
+    values = {name: getattr(request, name) for name in SETTINGS if name not in set_by_agent}
+    lacks = [f"{name}: {hydra(value)}" for name, value in values.items() if value != getattr(defaults, name, None)]
+    memory, usual = request.memory.model_dump(mode="json"), Memory().model_dump(mode="json")
+    lacks += [f"memory.{name}: {hydra(value)}" for name, value in memory.items() if value != usual.get(name)]
+    if request.world_size > 1:
+        lacks.append(f"cpu_ranks: {request.cpu_ranks}" if request.gpus == 0 else f"gpus: {request.gpus}")
+    if request.nodes > 1:
+        lacks.append(f"nodes: {request.nodes}")
+    if request.task_id.startswith("Envknee-") or ":" in request.task_id:
+        lacks.append(f"task.id: {request.task_id}")
+    return lacks

@@ -1,0 +1,77 @@
+"""The card of a study, as frozen models: one entry for each question. It is made from a verdict when it is shown, and stands in no file."""
+
+from envknee.base.fields import Kind
+from envknee.record.schema import Frozen
+from envknee.verdict.schema.headline import Binds
+from envknee.verdict.schema.joint import JointAnswer, Setting
+from envknee.verdict.schema.learning import LearningLimit
+from envknee.verdict.schema.memory import MemoryWall
+from envknee.verdict.schema.throughput import ComposedFps, OtherLoad, ThroughputLimit
+from envknee.verdict.series import OfRanks
+
+
+class TrainingCommand(Frozen):
+    """The command that trains an arm at a setting."""
+
+    argv: list[str]
+    """The program and its arguments; empty if none is known."""
+    env: dict[str, str] = {}
+    """Environment variables that the study sets."""
+    lacks: list[str] = []
+    """Settings of the arm that the command cannot set, as a study file has them: `observations: lean`."""
+
+
+class ArmRatio(Frozen):
+    """How many times the FPS, or the seconds to the target, of another arm one has."""
+
+    other: str
+    setting: Setting | None
+    """Where both are compared; None: each at its best setting."""
+    ratio: float | None
+    """None if the other arm has no result there."""
+    lower: float | None
+    """Two-sided interval; None if either side has one repeat or seed."""
+    upper: float | None
+
+
+class CardEntry(OfRanks):
+    """The answer of one arm to one question. learning: what learns soonest; throughput: what has most frames per second."""
+
+    kind: Kind
+    arm: str
+    setting: Setting | None
+    """The setting to train with; None without one."""
+    value: float | None
+    """Seconds to the target, or FPS."""
+    lower: float | None
+    """Two-sided interval; None with one repeat or seed."""
+    upper: float | None
+    repeats: int
+    """Repeats, or seeds."""
+    share_of_best: float | None
+    """Share of the largest FPS of the arm; None for learning, and for a joint answer."""
+    composed: ComposedFps | None
+    """What the FPS are composed from, if no trial ran the setting."""
+    limit: ThroughputLimit | LearningLimit | None
+    """The limit of the setting's series; None with a joint answer."""
+    joint: JointAnswer | None
+    binds: Binds | None
+    """None for learning, and for a joint answer."""
+    wall: MemoryWall | None
+    """What fits at the setting's horizon and batch size; None if unknown."""
+    device_memory_gb: float | None
+    load: OtherLoad | None
+    """Load of other processes during the trials of this kind; None if it was small, or not measured."""
+    cost_s: float | None
+    """Seconds of the repeats that may decide what is open; None if nothing is, or it is unknown."""
+    ratios: list[ArmRatio] = []
+    """This arm against each other one: at their best settings, then at each setting that both have."""
+    command: TrainingCommand | None = None
+    """None if it is not known how the trials were run."""
+
+
+class Card(Frozen):
+    """One entry for each question that was measured: learning first."""
+
+    entries: list[CardEntry]
+    not_measured: list[Kind]
