@@ -14,6 +14,7 @@ from envknee.study import presets
 from envknee.study.command import OF_A_RULE, PLACEHOLDERS, Command, placeholders
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study, read_study
+from envknee.study.model import Study
 from envknee.study.reach import reach_of
 from envknee.study.space import Slot
 from envknee.trainers.command import ends, program
@@ -21,6 +22,7 @@ from envknee.trainers.command import presets as shipped
 from envknee.trainers.command.rows import Builder, unlike_clock
 from envknee.trainers.command.sources import Event
 from programs import a_program, run_main, told
+from records import known
 
 ROWS = {"source": "csv", "path": "log.csv", "step": "iterations", "names": {"fps": "fps"}}
 
@@ -217,6 +219,42 @@ def test_fps_that_differ_from_the_clock_are_told():
 def test_a_line_of_sizes_is_read_as_people_write_it():
     assert knee.sizes("512..16384") == {"from": 512, "to": 16384} and knee.sizes("8,12") == [8, 12]
     assert knee.name_for("mjlab", ["train", "Mjlab-Cartpole-Balance"]) == "mjlab-mjlab-cartpole-balance"
+
+
+def a_climb(folder: Path, *words: str) -> Study:
+    """Return the study that `envknee knee` writes without a range."""
+    run_main(knee.main, "--preset", "mjlab", "--dry-run", "--name", "climb", *words, "--", "true")
+    return read_study(folder / "results/climb/knee.yaml")
+
+
+def test_without_a_range_sizes_double_from_the_first_until_the_gain_is_known(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = a_climb(tmp_path)
+    sweep = known(study.throughput)
+    assert (sweep.sampler, sweep.adaptive.ascending, sweep.repeats) == ("adaptive", True, 8)
+    assert (study.window, sweep.workers) == (1, 1), "each size is asked for knowing all before it"
+    assert sweep.num_envs == tuple(256 * 2**doubling for doubling in range(13))
+
+
+def test_where_the_climb_begins_and_how_often_sizes_repeat_can_be_said(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sweep = known(a_climb(tmp_path, "--from", "8", "--repeats", "4").throughput)
+    assert (sweep.num_envs[:2], sweep.repeats) == ((8, 16), 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--from", "8", "--num-envs", "8..32"], "--from 8 begins a search without a range, and --num-envs gives one"),
+        (["--from", "0"], "--from 0: expected at least 1"),
+        (["--from", "-4"], "--from -4: expected at least 1"),
+        (["--target-reward", "3.5"], "--target-reward 3.5 needs --num-envs A..B"),
+    ],
+)
+def test_options_about_sizes_that_do_not_fit_are_told(words: list[str], said: str, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told(lambda: run_main(knee.main, *words, "--preset", "mjlab", "--dry-run", "--", "true"), said)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_environment_steps_per_rollout_are_no_default(tmp_path: Path, monkeypatch):

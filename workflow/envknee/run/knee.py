@@ -1,8 +1,13 @@
 """`envknee knee`: measure a training command, without writing a study by hand.
 
-Input: sizes, a preset and the command after `--`. Output: results/<name>/knee.yaml, a study like any other, and its verdict.
+Input: a preset and the command after `--`; sizes, if they are known. Output: results/<name>/knee.yaml, a study like any other, and its
+verdict.
 
+    envknee knee --preset mjlab -- train Mjlab-Cartpole-Balance
     envknee knee --num-envs 512..16384 --preset mjlab -- train Mjlab-Cartpole-Balance
+
+Without --num-envs one trial of each size climbs from --from until two doublings in a row gain little, memory is full or the program
+breaks. Then only the doublings that decide are repeated (`sampler: adaptive` with `ascending`).
 
 The same call again continues where it stopped. `snakemake --configfile results/<name>/knee.yaml` does the same in a checkout.
 """
@@ -30,6 +35,15 @@ from envknee.trainers.command import program
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
 LIST = re.compile(r"\d+(,\d+)*")
 
+DOUBLINGS = 12
+"""How many doublings of the first size a search without a range may climb."""
+
+FIRST_SIZE = 256
+
+GRID_REPEATS = 3
+CLIMB_REPEATS = 8
+"""Most repeats of a size without a range: only those that decide get them."""
+
 
 def sizes(text: str) -> Any:
     """Read `512..16384` as doublings and `512,1000` as a list, for argparse."""
@@ -51,22 +65,29 @@ def name_for(preset: str, argv: list[str]) -> str:
 
 def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[str, Any]:
     """Return the study as plain data. Pure."""
+    first = given.first_size or FIRST_SIZE
     shared = {
-        "num_envs": given.num_envs,
+        "num_envs": given.num_envs or {"from": first, "to": first * 2**DOUBLINGS},
         "horizon": [horizon if given.horizon is None else given.horizon],
         "batch_size": "library" if given.batch_size is None else given.batch_size,
     }
+    climbs = given.num_envs is None
+    repeats = given.repeats or (CLIMB_REPEATS if climbs else GRID_REPEATS)
+    # One worker asks trial by trial, each knowing all before it.
+    search = {"sampler": "adaptive", "adaptive": {"ascending": True}, "workers": 1} if climbs else {}
     study: dict[str, Any] = {
         "study": given.name,
         "task": {"id": " ".join([Path(argv[0]).name, argv[-1]])},
         "arms": {
             "command": {"trainer": "command", "gpus": given.gpus, "command": {"preset": given.preset, "argv": argv}}
         },
-        "throughput": shared | {"repeats": given.repeats, "iterations": given.iterations, "limit_s": given.limit_s},
+        "throughput": shared | {"repeats": repeats, "iterations": given.iterations, "limit_s": given.limit_s} | search,
     }
+    if climbs:
+        study["window"] = 1
     if given.target_reward is not None:
         study["learning"] = shared | {
-            "repeats": max(2, given.repeats), "target_reward": given.target_reward, "budget_s": given.budget_s,
+            "repeats": max(2, repeats), "target_reward": given.target_reward, "budget_s": given.budget_s,
             "limit_s": given.budget_s + given.limit_s,
         }  # fmt: skip
     return study
@@ -95,14 +116,40 @@ def write(study: dict[str, Any], folder: Path) -> Path:
     return path
 
 
+def _check_range(given: argparse.Namespace) -> None:
+    """Make sure that the options about sizes fit each other."""
+    if given.num_envs is not None and given.first_size is not None:
+        raise UserError(
+            f"--from {given.first_size} begins a search without a range, and --num-envs gives one. Take one of them out"
+        )
+    if given.first_size is not None and given.first_size < 1:
+        raise UserError(f"--from {given.first_size}: expected at least 1 environment")
+    if given.target_reward is not None and given.num_envs is None:
+        raise UserError(
+            f"--target-reward {given.target_reward:g} needs --num-envs A..B: the seconds to a reward do not tell how far to climb."
+            " Run without it first; its answer names the range"
+        )
+
+
 def main() -> int:
     """Measure where more environments stop paying, for a command that you already run."""
     parser = argparse.ArgumentParser(
         description=main.__doc__,
-        usage="%(prog)s --num-envs A..B --preset NAME [options] -- COMMAND ...",
+        usage="%(prog)s [--num-envs A..B] --preset NAME [options] -- COMMAND ...",
         epilog="`envknee presets` lists the presets. A preset may also be the path of your own copy (mine.yaml).",
     )
-    parser.add_argument("--num-envs", type=sizes, required=True, help="512..16384: doublings; 512,1000: a list")
+    parser.add_argument(
+        "--num-envs",
+        type=sizes,
+        help="512..16384: doublings; 512,1000: a list (default: double from --from until it is known)",
+    )
+    parser.add_argument(
+        "--from",
+        dest="first_size",
+        metavar="N",
+        type=int,
+        help=f"first num_envs without --num-envs (default: {FIRST_SIZE})",
+    )
     parser.add_argument("--preset", required=True, help="flags and log of the program: a name, or a YAML file")
     parser.add_argument("--horizon", type=int, help="environment steps per rollout (default: the preset's)")
     parser.add_argument("--batch-size", type=sizes, help="transitions per optimizer step (default: the program's own)")
@@ -110,7 +157,11 @@ def main() -> int:
     parser.add_argument(
         "--gpus", type=lambda text: text if text == "auto" else int(text), default="auto", help="auto, 0 (CPU), k"
     )
-    parser.add_argument("--repeats", type=int, default=3, help="of each size, in processes of their own (default: 3)")
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        help=f"of each size, in processes of their own (default: {GRID_REPEATS}; without --num-envs {CLIMB_REPEATS} at most)",
+    )
     parser.add_argument("--iterations", type=int, default=5, help="that are timed (default: 5)")
     parser.add_argument(
         "--limit-s", type=float, default=900.0, help="a trial that takes longer is ended (default: 900)"
@@ -122,6 +173,7 @@ def main() -> int:
         "argv", nargs="+", metavar="COMMAND", help="the command that you run; behind --, what begins with - is its"
     )
     given = parser.parse_args()
+    _check_range(given)
     try:
         preset = presets.read(given.preset)
     except ValueError as error:

@@ -17,8 +17,10 @@ may be tried again. Exit 130 or 143: interrupted.
 import argparse
 import os
 import signal
+import statistics
 import sys
 from contextlib import closing, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from envknee.machine import scratch
@@ -35,6 +37,7 @@ from envknee.study import space
 from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
 from envknee.study.files import read_model
 from envknee.study.load import read_study
+from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.words.progress import finished_line, result_words, trial_words
 from envknee.words.requests import why
@@ -122,9 +125,26 @@ def say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
         seconds = {number: outcome.total_s for number, outcome in outcomes.items()}
         skipped = {number for number, outcome in outcomes.items() if outcome.status == "skipped"}
         left = time_left(study, slots, seconds, skipped)
-        print(finished_line(record, len(outcomes), len(slots), left, alike), flush=True)
+        gain = _gain_of_a_climb(folder, study, record)
+        print(finished_line(record, len(outcomes), len(slots), left, alike, gain), flush=True)
     else:
         print(f"{trial_words(record.request)} → {result_words(record)}", flush=True)
+
+
+def _gain_of_a_climb(folder: StudyFolder, study: Study, record: Record) -> float | None:
+    """Return the gain of a trial over those with half as many environments, in a search that climbs; else None."""
+    request = record.request
+    if not study.sections[request.kind].adaptive.ascending or record.fps_total is None:
+        return None
+    half_point = replace(request.point, num_envs=request.num_envs // 2)
+    half = list[float]()
+    for path in folder.trial_files("record.json"):
+        with suppress(UserError):  # whoever needs a damaged record reports it
+            earlier = read_model(path, Record, "")
+            is_alike = (earlier.request.arm, earlier.request.kind) == (request.arm, request.kind)
+            if is_alike and earlier.request.point == half_point and earlier.fps_total is not None:
+                half.append(earlier.fps_total.median)
+    return record.fps_total.median / statistics.median(half) - 1.0 if half else None
 
 
 def main() -> int:
