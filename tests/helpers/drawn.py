@@ -33,7 +33,7 @@ def texts(figure: Figure) -> str:
     return "\n".join(lines)
 
 
-def marks(axes: Axes, marker: str) -> list[tuple[float, float]]:
+def marks(axes: Axes, marker: str | int) -> list[tuple[float, float]]:
     return [
         (float(x), float(y))
         for line in axes.lines

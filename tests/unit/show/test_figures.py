@@ -14,12 +14,12 @@ from envknee.record.schema import PHASES, Phase
 from envknee.show.evidence import Evidence
 from envknee.show.figures import draw, registry
 from envknee.show.figures.batch import draw_batch
-from envknee.show.figures.canvas import saved
+from envknee.show.figures.canvas import INTERVAL, saved, thousands
+from envknee.show.figures.finding import NOTHING, finding_of
 from envknee.show.figures.learning import draw_learning
 from envknee.show.figures.memory import draw_memory
 from envknee.show.figures.phases import LARGEST, draw_phases
 from envknee.show.figures.scaling import draw_scaling
-from envknee.show.figures.style import COLOURS
 from envknee.show.figures.target import draw_target
 from envknee.show.figures.throughput import draw_throughput
 from envknee.study.errors import UserError
@@ -27,6 +27,7 @@ from envknee.study.paths import StudyFolder
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
+from matplotlib.markers import CARETDOWN, CARETUP
 from phase_data import LAWS, SIZES, at
 from places import ROOT
 from programs import python
@@ -47,8 +48,8 @@ def test_throughput_shows_every_repeat_the_threshold_and_delta():
         assert any(y == pytest.approx(fps) for y in drawn)
     gains = [gain.gain for gain in evidence.verdict.arms[0].throughput[0].gains]
     assert [y for _, y in marks(lower, "o")] == pytest.approx(gains)
-    fills = [line.get_markerfacecolor() for line in lower.lines if line.get_marker() == "o"]
-    assert fills == ["white", COLOURS[0]], "filled only where shown to be below delta"
+    fills = [line.get_fillstyle() for line in lower.lines if line.get_marker() == "o"]
+    assert fills == ["top", "full"], "half where it is shown to pay, whole where it is shown to be below delta"
     words = texts(figure)
     assert "threshold 32" in words
     assert "cut-off 10%" in words
@@ -217,7 +218,7 @@ ONE_REPEAT_MORE = [
          ["not shown: 1"], []),
         (draw_learning, [a_trial(64, kind="learning", status="oom")], None, ["None of 1 learning trials finished enough episodes"], []),
         (draw_learning, learning_trials({32: [12.0]}, gpus=2, device=GPU), {"stock": {"gpus": 2}},
-         ["soonest 32 environments per GPU in 12.0 s", "32 envs per GPU, T 8, batch 128"], []),
+         ["soonest 32 environments per GPU in 12.0 s", "32 envs per GPU"], []),
         (draw_batch, trials_of({size: values[:1] for size, values in three().items()}), None, ["Critical batch size"], ["its interval"]),
         (draw_batch, trials_of(three([256, 512])), None, ["for B_noise measure 1 more batch size", "batch 256, 512 alone"], []),
         (draw_phases, phase_trials({1024: [at(1024)]}), None,
@@ -385,7 +386,7 @@ def test_each_series_has_a_row_and_each_arms_fastest_comes_first():
     figure = draw_phases(judged(trials, study))
     rows = [axes.get_title(loc="left") for axes in figure.axes[::2]]
     assert rows == ["stock: horizon 16, batch 128", "lean: horizon 8, batch 128", "stock: horizon 8, batch 128"]
-    assert texts(figure).startswith("stock: learning takes 50% ") and "\nlean: learning takes 50% " in texts(figure)
+    assert "\nstock: learning takes 50% " in texts(figure) and "\nlean: learning takes 50% " in texts(figure)
 
 
 def test_several_ranks_count_frames_of_all():
@@ -394,3 +395,104 @@ def test_several_ranks_count_frames_of_all():
     figure = draw_phases(judged(trials, a_study(arms={"stock": {"gpus": 2}})))
     assert bars(figure.axes[0])["learning"] == pytest.approx([1e6 * at(n)["learning"] / (2 * 8 * n) for n in sizes])
     assert "on each GPU" in texts(figure)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0, "0"), (0.25, "0.25"), (-2.5, "−2.5"), (500, "500"), (1_024, "1,024"), (8_000, "8k"), (2_500, "2.5k"), (12_345, "12,345"),
+     (512_000, "512k"), (1_024_000, "1,024k"), (1_500_000, "1.5M"), (20_000_000, "20M")],
+)  # fmt: skip
+def test_numbers_of_axes_are_short_only_where_one_decimal_suffices(value: float, said: str):
+    assert thousands(value) == said
+
+
+def test_one_axis_of_fps_is_numbered_in_one_way():
+    axes = draw_throughput(judged(fps_trials({n: [62.5 * n] * 3 for n in (32, 128, 512, 16_384)}))).axes[0]
+    numbers = [axes.yaxis.get_major_formatter()(place) for place in axes.yaxis.get_ticklocs()]
+    assert {"2k", "1,024k"} <= set(numbers) and not [
+        number for number in numbers if "." in number and number.endswith("M")
+    ]
+
+
+def test_an_interval_that_leaves_the_panel_ends_there_in_an_arrow():
+    wide = {32: [100.0, 400.0, 110.0], 64: [220.0, 60.0, 900.0], 128: [300.0, 305.0, 310.0]}
+    figure = draw_throughput(judged(fps_trials(wide)))
+    left_it = 0
+    for axes in figure.axes:
+        bottom, top = axes.get_ylim()
+        arrows = {(*place, "up") for place in marks(axes, CARETUP)} | {
+            (*place, "down") for place in marks(axes, CARETDOWN)
+        }
+        for bar in [line for line in axes.lines if line.get_label() == INTERVAL]:
+            x, (lower, upper) = float(bar.get_xdata()[0]), bar.get_ydata()  # pyright: ignore
+            assert ((x, top, "up") in arrows) == (upper > top) and ((x, bottom, "down") in arrows) == (lower < bottom)
+            left_it += (upper > top) + (lower < bottom)
+    assert left_it
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_a_legend_stays_within_the_figure_and_off_the_one_below(count: int):
+    study = a_study(arms={f"arm-{i}": {} for i in range(count)})
+    trials = [
+        trial for i in range(count) for trial in fps_trials(PLATEAU, arm=f"arm-{i}", first=20 * i, horizon=8 * (i + 1))
+    ]
+    figure = draw_throughput(judged(trials, study))
+    upper, lower = (known(axes.get_legend()).get_window_extent() for axes in figure.axes)
+    assert upper.y0 >= lower.y1 and lower.y0 >= 0
+    assert figure.texts[0].get_window_extent().y1 <= figure.bbox.y1
+    assert min(text.get_window_extent().y0 for text in figure.texts) > figure.axes[0].get_window_extent().y1
+
+
+def many_arms(count: int) -> Evidence:
+    trials = [
+        trial
+        for i in range(count)
+        for trial in learning_trials({16: [9.0], 32: [8.0], 64: [7.0]}, arm=f"arm-{i}", first=10 * i)
+    ]
+    return judged(trials, a_study(arms={f"arm-{i}": {} for i in range(count)}))
+
+
+def test_more_than_eight_settings_have_panels_by_arm_with_one_colour_for_one_size():
+    assert len(draw_learning(many_arms(2)).axes) == 2
+    figure = draw_learning(many_arms(3))
+    assert len(figure.axes) == 6
+    assert [axes.get_title(loc="left") for axes in figure.axes[::2]] == [
+        f"arm-{i}: horizon 8, batch 128" for i in range(3)
+    ]
+    by_size: dict[str, set[Any]] = {}
+    for axes in figure.axes[1::2]:
+        legend = known(axes.get_legend())
+        for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True):
+            if "envs" in text.get_text():
+                by_size.setdefault(text.get_text(), set()).add(line.get_color())
+    assert list(by_size) == ["16 envs", "32 envs", "64 envs"] and all(len(colours) == 1 for colours in by_size.values())
+    for axes in figure.axes:
+        right = axes.get_xlim()[1]
+        assert all(max(line.get_xdata()) <= right for line in axes.lines)  # pyright: ignore
+
+
+def test_a_figure_of_several_arms_has_one_sentence_with_the_factor_as_its_title():
+    figure = draw_throughput(judged(a_pair(), a_study(arms=ARMS)))
+    title = figure.texts[0].get_text().replace("\n", " ")
+    assert title.startswith("two is fastest: ") and title.endswith("1.80 times one")
+    assert figure.texts[1].get_text().startswith("one: 191 FPS")
+
+
+def test_every_letter_of_a_law_is_defined_beside_it():
+    words = texts(draw_throughput(judged(a_pair(), a_study(arms=ARMS))))
+    assert "k ranks, N num_envs, T horizon,\nt₀ and c fitted" in words
+    assert "N num_envs, T horizon,\nB batch size; v₀, a, b, c fitted" in texts(draw_memory(judged(fps_trials(PLATEAU))))
+    assert "S_min the fewest" in texts(draw_batch(judged(trials_of(three()))))
+
+
+def test_text_of_an_svg_stays_text_and_its_title_is_the_finding():
+    svg = saved(draw_throughput(judged(fps_trials(PLATEAU))), "svg")
+    assert b">threshold 32<" in svg.replace(b"> threshold", b">threshold")
+    assert finding_of(svg) == "191 FPS with 32 environments; doubling gains 1.6% (horizon 8, batch 128)"
+    empty = finding_of(saved(draw_throughput(judged([])), "svg"))
+    assert NOTHING in empty and empty.endswith("No throughput trial has run yet.")
+
+
+def test_with_one_gpu_frames_stand_beside_seconds_as_gpu_seconds_would_repeat_them():
+    figure = draw_target(judged(learning_trials({32: [40.0], 64: [20.0]}, gpus=1, device=GPU)))
+    assert figure.axes[1].get_ylabel() == "Frames to the target"

@@ -48,7 +48,9 @@ def test_it_stands_alone_and_says_what_was_found(folder: StudyFolder):
     # Nothing is fetched: no script, no style sheet, no picture that is not in it.
     assert not re.findall(r"<(?:script|link|iframe)\b", page)
     assert {address[:26] for address in re.findall(r'src="([^"]+)"', page)} == {"data:image/svg+xml;base64,"}
-    assert len(re.findall("<img ", page)) == len(list(folder.figures.glob("*.svg")))
+    # No trial tells its phases: a sentence says so.
+    assert len(re.findall("<img ", page)) == len(list(folder.figures.glob("*.svg"))) - 1
+    assert "<p>Phases: nothing to show. No throughput trial tells its phases.</p>" in page
     assert "5 of 15 trials done: 4 measured, 1 out of memory" in page
     assert '<td class="s" data-head="status">out of memory</td><td class="n" data-head="FPS total"></td>' in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in page
@@ -136,6 +138,17 @@ def test_cards_are_one_table_with_a_column_for_each_arm_or_series():
     series, fitting = cards("cartpole-one-gpu-full")  # one arm, three horizons
     assert series == [f"horizon {horizon}, library batch" for horizon in (16, 32, 64)]
     assert fitting.count("|") == 2
+
+
+def test_a_figure_says_its_finding_to_those_who_do_not_see_it_and_one_without_data_is_a_sentence(folder: StudyFolder):
+    page = report.write(folder).read_text(encoding="utf-8")
+    alts = re.findall(r'<img alt="([^"]*)"', page)
+    assert alts[0] == "2 FPS with 32 environments; 1,024 do not fit (horizon 8, batch 128)" and len(set(alts)) == len(
+        alts
+    )
+    svg = b"<svg><title>Memory: nothing to show. No trial lived.</title></svg>"
+    empty = report.page(decide([], a_study()), [], {"memory.svg": svg})
+    assert "<img" not in empty and "<p>Memory: nothing to show. No trial lived.</p>" in empty
 
 
 def test_what_is_missing_is_named_with_what_writes_it(folder: StudyFolder):

@@ -27,6 +27,7 @@ from envknee.record.status import SUCCEEDED
 from envknee.run.card import study_card
 from envknee.show.evidence import read_evidence
 from envknee.show.figures import registry
+from envknee.show.figures.finding import NOTHING, finding_of
 from envknee.show.trials import COLUMNS, cells_of
 from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
@@ -77,7 +78,8 @@ def page(
     templates.filters["linked"] = linked
     shown = [entry for entry in registry.FIGURES if entry.svg in figures]
     # A figure that is kept with the measurements shows the answer best.
-    first = next((entry for entry in shown if entry.is_kept), next(iter(shown), None))
+    drawn = [entry for entry in shown if NOTHING not in finding_of(figures[entry.svg])]
+    first = next((entry for entry in drawn if entry.is_kept), next(iter(drawn), None))
     sections: dict[str, list[dict[str, Any]]] = {}
     for entry in shown:
         if entry is not first:
@@ -105,7 +107,11 @@ def page(
 def _figure(entry: registry.Entry, svg: bytes) -> dict[str, Any]:
     """Return a figure for the template."""
     heading, caption = _caption(entry.caption)
-    return {"name": entry.name, "heading": heading, "caption": caption, "data": base64.b64encode(svg).decode()}
+    found = finding_of(svg) or heading
+    return {
+        "name": entry.name, "heading": heading, "caption": caption, "finding": found,
+        "is_empty": NOTHING in found, "data": base64.b64encode(svg).decode(),
+    }  # fmt: skip
 
 
 def _caption(name: str) -> tuple[str, Markup]:

@@ -14,12 +14,17 @@ def lead_sentence(lead: Lead | None, first: Answer | None) -> str:
         return "No result yet: no trial has ended with one."
     if not lead.behind:
         return f"Run {first.run_in_full} ({first.series}): {first.gives_in_full}."
+    return f"{ahead(lead)}."
+
+
+def ahead(lead: Lead) -> str:
+    """Return `lean is fastest: 61,000 FPS at 8,192 environments, 3.86 times stock`, of a lead with arms behind it."""
     environments = _environments(lead.first)
     if lead.first.kind == "throughput":
         fps = f"{lead.first.value:,.0f} FPS{together(lead.first.ranks)}"
-        return f"{lead.first.arm} is fastest: {fps} at {environments}, {_against(lead)}."
+        return f"{lead.first.arm} is fastest: {fps} at {environments}, {_against(lead)}"
     seconds = f"{lead.first.value:,.1f} s"
-    return f"{lead.first.arm} reaches the target soonest: in {seconds} with {environments}, {_against(lead)}."
+    return f"{lead.first.arm} reaches the target soonest: in {seconds} with {environments}, {_against(lead)}"
 
 
 def _environments(standing: Standing) -> str:

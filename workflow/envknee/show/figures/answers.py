@@ -4,16 +4,15 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
+from envknee.show.figures.style import shade
 from envknee.verdict.joint.observed import Observed, observed
 from envknee.verdict.schema.joint import JointAnswer, JointShape
 from envknee.verdict.schema.study import ArmVerdict, Verdict
@@ -109,20 +108,21 @@ def names(shown: Sequence[Answered]) -> list[str]:
     return [name(own) for own in shown]
 
 
-def titled(shown: Sequence[Answered], phrases: Sequence[str]) -> str:
-    """Return a title from a phrase for each answer."""
-    return canvas.by_arm(dict(zip(names(shown), phrases, strict=True)))
+def titled(shown: Sequence[Answered], phrases: Sequence[str], sentence: str) -> str:
+    """Return a title from a phrase for each answer; `sentence` heads those of several answers."""
+    return canvas.by_arm(dict(zip(names(shown), phrases, strict=True)), sentence)
 
 
 def panels_below(
-    shown: Sequence[Answered], phrases: Sequence[str], verdict: Verdict, height: float, gap: float
+    shown: Sequence[Answered], phrases: Sequence[str], sentence: str, verdict: Verdict, height: float, gap: float
 ) -> tuple[Figure, Sequence[Axes]]:
     """Return a figure with a panel for each answer, one below the other, with their names.
 
-    `phrases` are what the title says of each. `height` is the figure's, in inches; `gap` lies between two panels, in panels.
+    `phrases` are what the title says of each, and `sentence` of several. `height` is the figure's, in inches; `gap` lies between two
+    panels, in panels.
     """
     figure, panels = canvas.panels(
-        titled(shown, phrases), verdict, height=height,
+        titled(shown, phrases, sentence), verdict, height=height,
         ratios=(1.0,) * len(shown), share=False, gaps=(0.0, gap),
     )  # fmt: skip
     for axes, name in zip(panels, names(shown), strict=True):
@@ -158,14 +158,3 @@ def scale_steps(worst: float) -> list[tuple[str, str]]:
     """Return colours of `scale` for a legend, with what they mean."""
     said = {0.0: "the least cost", 0.5: f"{worst**0.5:.2g} times", 1.0: f"{worst:.2g} times and more"}
     return [(shade(share), label) for share, label in said.items()]
-
-
-def shade(share: float) -> str:
-    """Return a colour from dark (0) to light (1)."""
-    return to_hex(mpl.colormaps["viridis"](0.93 * share))
-
-
-def colours_of(sizes: Iterable[int]) -> dict[int, str]:
-    """Return a colour for each of several sizes, ascending from dark to light."""
-    every = sorted(set(sizes))
-    return {size: shade(place / max(len(every) - 1, 1)) for place, size in enumerate(every)}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.markers import CARETLEFT, CARETRIGHT
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
@@ -35,7 +36,7 @@ def draw_batch(evidence: Evidence) -> Figure:
                 unit = point.batch_size if per_step else 1
                 canvas.cost_mark(axes, point.batch_size * dodge, point.frames_to_target, look, unit)
             _curve(axes, law, look, (left, right), per_step)
-            _noise(axes, law, look, right, 0.04 + 0.05 * (place % 6))
+            _noise(axes, law, look, (left, right), 0.04 + 0.05 * (place % 6))
     for axes in (upper, lower):
         axes.set_xscale("log", base=2)
         axes.set_xlim(left, right)
@@ -53,7 +54,9 @@ def draw_batch(evidence: Evidence) -> Figure:
 def _name(law: BatchLaw, verdict: Verdict) -> str:
     ranks = next(arm.ranks for arm in verdict.arms if arm.arm == law.arm)
     where = (
-        "all num_envs and horizons" if law.num_envs is None else f"{law.num_envs:,} envs{each(ranks)}, T {law.horizon}"
+        "all num_envs and horizons"
+        if law.num_envs is None
+        else f"{law.num_envs:,} envs{each(ranks)}, horizon {law.horizon}"
     )
     said = wrapped(batch_title(law))
     unused = ["not used"] * (law.state == "fitted" and not law.used)
@@ -77,16 +80,31 @@ def _curve(axes: Axes, law: BatchLaw, look: Look, ends: tuple[float, float], per
     axes.plot(dense, values, color=look.colour, linewidth=1.5, linestyle=look.dashes, alpha=alpha, zorder=2)
 
 
-def _noise(axes: Axes, law: BatchLaw, look: Look, right: float, height: float) -> None:
-    """Draw B_noise as a line, and its interval as a bar near the axis; an open interval ends at the panel's edge, `right`."""
+def _noise(axes: Axes, law: BatchLaw, look: Look, edges: tuple[float, float], height: float) -> None:
+    """Draw B_noise as a line, and its interval as a bar near the axis: what goes on beyond the panel's edges ends there in an arrow."""
     if law.b_noise is None or not law.used:
         return
+    left, right = edges
     axes.axvline(law.b_noise, color=look.colour, linewidth=1.0, linestyle=DASHED, zorder=1)
     if law.b_noise_lower is not None:
+        transform = axes.get_xaxis_transform()
+        lower, upper = law.b_noise_lower, law.b_noise_upper or math.inf
+        ends = max(lower, left), min(upper, right)
         axes.plot(
-            [law.b_noise_lower, law.b_noise_upper or right], [height] * 2, color=look.colour, linewidth=4.0, alpha=0.6,
-            solid_capstyle="butt", transform=axes.get_xaxis_transform(), zorder=3,
+            ends, [height] * 2, color=look.colour, linewidth=4.0, alpha=0.6, solid_capstyle="butt", transform=transform, zorder=3
         )  # fmt: skip
+        for end, drawn, caret in zip((lower, upper), ends, (CARETLEFT, CARETRIGHT), strict=True):
+            if end != drawn:
+                axes.plot(
+                    drawn,
+                    height,
+                    color=look.colour,
+                    marker=caret,
+                    markersize=8,
+                    transform=transform,
+                    zorder=4,
+                    clip_on=False,
+                )
 
 
 def _explained(laws: Sequence[BatchLaw], verdict: Verdict) -> list[Line2D]:
@@ -96,6 +114,7 @@ def _explained(laws: Sequence[BatchLaw], verdict: Verdict) -> list[Line2D]:
         keys.append(canvas.key(f"mean over seeds,\n{verdict.confidence:.0%} interval"))
     if any(law.s_min is not None for law in laws):
         keys.append(canvas.line_key("law S_min (1 + B_noise / B)\n(faint: not used)", width=1.5))
+        keys.append(canvas.note("B batch size, S_min the fewest\nsteps, B_noise the critical batch"))
     if any(law.b_noise is not None and law.used for law in laws):
         keys.append(canvas.line_key("B_noise", linestyle=DASHED))
         if any(law.b_noise_lower is not None for law in laws):

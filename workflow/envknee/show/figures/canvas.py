@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -15,7 +16,8 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
-from envknee.show.figures.style import GREY, INK, STYLE, Look, wrapped
+from envknee.show.figures.finding import NOTHING
+from envknee.show.figures.style import GREY, STYLE, Look, wrapped
 from envknee.study.errors import printable
 from envknee.verdict.schema.learning import Cost
 from envknee.verdict.schema.study import Verdict
@@ -40,24 +42,27 @@ def panels(
     """Return a figure with a title, a line about task and hardware, and panels that leave room for a legend on the right.
 
     Args:
-        title: long lines are wrapped
+        title: the finding in one sentence, and lines of detail below it; long lines are wrapped
         verdict: the study's
-        height: inches, for a title of one line
+        height: inches, for a title of one line without details
         ratios: relative heights of the rows of panels
         columns: number of columns of panels
         share: whether panels of a column share their x axis
         gaps: between columns and between rows, inches; panels of a row then have their own y axes
         below: room for the x axis, inches
     """
-    title = wrapped(title, 80)
-    subtitle = wrapped(task_and_hardware(verdict), 125)
-    lines, more = title.count("\n") + 1, subtitle.count("\n")
-    height += 0.25 * (lines - 1) + 0.16 * more
+    title, _, details = title.partition("\n")
+    title, details, subtitle = wrapped(title, 80), wrapped(details, 110), wrapped(task_and_hardware(verdict), 125)
+    lines, more, detailed = title.count("\n") + 1, subtitle.count("\n"), len(details.splitlines())
+    height += 0.25 * (lines - 1) + 0.16 * more + 0.19 * detailed
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH_IN, height))
         left = 1.05 / WIDTH_IN
         figure.text(left, 1 - 0.18 / height, title, fontsize=12.5, fontweight="bold", va="top")
-        above = 0.18 + 0.27 * lines
+        above = 0.18 + 0.25 * lines
+        if details:
+            figure.text(left, 1 - above / height, details, fontsize=10, va="top")
+            above += 0.19 * detailed + 0.02
         figure.text(left, 1 - above / height, subtitle, fontsize=9, color=GREY, va="top")
         grid = figure.subplots(
             len(ratios), columns, sharex="col" if share else False, sharey=False if gaps else "row", squeeze=False,
@@ -70,10 +75,10 @@ def panels(
         figure.subplots_adjust(
             left, below / height, right=1 - 2.65 / WIDTH_IN, top=1 - top / height, wspace=wspace, hspace=hspace
         )
+        for axes in grid.flat:
+            axes.xaxis.set_major_formatter(thousands)
+            axes.yaxis.set_major_formatter(thousands)
         return figure, list(grid.flat)
-
-
-NOTHING = "nothing to show"
 
 
 def says_nothing(figure: Figure) -> bool:
@@ -81,22 +86,27 @@ def says_nothing(figure: Figure) -> bool:
     return figure.get_label() == NOTHING
 
 
-def by_arm(said: Mapping[str, str]) -> str:
-    """Return a title from a phrase for each arm: a line each with the arm's name, or the only phrase alone."""
+def by_arm(said: Mapping[str, str], sentence: str = "") -> str:
+    """Return a title from a phrase for each arm: the only phrase alone, or `sentence` with a line for each arm below it."""
     if len(said) == 1:
         (only,) = said.values()
         return only[:1].upper() + only[1:]
-    return "\n".join(f"{arm}: {phrase}" for arm, phrase in said.items())
+    lines = [f"{arm}: {phrase}" for arm, phrase in said.items()]
+    return "\n".join([sentence, *lines] if sentence else lines)
 
 
 def in_words(subject: str, sentence: str, verdict: Verdict) -> Figure:
     """Return a figure that says why there is nothing to draw."""
-    sentence = wrapped(sentence, 95)
-    figure, (axes,) = panels(f"{subject}: {NOTHING}", verdict, height=2.0 + 0.2 * len(sentence.splitlines()))
+    figure, (axes,) = panels(f"{subject}: {NOTHING}\n{sentence}", verdict, height=1.8)
     axes.set_axis_off()
     figure.set_label(NOTHING)
-    axes.text(0.0, 0.6, sentence, fontsize=11, color=INK, va="center", transform=axes.transAxes)
     return figure
+
+
+def finding(figure: Figure) -> str:
+    """Return what the title of a figure of `panels` says, with its details, in one line: its text for those who do not see it."""
+    title, *details = [" ".join(text.get_text().split("\n")) for text in figure.texts[:-1]]
+    return f"{title}. {details[0]}" if details else title
 
 
 FORMATS: dict[str, dict[str, Any]] = {
@@ -112,9 +122,10 @@ def saved(figure: Figure, kind: Literal["svg", "png"]) -> bytes:
         assert isinstance(text, Text)
         text.set_parse_math(False)
         text.set_text("\n".join(map(printable, text.get_text().split("\n"))))
-    stream = io.BytesIO()
+    stream, options = io.BytesIO(), FORMATS[kind]
+    said = {"Title": finding(figure)} if kind == "svg" else {}
     with mpl.rc_context(STYLE):
-        figure.savefig(stream, format=kind, **FORMATS[kind])
+        figure.savefig(stream, format=kind, **{**options, "metadata": options["metadata"] | said})
     return stream.getvalue()
 
 
@@ -162,18 +173,25 @@ def readable(values: Sequence[float], bounds: Iterable[float | None]) -> tuple[f
 
 
 def thousands(value: float, _: object = None) -> str:
-    """Return `12k` or `1.5M` for large numbers, else the number."""
-    if abs(value) >= 1e6:
-        return f"{value / 1e6:g}M"
-    if abs(value) >= 1e4:
-        return f"{value / 1e3:g}k"
-    return f"{value:,.0f}" if value == round(value) else f"{value:g}"
+    """Return a number for an axis: `1.5M`, `1,024k` or `8k` if one decimal suffices, else the number itself.
+
+    num_envs and batch sizes are never shortened: 1,024 is a size, 1k is none.
+    """
+    said = f"{value:,.0f}" if value == round(value) else f"{value:g}"
+    for unit, letter in ((1e3, "k"), (1e6, "M")):
+        if abs(value) >= unit and math.isclose(value / unit, round(value / unit, 1), rel_tol=1e-9):
+            said = f"{value / unit:,.1f}".removesuffix(".0") + letter
+    return said.replace("-", "\N{MINUS SIGN}")
 
 
 def key(label: str, marker: str = "o", colour: str = GREY, hollow: bool = False, size: float = 6.0) -> Line2D:
     """Return a mark for a legend."""
-    face = "white" if hollow else colour
-    return line_key(label, colour, marker=marker, linestyle="none", markersize=size, markerfacecolor=face)
+    return filled_key(label, "none" if hollow else "full", marker, colour, size)
+
+
+def filled_key(label: str, fill: "Fill", marker: str = "o", colour: str = GREY, size: float = 6.0) -> Line2D:
+    """Return a mark for a legend, filled as said."""
+    return line_key(label, colour, marker=marker, linestyle="none", markersize=size, **filled(fill, colour))
 
 
 def line_key(label: str, colour: str = GREY, width: float = 1.0, **style: Any) -> Line2D:
@@ -186,19 +204,42 @@ def note(text: str) -> Line2D:
     return line_key(text, linestyle="none")
 
 
+INTERVAL = "_interval"
+"""Label of the line of an interval, which no legend shows."""
+
+
 def interval_bar(axes: Axes, x: float, lower: float | None, upper: float | None, colour: str) -> None:
     """Draw an interval, if there is one."""
     if lower is not None and upper is not None:
-        axes.plot([x, x], [lower, upper], color=colour, linewidth=1.3, alpha=0.9)
+        axes.plot([x, x], [lower, upper], color=colour, linewidth=1.3, alpha=0.9, label=INTERVAL)
+
+
+def arrows_beyond(axes: Axes) -> None:
+    """End every interval that goes on beyond the panel in an arrow at its edge. The y axis must have its final ends."""
+    bottom, top = axes.get_ylim()
+    for bar in [line for line in axes.lines if line.get_label() == INTERVAL]:
+        (x, _), (lower, upper) = np.asarray(bar.get_xdata()), np.asarray(bar.get_ydata())
+        for goes_on, edge, caret in ((lower < bottom, bottom, CARETDOWN), (upper > top, top, CARETUP)):
+            if goes_on:
+                axes.plot(x, edge, color=bar.get_color(), marker=caret, markersize=6, zorder=6, clip_on=False)
+
+
+Fill = Literal["full", "top", "none"]
+"""How much of a mark is filled."""
+
+
+def filled(fill: Fill, colour: str) -> dict[str, Any]:
+    """Return how Matplotlib fills a mark."""
+    face = "white" if fill == "none" else colour
+    return {"fillstyle": "top" if fill == "top" else "full", "markerfacecolor": face, "markerfacecoloralt": "white"}
 
 
 def value_mark(
-    axes: Axes, x: float, value: float, ends: tuple[float | None, float | None], look: Look, hollow: bool
+    axes: Axes, x: float, value: float, ends: tuple[float | None, float | None], look: Look, fill: Fill
 ) -> None:
     """Draw a value with its interval."""
     interval_bar(axes, x, *ends, look.colour)
-    face = "white" if hollow else look.colour
-    axes.plot(x, value, look.marker, color=look.colour, markersize=6, zorder=4, markerfacecolor=face)
+    axes.plot(x, value, look.marker, color=look.colour, markersize=6, zorder=4, **filled(fill, look.colour))
 
 
 def up_arrow(axes: Axes, x: float, y: float, colour: str) -> None:
@@ -260,8 +301,35 @@ def series_legend(axes: Axes, looks: Iterable[Look], more: Sequence[Line2D]) -> 
 
 
 def legend(axes: Axes, keys: Sequence[Line2D | Patch]) -> None:
-    """Put a legend to the right of a panel."""
+    """Put a legend to the right of a panel, and make the figure as high as its legends need."""
     with mpl.rc_context(STYLE):
         axes.legend(
             handles=list(keys), loc="upper left", bbox_to_anchor=(1.03, 1.02), borderaxespad=0.0, labelspacing=0.55
         )
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    for _ in range(MOST_STEPS):
+        if _lacks_room(figure):
+            _grow(figure, STEP_IN)
+
+
+STEP_IN, MOST_STEPS = 0.3, 100
+"""A figure whose legends lack room grows in steps of so many inches, and so often at most."""
+
+
+def _lacks_room(figure: Figure) -> bool:
+    """Tell whether a legend ends below the figure, or on the legend below it."""
+    extents = [own.get_window_extent() for axes in figure.axes if (own := axes.get_legend()) is not None]
+    ends = sorted((extent.y1, extent.y0) for extent in extents)
+    floors = [0.0, *(top for top, _ in ends)]
+    return any(bottom < floor for (_, bottom), floor in zip(ends, floors, strict=False))
+
+
+def _grow(figure: Figure, inches: float) -> None:
+    """Make the panels of a figure higher: what is above and below them keeps its size."""
+    height = float(figure.get_size_inches()[1])
+    same = height / (height + inches)
+    figure.set_size_inches(WIDTH_IN, height + inches)
+    for text in figure.texts:
+        text.set_y(1.0 - (1.0 - text.get_position()[1]) * same)
+    figure.subplots_adjust(top=1.0 - (1.0 - figure.subplotpars.top) * same, bottom=figure.subplotpars.bottom * same)

@@ -54,7 +54,9 @@ def draw_coordinates(evidence: Evidence) -> Figure:
     if not shown:
         return canvas.in_words("Trials of the search", NO_TRIAL, verdict)
     worst = reach([[cost.cost for _, cost in _searched(own)] for own in shown], WORST)
-    figure, panels = panels_below(shown, [_found(own) for own in shown], verdict, 1.5 + 3.9 * len(shown), gap=0.75)
+    figure, panels = panels_below(
+        shown, [_found(own) for own in shown], "Trials of the search", verdict, 1.5 + 3.9 * len(shown), gap=0.75
+    )
     for axes, own in zip(panels, shown, strict=True):
         _panel(axes, own, worst)
     canvas.legend(panels[0], _keys(shown, worst))
@@ -111,7 +113,7 @@ def _cost_heights(axes: Axes, place: int, axis: _Axis, trials: Sequence[Trial]) 
     decades = range(math.floor(math.log10(ends[0])), math.ceil(math.log10(ends[1])) + 1)
     nice = [digit * 10.0**decade for decade in decades for digit in (1, 1.5, 2, 3, 4, 6, 8)]
     ticks = {value: _height(value, ends) for value in nice if ends[0] <= value <= ends[1]}
-    _scale(axes, place, ticks)
+    _scale(axes, place, ticks, canvas.thousands)
     return [_height(axis.of(trial), ends) for trial in trials]
 
 
@@ -120,12 +122,13 @@ def _height(value: float, ends: Sequence[float]) -> float:
     return math.log(value / ends[0]) / math.log(ends[-1] / ends[0]) if ends[-1] > ends[0] else 0.5
 
 
-def _scale(axes: Axes, place: int, ticks: dict[float, float]) -> None:
+def _scale(axes: Axes, place: int, ticks: dict[float, float], said: Callable[[float], str] = "{:,.0f}".format) -> None:
+    """Draw an axis with ticks (value → height), which `said` puts into words: as a size, if it is not given."""
     axes.plot([place, place], [-0.04, 1.04], color=GREY, linewidth=0.9, zorder=1)
     for value, height in ticks.items():
         axes.plot(place, height, "_", color=INK, markersize=7, zorder=3)
         axes.annotate(
-            canvas.thousands(value) if value >= 1e5 else f"{value:,g}", (place, height), xytext=(5, 0),
+            said(value), (place, height), xytext=(5, 0),
             textcoords="offset points", va="center", fontsize=8.5, zorder=5,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6},
         )  # fmt: skip

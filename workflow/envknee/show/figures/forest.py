@@ -33,7 +33,8 @@ def draw_forest(evidence: Evidence) -> Figure:
         return canvas.in_words("Confirmed settings", "No fresh seed has run yet.", verdict)
     rows = [max(2, len(own.answer.confirmed)) for own in shown]
     figure, panels = canvas.panels(
-        titled(shown, [_found(own) for own in shown]), verdict, height=max(1.6 + 0.4 * sum(rows) + 0.8 * (len(rows) - 1), 4.4),
+        titled(shown, [_found(own) for own in shown], "Confirmed settings by their fresh seeds"), verdict,
+        height=max(1.6 + 0.4 * sum(rows) + 0.8 * (len(rows) - 1), 4.4),
         ratios=tuple(map(float, rows)), share=False, gaps=(0.0, 0.8),
     )  # fmt: skip
     figure.subplots_adjust(left=LEFT_IN / canvas.WIDTH_IN)

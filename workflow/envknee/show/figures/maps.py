@@ -48,7 +48,7 @@ def draw_maps(evidence: Evidence) -> Figure:
     most = max(len({at.batch_size for at in shape.expected}) for _, shape in told)
     each = max(1.1, 0.33 * most)
     figure, panels = canvas.panels(
-        titled([own for own, _ in told], [_found(own) for own, _ in told]), verdict,
+        titled([own for own, _ in told], [_found(own) for own, _ in told], "Settings that may be the best"), verdict,
         height=max(1.6 + (each + 0.55) * rows, 4.9), ratios=(1.0,) * rows, columns=columns, share=False, gaps=(0.3, 0.55),
     )  # fmt: skip
     for place, axes in enumerate(panels):
@@ -125,6 +125,8 @@ def _keys(shown: Sequence[Answered], worst: float) -> list[Line2D | Patch]:
     keys.append(canvas.key("was tried", size=2.5, colour=INK))
     if any(cost.is_censored for own in shown for _, cost in own.trials):
         keys.append(canvas.key("a trial there did not\nreach the target", "^", INK, hollow=True, size=4.5))
+    if any(at.batch_size is None for own in shown if own.answer.shape for at in own.answer.shape.expected):
+        keys.append(canvas.note("lib: the library's own batch"))
     if any(_has_gaps(own.answer.shape) for own in shown if own.answer.shape is not None):
         keys.append(canvas.note("white: not legal, the batch does\nnot divide the rollout"))
     return keys

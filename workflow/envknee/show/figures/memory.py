@@ -18,6 +18,8 @@ from envknee.verdict.series import Series, series_of
 from envknee.words.memory import memory_title
 from envknee.words.statuses import STATUS_WORDS
 
+SYMBOLS = "N num_envs, T horizon,\nB batch size; v₀, a, b, c fitted"
+
 
 def draw_memory(evidence: Evidence) -> Figure:
     """Return the measured peaks against num_envs, the model through them, and the device's memory."""
@@ -33,7 +35,7 @@ def draw_memory(evidence: Evidence) -> Figure:
         return canvas.in_words("Memory", why, verdict)
     limit_of = {arm.arm: arm.memory for arm in verdict.arms if arm.memory is not None}
     titles = {arm.arm: memory_title(arm.memory) if arm.memory else "no peak was measured" for arm in verdict.arms}
-    figure, (axes,) = canvas.panels(canvas.by_arm(titles), verdict, height=5.4)
+    figure, (axes,) = canvas.panels(canvas.by_arm(titles, "What fits into memory, by arm"), verdict, height=5.4)
     limits = list(limit_of.values())
 
     def place_of(record: Record) -> float:
@@ -59,7 +61,11 @@ def draw_memory(evidence: Evidence) -> Figure:
     axes.set_ylabel(f"Peak memory (GB):\n{' / '.join(sorted({limit.quantity for limit in limits}))}")
     errors = [limit.largest_error_gb for limit in limits if limit.largest_error_gb is not None]
     known = f"\n(misses by up to {max(errors):.2f} GB)" if errors else ":\ntoo few points"
-    keys = [canvas.key("one trial"), canvas.line_key(f"model v₀ + a·N + b·N·T + c·B{known}", width=1.4)]
+    keys = [
+        canvas.key("one trial"),
+        canvas.line_key(f"model v₀ + a·N + b·N·T + c·B{known}", width=1.4),
+        canvas.note(SYMBOLS),
+    ]
     statuses = sorted({record.outcome.status for record in failed})
     keys += [canvas.key(STATUS_WORDS[status], STATUS_MARKERS[status]) for status in statuses]
     canvas.series_legend(axes, looks.values(), keys)

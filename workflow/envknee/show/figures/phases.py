@@ -57,7 +57,7 @@ def draw_phases(evidence: Evidence) -> Figure:
         for colour, hatch in [PHASE_LOOKS[phase]]
     ]
     if any(_floor(laws) is not None for laws in shown):
-        keys.append(canvas.line_key("limit of many num_envs:\nsum of all c", INK, 1.2, linestyle=DASHED))
+        keys.append(canvas.line_key("limit of many num_envs: what\neach added one costs", INK, 1.2, linestyle=DASHED))
     if is_cut:
         keys.append(canvas.note("numbers above: bars cut off,\nand how high they are"))
     if len(series) > len(shown):
@@ -126,4 +126,4 @@ def _title(verdict: Verdict) -> str:
         first = max(arm.phases, key=_best_fps, default=None)
         return "phases unknown" if first is None else phase_title(first)
 
-    return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms})
+    return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms}, "What the time of an iteration goes to, by arm")

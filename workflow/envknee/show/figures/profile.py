@@ -36,7 +36,7 @@ def draw_profile(evidence: Evidence) -> Figure:
     if not rows:
         why = "num_envs and horizon have one value each." if with_shape(shown) else why_nothing(shown)
         return canvas.in_words("Profile", why, verdict)
-    title = titled(shown, [_found(own) for own in shown])
+    title = titled(shown, [_found(own) for own in shown], "Where more stops paying, by the model of all trials")
     figure, panels = canvas.panels(
         title, verdict, height=1.7 + 3.0 * len(rows), ratios=(1.0,) * len(rows), share=False, gaps=(0.0, 0.85)
     )
@@ -65,6 +65,7 @@ def _panel(axes: Axes, own: Answered, profile: AxisProfile) -> None:
     bottom, top = min([*lower, *cut_offs, *fresh]), max([*upper, *cut_offs, *fresh])
     axes.set_ylim(bottom / (top / bottom) ** 0.5, top * (top / bottom) ** 0.2)
     cost_ticks(axes.yaxis, *axes.get_ylim())
+    canvas.arrows_beyond(axes)
     for point in profile.values:
         axes.annotate(
             _others(point, profile), (point.value, 0.02), xycoords=("data", "axes fraction"), ha="center", va="bottom",
@@ -131,8 +132,14 @@ def _keys(shown: Sequence[Answered]) -> list[Line2D | Patch]:
     ]
     if any(setting.cost is not None for own in shown for setting in own.answer.confirmed):
         keys.append(canvas.key("the same setting by fresh\nseeds alone, if confirmed", "s", FRESH, hollow=True, size=5))
-    keys.append(canvas.note("at each value the best:\nN num_envs, T horizon, B batch"))
+    is_library = any(own.answer.shape and _has_library(own.answer.shape.profiles) for own in shown)
+    of_library = "\n(lib: the library's own)" if is_library else ""
+    keys.append(canvas.note(f"at each value the best:\nN num_envs, T horizon, B batch{of_library}"))
     return keys
+
+
+def _has_library(profiles: Sequence[AxisProfile]) -> bool:
+    return any(point.batch_size is None for profile in profiles for point in profile.values)
 
 
 def _found(own: Answered) -> str:

@@ -25,7 +25,11 @@ def draw_regret(evidence: Evidence) -> Figure:
     if not told:
         return canvas.in_words("Regret of the search", why_nothing(shown), verdict)
     arms = [own for own, _ in told]
-    figure, (axes,) = canvas.panels(titled(arms, [_found(steps) for _, steps in told]), verdict, height=5.2)
+    figure, (axes,) = canvas.panels(
+        titled(arms, [_found(steps) for _, steps in told], "What the pick of the search is expected to lose"),
+        verdict,
+        height=5.2,
+    )
     looks = [look_at(place, name or "expected") for place, name in enumerate(names(arms))]
     for (_, steps), look in zip(told, looks, strict=True):
         _draw(axes, steps, look)

@@ -24,7 +24,7 @@ def draw_scaling(evidence: Evidence) -> Figure:
     looks = looks_of(verdict, lines, octaves=0.05)
     # The speed-up at the fastest point of each arm, without its horizon and batch size.
     titles = {scaling.arm: scaling_title(scaling) for scaling in verdict.scaling}
-    figure, (axes,) = canvas.panels(canvas.by_arm(titles), verdict, height=5.0)
+    figure, (axes,) = canvas.panels(canvas.by_arm(titles, "What more ranks give, by arm"), verdict, height=5.0)
     points = [point for line in lines.values() for point in line]
     for series, line in lines.items():
         look = looks[series]
@@ -32,12 +32,15 @@ def draw_scaling(evidence: Evidence) -> Figure:
         axes.plot(sizes, [point.efficiency for point in line], color=look.colour, linewidth=1.8)
         for x, point in zip(sizes, line, strict=True):
             ends = point.efficiency_lower, point.efficiency_upper
-            canvas.value_mark(axes, x, point.efficiency, ends, look, hollow=point.efficiency_lower is None)
+            canvas.value_mark(
+                axes, x, point.efficiency, ends, look, "none" if point.efficiency_lower is None else "full"
+            )
     whole = axes.axhline(
         1.0, color=INK, linewidth=1.0, linestyle=DASHED, label="100%: k ranks give\nk times one rank's FPS"
     )
     bounds = [bound for point in points for bound in (point.efficiency_lower, point.efficiency_upper)]
     axes.set_ylim(*canvas.readable([0.8, 1.2, *(point.efficiency for point in points)], bounds))
+    canvas.arrows_beyond(axes)
     canvas.sizes_axis(axes, [point.num_envs for point in points], canvas.num_envs_label(verdict))
     axes.set_ylabel("Scaling efficiency:\nFPS of all ranks / (ranks × FPS of one)")
     axes.yaxis.set_major_formatter(canvas.PERCENT)

@@ -29,7 +29,7 @@ def draw_split(evidence: Evidence) -> Figure:
     looks = [look_at(place, own.arm.arm) for place, (own, _) in enumerate(told)]
     arms = [own for own, _ in told]
     figure, (seconds, frames, speeds) = canvas.panels(
-        titled(arms, [_found(shape) for _, shape in told]),
+        titled(arms, [_found(shape) for _, shape in told], "Frames and seconds per frame to the target"),
         verdict,
         height=8.2,
         ratios=(1.0, 1.0, 1.0),
@@ -89,8 +89,8 @@ def _legend(axes: Axes, arms: Sequence[Answered], looks: Sequence[Look]) -> None
 def _found(shape: JointShape) -> str:
     first, last = shape.frames[0], shape.frames[-1]
     return (
-        f"from {first.num_envs:,} to {last.num_envs:,} environments: {_millions(first.frames)} to {_millions(last.frames)} frames\n"
-        f"at {MILLION * first.seconds_per_frame:,.1f} to {MILLION * last.seconds_per_frame:,.1f} s per million"
+        f"from {first.num_envs:,} to {last.num_envs:,} environments: {_millions(first.frames)} to {_millions(last.frames)} frames"
+        f" at {MILLION * first.seconds_per_frame:,.1f} to {MILLION * last.seconds_per_frame:,.1f} s per million"
     )
 
 

@@ -1,11 +1,14 @@
 """Colours and marks, which mean the same in all figures."""
 
 import textwrap
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from envknee.record.schema import Phase
+import matplotlib as mpl
+from matplotlib.colors import to_hex
+
+from envknee.record.schema import Phase, Record
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series
 from envknee.words.series import series_words
@@ -18,8 +21,14 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "<")
 """Marks of series. None is the cross of trials that ran out of memory."""
 
 Dashes = tuple[float, tuple[float, ...]]
-DASHES: tuple[Dashes, ...] = ((0.0, ()), (0.0, (5.0, 2.0)), (0.0, (1.0, 1.5)))
-"""Solid, dashed, dotted: for more lines than colours."""
+DASHES: tuple[Dashes, ...] = (
+    (0.0, ()),
+    (0.0, (5.0, 2.0)),
+    (0.0, (1.0, 1.5)),
+    (0.0, (6.0, 1.5, 1.0, 1.5)),
+    (0.0, (9.0, 2.0)),
+)
+"""Solid, dashed, dotted, both, and long dashes: for more lines than colours."""
 
 DASHED = (0, (4, 3))
 """Dashes of a line that no series has, such as a cut-off, a target or a limit."""
@@ -51,7 +60,10 @@ PHASE_LOOKS: dict[Phase, tuple[str, str]] = {
 INK, GREY, FAINT = "#222222", "#6b6b6b", "#d9d9d9"
 
 STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
+    "font.family": "sans-serif",
+    # Text of an SVG stays text: where a reader lacks the first font, Verdana is as wide.
+    "font.sans-serif": ["DejaVu Sans", "Verdana"],
+    "svg.fonttype": "none",
     "font.size": 10,
     "text.color": INK,
     "axes.labelcolor": INK,
@@ -121,3 +133,14 @@ def look_at(place: int, label: str) -> Look:
 def wrapped(text: str, width: int = 26) -> str:
     """Return text in lines of at most `width` characters: by default, lines that fit beside the panels."""
     return "\n".join(part for line in text.splitlines() for part in textwrap.wrap(line, width))
+
+
+def shade(share: float) -> str:
+    """Return a colour from dark (0) to light (1)."""
+    return to_hex(mpl.colormaps["viridis"](0.93 * share))
+
+
+def size_colours(records: Iterable[Record]) -> dict[int, str]:
+    """Return a colour for each num_envs of a study, from dark to light: the same one in every figure."""
+    sizes = sorted({record.request.num_envs for record in records})
+    return {size: shade(place / max(len(sizes) - 1, 1)) for place, size in enumerate(sizes)}

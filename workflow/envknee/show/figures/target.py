@@ -9,9 +9,12 @@ from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import Look, looks_of
+from envknee.verdict.lead import lead_of
 from envknee.verdict.learning_cost import gpus_of, seconds_of, that_ran
 from envknee.verdict.schema.learning import LearningLimit, best_of
+from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series, series_of
+from envknee.words.lead import ahead
 from envknee.words.learning import seconds_told
 from envknee.words.series import series_words
 from envknee.words.study import reached
@@ -21,7 +24,7 @@ DASHES = (0, (6, 3))
 
 
 def draw_target(evidence: Evidence) -> Figure:
-    """Return the cost of the target against num_envs: wall seconds and, beside them, GPU-seconds (on a CPU frames)."""
+    """Return the cost of the target against num_envs: wall seconds and, beside them, GPU-seconds (frames, if each trial has one device)."""
     verdict, records, _ = evidence
     limits = [limit for arm in verdict.arms for limit in arm.learning if any(point.seeds for point in limit.points)]
     if not limits:
@@ -31,19 +34,22 @@ def draw_target(evidence: Evidence) -> Figure:
     rotates = len(sizes) > 5
     more = 0.2 if rotates else 0.0
     figure, (left, right) = canvas.panels(
-        _title(limits), verdict, height=5.4 + more, columns=2, gaps=(0.75, 0.0), below=0.62 + more
+        _title(limits, verdict), verdict, height=5.4 + more, columns=2, gaps=(0.75, 0.0), below=0.62 + more
     )
-    on_gpu = any(point.gpu_seconds_to_target for limit in limits for point in limit.points)
+    # With one GPU the GPU-seconds are the wall seconds again.
+    with_gpus = any(point.gpu_seconds_to_target for limit in limits for point in limit.points) and any(
+        limit.world_size > 1 for limit in limits
+    )
     for limit in limits:
         canvas.cost_line(left, [(p.num_envs, p.seconds_to_target) for p in limit.points], looks[limit.series])
-        costs = [(p.num_envs, p.gpu_seconds_to_target if on_gpu else p.frames_to_target) for p in limit.points]
+        costs = [(p.num_envs, p.gpu_seconds_to_target if with_gpus else p.frames_to_target) for p in limit.points]
         canvas.cost_line(right, costs, looks[limit.series])
     for record in that_ran(records):
         _seed(left, record, looks, 1.0)
-        if on_gpu:
+        if with_gpus:
             _seed(right, record, looks, float(gpus_of(record)))
     left.set_ylabel("Wall seconds of training to the target")
-    right.set_ylabel("GPU-seconds to the target" if on_gpu else "Frames to the target")
+    right.set_ylabel("GPU-seconds to the target" if with_gpus else "Frames to the target")
     for axes in (left, right):
         canvas.sizes_axis(axes, sizes, canvas.num_envs_label(verdict))
         axes.tick_params(axis="x", labelrotation=45 if rotates else 0)
@@ -76,17 +82,20 @@ def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float)
         axes.plot(x, value * devices, "^", color=look.colour, markersize=4.5, markerfacecolor="white")
 
 
-def _title(limits: Sequence[LearningLimit]) -> str:
+def _title(limits: Sequence[LearningLimit], verdict: Verdict) -> str:
     arms, settings = {limit.arm for limit in limits}, {limit.series[1:] for limit in limits}
 
     def of(limit: LearningLimit) -> str:
         parts = [limit.arm] * (len(arms) > 1) + [series_words(limit.series)] * (len(settings) > 1)
         return f" ({', '.join(parts)})" if parts else ""
 
+    lead = lead_of(verdict)
     soonest = f"No point reached the target with every seed ({reached(limits)} did)"
     if found := best_of(limits):
         limit, best = found
         soonest = f"{best.num_envs:,} environments{of(limit)} reach the target soonest: {seconds_told(best)}"
+    if lead is not None and lead.behind and lead.first.kind == "learning":
+        soonest = ahead(lead)
     thresholds = [
         f"{limit.threshold_num_envs:,}{of(limit)}" for limit in limits if limit.threshold_num_envs is not None
     ]

@@ -11,14 +11,19 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import DASHED, GREY, INK, STATUS_MARKERS, Look, looks_of
+from envknee.verdict.lead import lead_of
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
+from envknee.words.lead import ahead
 from envknee.words.numbers import percent
 from envknee.words.ranks import each
 from envknee.words.series import series_words
 from envknee.words.states import what_decides
 from envknee.words.study import shared_series
+
+FILLS: dict[str, canvas.Fill] = {"pays": "top", "stopped": "full", "undecided": "none"}
+"""How far the mark of a doubling is filled, by what is shown of it."""
 
 NARROW = 4.0
 """FPS within this factor are drawn on a linear axis from 0."""
@@ -47,6 +52,7 @@ def draw_throughput(evidence: Evidence) -> Figure:
     _fps_axis(upper, min(fps), max(fps), len(thresholds))
     for limit in limits:
         _fps_line(upper, limit, looks[limit.series])
+    canvas.arrows_beyond(upper)
     _threshold_lines(figure.axes, thresholds)
     canvas.sizes_axis(figure.axes[-1], sizes, canvas.num_envs_label(verdict))
     several = any(arm.world_size > 1 for arm in verdict.arms)
@@ -117,14 +123,13 @@ def _threshold_lines(panels: Sequence[Axes], thresholds: dict[int, list[str]]) -
 
 
 def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Series, Look], verdict: Verdict) -> None:
-    """Draw the gain of each doubling at its smaller num_envs, and delta; a filled mark is shown to be below delta."""
+    """Draw the gain of each doubling at its smaller num_envs, and delta; how far a mark is filled says what is shown."""
     for limit in limits:
         look = looks[limit.series]
         for gain in limit.gains:
             ends = gain.gain_lower, gain.gain_upper
-            canvas.value_mark(
-                axes, gain.num_envs * look.dodge, gain.gain, ends, look, hollow=not gain.shown_below_delta
-            )
+            fill = FILLS[gain.shown(verdict.delta)]
+            canvas.value_mark(axes, gain.num_envs * look.dodge, gain.gain, ends, look, fill)
     axes.set_ylabel("FPS gained by\ndoubling num_envs")
     axes.yaxis.set_major_formatter(canvas.PERCENT)
     axes.axhline(0.0, color=GREY, linewidth=0.8)
@@ -134,8 +139,14 @@ def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Seri
     gains = [gain for limit in limits for gain in limit.gains]
     bounds = [bound for gain in gains for bound in (gain.gain_lower, gain.gain_upper)]
     axes.set_ylim(*canvas.readable([*(gain.gain for gain in gains), -0.05, 3 * verdict.delta], bounds))
-    shown = canvas.key(f"shown to be below the\ncut-off ({verdict.confidence:.0%})")
-    canvas.legend(axes, [shown, canvas.key("not shown", hollow=True)])
+    canvas.arrows_beyond(axes)
+    sure = f"{verdict.confidence:.0%}"
+    said = {
+        "pays": f"pays: shown to gain the\ncut-off or more ({sure})",
+        "stopped": f"stops paying: shown to\ngain less ({sure})",
+        "undecided": "undecided: neither is shown,\nor too few repeats",
+    }
+    canvas.legend(axes, [canvas.filled_key(label, FILLS[shown]) for shown, label in said.items()])
 
 
 def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
@@ -150,8 +161,10 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
         keys.append(canvas.key("composed from times\nat the smallest horizon", hollow=True))
     laws = [limit.law for limit in limits if limit.law is not None]
     if laws:
-        ranks = "k·" if any(limit.world_size > 1 for limit in limits) else ""
+        several = any(limit.world_size > 1 for limit in limits)
+        ranks, counted = ("k·", "k ranks, ") if several else ("", "")
         keys.append(canvas.line_key(f"law {ranks}N·T / (t₀ + c·N)", linestyle=(0, (3, 2))))
+        keys.append(canvas.note(f"{counted}N num_envs, T horizon,\nt₀ and c fitted"))
         unused = [law.largest_relative_error for law in laws if not law.used]
         if unused:
             keys.append(canvas.note(f"(faint: not used,\nmisses by up to {max(unused):.0%})"))
@@ -172,7 +185,10 @@ def _throughput_title(verdict: Verdict) -> str:
         )
         return said if shared_series(verdict) else f"{said} ({series_words(limit.series)})"
 
-    return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms})
+    lead = lead_of(verdict)
+    is_told = lead is not None and lead.behind and lead.first.kind == "throughput"
+    sentence = ahead(lead) if lead is not None and is_told else "Frames per second, by arm"
+    return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms}, sentence)
 
 
 def _finding(limit: ThroughputLimit, of_each: str) -> str:

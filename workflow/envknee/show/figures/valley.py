@@ -9,8 +9,8 @@ from matplotlib.patches import Patch
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.answers import NO_TRIAL, Answered, answered, colours_of, cost_ticks, panels_below
-from envknee.show.figures.style import GREY, INK
+from envknee.show.figures.answers import NO_TRIAL, Answered, answered, cost_ticks, panels_below
+from envknee.show.figures.style import GREY, INK, size_colours
 from envknee.words.numbers import counted
 
 
@@ -22,8 +22,16 @@ def draw_valley(evidence: Evidence) -> Figure:
         of_library = any(own.trials for own in answered(evidence))
         why = "The batch is the library's own, which fixes the number of mini-batches." if of_library else NO_TRIAL
         return canvas.in_words("Mini-batches", why, verdict)
-    colours = colours_of(record.request.num_envs for own in shown for record, _ in own.trials)
-    figure, panels = panels_below(shown, [_found(own) for own in shown], verdict, 1.4 + 3.7 * len(shown), gap=0.85)
+    tried = {record.request.num_envs for own in shown for record, _ in own.trials}
+    colours = {size: colour for size, colour in size_colours(evidence.records).items() if size in tried}
+    figure, panels = panels_below(
+        shown,
+        [_found(own) for own in shown],
+        "Cost by mini-batches of an epoch",
+        verdict,
+        1.4 + 3.7 * len(shown),
+        gap=0.85,
+    )
     for axes, own in zip(panels, shown, strict=True):
         _panel(axes, own, colours)
     canvas.legend(panels[0], _keys(shown, colours))

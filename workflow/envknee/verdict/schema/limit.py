@@ -65,6 +65,14 @@ class Gain(Frozen):
     disagreement: Disagreement | None = newer(None)
     """None if machines agree, or one measured. Otherwise the gain is shown to be below delta only if it is on each machine."""
 
+    def shown(self, delta: float) -> Literal["pays", "stopped", "undecided"]:
+        """Return what is shown of this doubling alone: that it gains at least delta, that it gains less, or neither."""
+        if self.shown_below_delta:
+            return "stopped"
+        lower = self.gain_lower_one_sided
+        pays = self.p_value is not None and lower is not None and min(lower, self.gain) >= delta
+        return "pays" if pays else "undecided"
+
     @classmethod
     def of(cls, doubling: Tested, share: Callable[[float], float]) -> "Gain":
         """Return the gain of a doubling; `share` returns the share that a logarithm stands for."""
