@@ -68,7 +68,7 @@ def test_failed_repeats_are_counted_at_their_point_and_others_are_named():
     limit = analyse([*fps_trials({16: [100, 101], 32: [150, 151]}), *failed])
     assert [point.failed for point in limit.points] == [0, 1]
     assert (limit.infeasible, limit.not_counted) == ([], {"nan": 1})
-    assert "not counted: 1 nan" in throughput_notes(limit)
+    assert "not counted: 1 NaN" in throughput_notes(limit)
     assert len(limit.point(16).fps_repeats) == 2
 
 

@@ -134,8 +134,6 @@ def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Seri
     axes.yaxis.set_major_formatter(canvas.PERCENT)
     axes.axhline(0.0, color=GREY, linewidth=0.8)
     axes.axhline(verdict.delta, color=INK, linewidth=1.0, linestyle=DASHED)
-    cut_off = f"cut-off {verdict.delta:.0%}"
-    axes.annotate(cut_off, (1.005, verdict.delta), xycoords=("axes fraction", "data"), va="center", fontsize=9)
     gains = [gain for limit in limits for gain in limit.gains]
     bounds = [bound for gain in gains for bound in (gain.gain_lower, gain.gain_upper)]
     axes.set_ylim(*canvas.readable([*(gain.gain for gain in gains), -0.05, 3 * verdict.delta], bounds))
@@ -146,7 +144,8 @@ def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Seri
         "stopped": f"stops paying: shown to\ngain less ({sure})",
         "undecided": "undecided: neither is shown,\nor too few repeats",
     }
-    canvas.legend(axes, [canvas.filled_key(label, FILLS[shown]) for shown, label in said.items()])
+    cut_off = canvas.line_key(f"cut-off {verdict.delta:.0%}", linestyle=DASHED)
+    canvas.legend(axes, [cut_off, *(canvas.filled_key(label, FILLS[shown]) for shown, label in said.items())])
 
 
 def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
