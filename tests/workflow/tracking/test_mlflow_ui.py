@@ -149,7 +149,7 @@ METRICS = [f"gpu_0_{name}" for name in ("memory_usage_megabytes", "power_usage_w
          [NAMES[1], "summary/fps_total_lower_quartile", "NVIDIA H100 80GB HBM3", "Finished"]),
         ("arms/stock", "", [HEADLINE],
          ["stock · 1,024 × 32 × 4,096 · FPS · seed 0", *NAMES,
-          "3 of 3 trials have finished: 2 ok, 1 target_reached.", "Best single trial: 0002"]),
+          "3 of 3 trials have finished: 2 measured, 1 target reached.", "Best single trial: 0002"]),
     ],
     ids=["the load of a trial's own GPU", "a trial", "an arm"],
 )  # fmt: skip

@@ -297,7 +297,7 @@ def test_artifacts_are_the_files_themselves(published: StudyFolder, tmp_path: Pa
 def test_description_and_metrics_of_an_arm_hold_its_verdict(study: Study, folder: StudyFolder) -> None:
     note = "mlflow.note.content"
     progress = (
-        "3 of 6 trials have finished: 1 ok, 1 oom, 1 target_reached.\n\n"
+        "3 of 6 trials have finished: 1 measured, 1 out of memory, 1 target reached.\n\n"
         "Best single trial: 0002, stock · 2,048 × 32 × 4,096 · seed 2 (artifacts: best)."
     )
     assert run_of(study, folder, "arms/stock").tags[note] == progress
