@@ -1,6 +1,7 @@
 """What a study would measure and could show, before anything runs: points, power, and the noise that is assumed."""
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 from envknee.ask.plan import earlier_records, plan_of
 from envknee.base.point import Point
+from envknee.run.workers import check_devices
+from envknee.study.errors import UserError
 from envknee.study.load import parse_study
 from envknee.verdict import throughput
 from envknee.verdict.noise import assumed_cv, gain_interval, measured_cv
@@ -74,6 +77,16 @@ def test_a_plan_says_when_this_machine_has_too_few_devices_for_its_workers():
         0, sweep=asked, arms={"stock": {"gpus": 0}}
     )
     assert not any("A sweep refuses that" in line for line in lines_on(0, sweep=asked)), "a login node has no GPU"
+
+
+@pytest.mark.parametrize("gpus", ["auto", 0, 1, 2])
+@pytest.mark.parametrize("here", [1, 2, 3, 4, 8])
+def test_a_plan_and_a_sweep_agree_on_the_devices_of_workers(gpus: Any, here: int):
+    asked, arms = {"workers": 4, "sampler": "tpe"}, {"stock": {"gpus": gpus}}
+    is_told = any("A sweep refuses that" in line for line in lines_on(here, sweep=asked, arms=arms))
+    study = parse_study({"study": "x", "arms": arms, "throughput": SWEEP | asked, "window": 4})
+    with pytest.raises(UserError, match="throughput.workers 4 need") if is_told else nullcontext():
+        check_devices(study, here, "use a larger machine")
 
 
 def test_equal_repeats_are_no_noise():

@@ -248,6 +248,7 @@ def test_where_the_climb_begins_and_how_often_sizes_repeat_can_be_said(tmp_path:
         (["--from", "8", "--num-envs", "8..32"], "--from 8 begins a search without a range, and --num-envs gives one"),
         (["--from", "0"], "--from 0: expected at least 1"),
         (["--from", "-4"], "--from -4: expected at least 1"),
+        (["--repeats", "0"], "throughput.repeats: expected greater than or equal to 1 (got 0)"),
         (["--target-reward", "3.5"], "--target-reward 3.5 needs --num-envs A..B"),
     ],
 )

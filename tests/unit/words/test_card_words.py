@@ -36,9 +36,10 @@ def squeezed(text: str) -> str:
 
 
 def on_terminal(folder: StudyFolder, width: int = 80) -> str:
-    verdict, stream = read_verdict(folder), io.StringIO()
+    study, records = load_measured(folder)
+    verdict, stream = read_verdict(folder, records), io.StringIO()
     console = Console(file=stream, width=width, markup=False, highlight=False)
-    terminal.print_answer(verdict, folder, console, terminal.card_in(folder, verdict))
+    terminal.print_answer(verdict, folder, console, study_card(study, verdict, records))
     return stream.getvalue()
 
 

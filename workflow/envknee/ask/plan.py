@@ -90,10 +90,10 @@ def _too_few_devices(sweep: Sweep, study: Study, gpus_here: int) -> DevicesOfWor
 
     A study on GPUs is not compared with a machine that has none, such as a login node.
     """
-    gpus = max(gpus_here if arm.gpus == "auto" else arm.gpus for arm in study.arms.values())
-    if sweep.workers is None or (gpus and not gpus_here):
+    needs_gpus = any(arm.gpus not in (0, "auto") for arm in study.arms.values())
+    if sweep.workers is None or (needs_gpus and not gpus_here):
         return None
-    devices = DevicesOfWorkers(each=max(1, gpus), here=gpus_here if gpus else 1)
+    devices = DevicesOfWorkers(each=study.worker_devices, here=max(1, gpus_here))
     return devices if sweep.workers * devices.each > devices.here else None
 
 

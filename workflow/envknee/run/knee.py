@@ -65,14 +65,15 @@ def name_for(preset: str, argv: list[str]) -> str:
 
 def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[str, Any]:
     """Return the study as plain data. Pure."""
-    first = given.first_size or FIRST_SIZE
+    climbs = given.num_envs is None
+    first = FIRST_SIZE if given.first_size is None else given.first_size
     shared = {
-        "num_envs": given.num_envs or {"from": first, "to": first * 2**DOUBLINGS},
+        "num_envs": {"from": first, "to": first * 2**DOUBLINGS} if climbs else given.num_envs,
         "horizon": [horizon if given.horizon is None else given.horizon],
         "batch_size": "library" if given.batch_size is None else given.batch_size,
     }
-    climbs = given.num_envs is None
-    repeats = given.repeats or (CLIMB_REPEATS if climbs else GRID_REPEATS)
+    most = CLIMB_REPEATS if climbs else GRID_REPEATS
+    repeats = most if given.repeats is None else given.repeats
     # One worker asks trial by trial, each knowing all before it.
     search = {"sampler": "adaptive", "adaptive": {"ascending": True}, "workers": 1} if climbs else {}
     study: dict[str, Any] = {

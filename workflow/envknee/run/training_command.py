@@ -40,9 +40,8 @@ def training_command(records: Sequence[Record], setting: Setting) -> TrainingCom
     """Return the command that trains at a setting, which is among `records` unless no trial ran it; None without records."""
     if not records:
         return None
-    wanted = (setting.num_envs, setting.horizon, setting.batch_size)
     gpus = max(map(gpus_of, records))
-    asked = [record.request for record in records if _place(record.request) == wanted]
+    asked = [record.request for record in records if Setting.at(record.request.num_envs, record.request) == setting]
     request = (
         asked[0]
         if asked
@@ -53,10 +52,6 @@ def training_command(records: Sequence[Record], setting: Setting) -> TrainingCom
             argv=_arguments(request, request.command, gpus), env=program.variables(request, Path(), gpus)
         )
     return _of_isaac_lab(request, gpus)
-
-
-def _place(request: Request) -> tuple[int, int, int | None]:
-    return request.num_envs, request.horizon, request.batch_size
 
 
 def _of_isaac_lab(request: Request, gpus: int) -> TrainingCommand:

@@ -24,7 +24,6 @@ from envknee.machine.processes import raise_at_signals
 from envknee.run.launch import Interrupted
 from envknee.run.pool import Pool
 from envknee.run.work import parser_of_pool, remake_records
-from envknee.slurm import jobs
 from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
 from envknee.study.load import read_study
 from envknee.study.model import Study
@@ -79,7 +78,7 @@ def check_devices(study: Study, devices: int, more: str) -> None:
     for kind, sweep in study.sections.items():
         if sweep.workers is None:
             continue
-        each = max(jobs.shape_of(study, arm).devices for arm in study.arms)
+        each = study.worker_devices
         if sweep.workers * each > devices:
             raise UserError(
                 f"{kind}.workers {sweep.workers} need {sweep.workers * each} devices (GPUs, or a CPU as one), and this sweep may use"

@@ -10,7 +10,7 @@ from envknee.study.errors import printable
 from envknee.verdict.schema.card import Card
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.words.answer import answer, answered_series, answers_table
-from envknee.words.card import card_parts
+from envknee.words.card import Part, card_parts
 from envknee.words.numbers import counted
 from envknee.words.series import series_words
 from envknee.words.statements import statement
@@ -53,7 +53,8 @@ def answer_lines(verdict: Verdict, card: Card, width: int, room: int) -> list[st
 
     What does not fit whole is left out. A training command is one line however long it is, because users copy it.
     """
-    lines = [*_title(verdict, width), *card_lines(card, width)]
+    parts = card_parts(card)
+    lines = [*_title(verdict, width), *part_lines(parts, width)]
     if len(verdict.arms) > 1 or not card.entries:
         shown = _arms_that_fit(verdict, width, max(room - len(lines) - 1, LEAST_TABLE))
         lines += grid.brief(_table(verdict, shown), width)
@@ -61,15 +62,20 @@ def answer_lines(verdict: Verdict, card: Card, width: int, room: int) -> list[st
             lines.append(f"and {counted(len(verdict.arms) - len(shown), 'more arm')}")
     else:
         shown = verdict.arms
-    for sentence in _sentences(verdict, shown, card):
+    for sentence in _sentences(verdict, shown, parts):
         lines += sentence.lines_within(width, room - len(lines))
     return lines
 
 
 def card_lines(card: Card, width: int) -> list[str]:
     """Return the card: a heading for each question, and sentences with their names below it."""
+    return part_lines(card_parts(card), width)
+
+
+def part_lines(parts: Sequence[Part], width: int) -> list[str]:
+    """Return the parts of a card as lines."""
     lines = list[str]()
-    for part in card_parts(card):
+    for part in parts:
         lines += textwrap.wrap(part.heading, width)
         for name, text in part.lines:
             lines += Sentence(name, text).lines(width)
@@ -103,9 +109,9 @@ def _arms_that_fit(verdict: Verdict, width: int, room: int) -> Sequence[ArmVerdi
     return verdict.arms[:count]
 
 
-def _sentences(verdict: Verdict, arms: Sequence[ArmVerdict], card: Card) -> Iterator[Sentence]:
+def _sentences(verdict: Verdict, arms: Sequence[ArmVerdict], parts: Sequence[Part]) -> Iterator[Sentence]:
     """Yield what the answer says beside its card and its table, the most important first."""
-    on_card = " ".join(text for part in card_parts(card) for _, text in part.lines)
+    on_card = " ".join(text for part in parts for _, text in part.lines)
     yield from (said for said in _every_sentence(verdict, arms) if said.text.partition(": ")[2] not in on_card)
 
 

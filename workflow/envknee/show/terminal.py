@@ -9,23 +9,24 @@ Input: verdict.json, study.json and records. Output: text, without colours, as w
 
 import argparse
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from envknee.ask.further import further_of
-from envknee.decide.read import load_measured, load_study
+from envknee.decide.read import load_study
 from envknee.decide.verdict_file import read_verdict
 from envknee.record.packed import study_folder
 from envknee.record.read import load_records
-from envknee.record.schema import Outcome
+from envknee.record.schema import Outcome, Record
 from envknee.run.card import study_card
 from envknee.show import grid
 from envknee.show.short import Sentence, answer_lines, card_lines
 from envknee.study import space
 from envknee.study.errors import printable
 from envknee.study.files import read_model
+from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.card import card_of
 from envknee.verdict.lead import in_order, lead_of
@@ -122,18 +123,10 @@ def where(folder: StudyFolder) -> str:
     return f"study {study.study}: {trials}; {report}, `make ui` shows every run"
 
 
-def card_in(folder: StudyFolder, verdict: Verdict) -> Card:
-    """Return the card of a study; that of the verdict alone where the folder holds no study file."""
-    if not folder.study.exists():
-        return card_of(verdict)
-    return study_card(load_study(folder), verdict, load_records(folder))
-
-
-def what_decides(verdict: Verdict, folder: StudyFolder) -> str | None:
+def what_decides(verdict: Verdict, folder: StudyFolder, study: Study, records: Sequence[Record]) -> str | None:
     """Return the command that may decide what is open, with its time; None if nothing is, trials are missing, or it is published."""
-    if not folder.study.exists() or folder.archive.exists() or verdict.trials_measured < verdict.trials_planned:
+    if folder.archive.exists() or verdict.trials_measured < verdict.trials_planned:
         return None
-    study, records = load_measured(folder)
     return further_line(further_of(study, verdict, records), str(folder.study))
 
 
@@ -156,6 +149,11 @@ def main() -> None:
         return
     verdict = read_verdict(folder)
     show = print_summary if arguments.all else print_answer
-    show(verdict, folder, Console(markup=False, highlight=False, emoji=False), card_in(folder, verdict))
-    if line := what_decides(verdict, folder):
+    console = Console(markup=False, highlight=False, emoji=False)
+    if not folder.study.exists():
+        show(verdict, folder, console)
+        return
+    study, records = load_study(folder), load_records(folder)
+    show(verdict, folder, console, study_card(study, verdict, records))
+    if line := what_decides(verdict, folder, study, records):
         print(f"decide   {printable(line)}")

@@ -266,6 +266,11 @@ class Study(Strict):
         arms = [arm for arm in self.arms.values() if arm.scaling is None and not arm.is_off_policy]
         return frozenset(arm.world_size for arm in arms)
 
+    @property
+    def worker_devices(self) -> int:
+        """Devices that one worker keeps: the GPUs of a trial (`auto` takes one), or one for the CPU; the most of any arm."""
+        return max(1 if arm.gpus == "auto" else max(1, arm.gpus) for arm in self.arms.values())
+
     def measured_part(self) -> dict[str, Any]:
         """Return the part of the study that decides what is measured; it must stay the same in a results folder.
 

@@ -11,7 +11,7 @@ Statistics in Medicine 27:1693), which takes the arms as independent.
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from envknee.base.fields import KINDS, Kind
 from envknee.record.read import without_skipped
@@ -23,16 +23,12 @@ from envknee.verdict.schema.further import Further
 from envknee.verdict.schema.joint import ConfirmedSetting, JointAnswer, Setting
 from envknee.verdict.schema.learning import LearningLimit, Rules
 from envknee.verdict.schema.limit import SeriesLimit
-from envknee.verdict.schema.memory import MemoryWall
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import OtherLoad, ThroughputLimit, ThroughputPoint
 from envknee.verdict.series import Series
 
 LEAST_PAIRS = 3
 """Fewest pairs whose spread is taken for their noise: two have one degree of freedom."""
-
-Place = tuple[int, int, int | None]
-"""num_envs, horizon, batch_size."""
 
 CommandOf = Callable[[str, Setting], TrainingCommand | None]
 """Arm and setting -> the command that trains there."""
@@ -105,23 +101,18 @@ def _of_throughput(arm: ArmVerdict, further: Sequence[Further]) -> CardEntry | N
     if headline is None or limit is None:
         return None
     point, series = limit.point(headline.num_envs), headline.as_run
-    estimate = _fps_at(limit, point)
-    return CardEntry(
-        **_of_arm(arm, series),
-        kind="throughput",
-        setting=Setting(num_envs=headline.num_envs, horizon=series.horizon, batch_size=series.batch_size),
-        value=estimate.value,
-        lower=estimate.lower,
-        upper=estimate.upper,
-        repeats=len(point.fps_repeats),
-        share_of_best=headline.fps_share_of_best,
-        composed=limit.composed if point.is_composed else None,
-        limit=limit,
-        joint=None,
-        binds=headline.binds,
-        load=limit.other_load,
-        cost_s=_cost_s("throughput", _open_repeats(limit), further),
+    entry = _answered(
+        arm, "throughput", Setting.at(headline.num_envs, series), _fps_at(limit, point), len(point.fps_repeats)
     )
+    told = {
+        "share_of_best": headline.fps_share_of_best,
+        "composed": limit.composed if point.is_composed else None,
+        "limit": limit,
+        "binds": headline.binds,
+        "load": limit.other_load,
+        "cost_s": _cost_s("throughput", _open_repeats(limit), further),
+    }
+    return entry.model_copy(update=told)
 
 
 def _of_learning(arm: ArmVerdict, rules: Rules | None, further: Sequence[Further]) -> CardEntry | None:
@@ -129,67 +120,55 @@ def _of_learning(arm: ArmVerdict, rules: Rules | None, further: Sequence[Further
     if not limits:
         return None
     limit, point = arm.soonest or (limits[0], None)
-    series = limit.series
     setting = estimate = None
     if point is not None:
-        series = (rules.as_run(limit, point.num_envs) if rules else None) or series
-        setting = Setting(num_envs=point.num_envs, horizon=series.horizon, batch_size=series.batch_size)
+        setting = Setting.at(point.num_envs, _as_run(limit, point.num_envs, rules))
         cost = point.seconds_to_target
         assert cost is not None, "its seeds reached the target"
         estimate = Estimate(cost.value, cost.interval_lower, cost.interval_upper)
-    return CardEntry(
-        **_of_arm(arm, series),
-        kind="learning",
-        setting=setting,
-        value=estimate and estimate.value,
-        lower=estimate and estimate.lower,
-        upper=estimate and estimate.upper,
-        repeats=0 if point is None else point.seeds,
-        share_of_best=None,
-        composed=None,
-        limit=limit,
-        joint=None,
-        binds=None,
-        load=None,
-        cost_s=_cost_s("learning", _open_repeats(limit), further),
-    )
+    entry = _answered(arm, "learning", setting, estimate, 0 if point is None else point.seeds, limit.series)
+    return entry.model_copy(update={"limit": limit, "cost_s": _cost_s("learning", _open_repeats(limit), further)})
 
 
 def _of_joint(arm: ArmVerdict, found: JointAnswer, further: Sequence[Further]) -> CardEntry:
     confirmed = None if found.soonest is None else found.confirmed[found.soonest]
     setting = estimate = None
     if confirmed is not None:
-        setting = Setting(num_envs=confirmed.num_envs, horizon=confirmed.horizon, batch_size=confirmed.batch_size)
-        estimate = _estimate_of(confirmed, found)
-    series = Series(arm.arm, 0, None) if setting is None else Series(arm.arm, setting.horizon, setting.batch_size)
+        setting, estimate = Setting.at(confirmed.num_envs, confirmed), _estimate_of(confirmed, found)
+    entry = _answered(arm, found.kind, setting, estimate, 0 if confirmed is None else confirmed.seeds)
+    return entry.model_copy(update={"joint": found, "cost_s": _cost_s(found.kind, found.seeds_to_next_look, further)})
+
+
+def _answered(
+    arm: ArmVerdict,
+    kind: Kind,
+    setting: Setting | None,
+    estimate: Estimate | None,
+    repeats: int,
+    otherwise: Series | None = None,
+) -> CardEntry:
+    """Return an entry with what a setting gives and what fits there; without a setting, what fits in the series `otherwise`."""
+    series = otherwise if setting is None else Series(arm.arm, setting.horizon, setting.batch_size)
+    memory = arm.memory
     return CardEntry(
-        **_of_arm(arm, series),
-        kind=found.kind,
+        arm=arm.arm,
+        world_size=arm.world_size,
+        rank_word=arm.rank_word,
+        kind=kind,
         setting=setting,
         value=estimate and estimate.value,
         lower=estimate and estimate.lower,
         upper=estimate and estimate.upper,
-        repeats=0 if confirmed is None else confirmed.seeds,
-        share_of_best=None,
-        composed=None,
-        limit=None,
-        joint=found,
-        binds=None,
-        load=None,
-        cost_s=_cost_s(found.kind, found.seeds_to_next_look, further),
+        repeats=repeats,
+        wall=None if memory is None or series is None else memory.wall(series),
+        device_memory_gb=None if memory is None else memory.device_memory_gb,
     )
 
 
-def _of_arm(arm: ArmVerdict, series: Series) -> dict[str, Any]:
-    """Return the fields that every entry of an arm has."""
-    wall: MemoryWall | None = None if arm.memory is None else arm.memory.wall(series)
-    return {
-        "arm": arm.arm,
-        "world_size": arm.world_size,
-        "rank_word": arm.rank_word,
-        "wall": wall,
-        "device_memory_gb": None if arm.memory is None else arm.memory.device_memory_gb,
-    }
+def _as_run(limit: SeriesLimit, num_envs: int, rules: Rules | None) -> Series:
+    """Return the horizon and batch size that ran at one size of a series."""
+    ran = rules.as_run(limit, num_envs) if rules is not None and isinstance(limit, LearningLimit) else None
+    return ran or limit.series
 
 
 def _estimate_of(setting: ConfirmedSetting, found: JointAnswer) -> Estimate | None:
@@ -229,11 +208,10 @@ def _against_all(
     ratios, own = list[ArmRatio](), _at_each(best, verdict)
     for other in sorted((entry for arm, entry in entries.items() if arm != best.arm), key=_rank):
         theirs = _at_each(other, verdict)
-        both = sorted(own.keys() & theirs.keys(), key=lambda place: (place[0], place[1], place[2] or 0))
-        at_each = {place: _ratio_at(place, best, other, own[place], theirs[place], verdict, records) for place in both}
-        shared = _place(best.setting) if best.setting is not None and best.setting == other.setting else None
-        if shared in at_each:
-            ratios.append(at_each.pop(shared))
+        both = sorted(own.keys() & theirs.keys(), key=lambda at: (at.num_envs, at.horizon, at.batch_size or 0))
+        at_each = {at: _ratio_at(at, best, other, own[at], theirs[at], verdict, records) for at in both}
+        if best.setting is not None and best.setting == other.setting and best.setting in at_each:
+            ratios.append(at_each.pop(best.setting))
         else:
             ratios.append(_ratio(other.arm, None, _of_entry(best), _of_entry(other)))
         ratios += at_each.values()
@@ -241,7 +219,7 @@ def _against_all(
 
 
 def _ratio_at(
-    place: Place,
+    setting: Setting,
     best: CardEntry,
     other: CardEntry,
     own: Estimate,
@@ -250,9 +228,8 @@ def _ratio_at(
     records: Sequence[Record],
 ) -> ArmRatio:
     """Return the ratio at a setting that both arms have: of pairs, or of both arms' own results."""
-    setting = Setting(num_envs=place[0], horizon=place[1], batch_size=place[2])
     if best.joint is None and other.joint is None:
-        logs = _log_ratios(*(_by_repeat(records, entry.kind, entry.arm, place) for entry in (best, other)))
+        logs = _log_ratios(*(_by_repeat(records, entry.kind, entry.arm, setting) for entry in (best, other)))
         if len(logs) >= LEAST_PAIRS:
             mean, variance = statistics.fmean(logs), statistics.variance(logs) / len(logs)
             lower, upper = doublings.interval(mean, variance, len(logs) - 1, verdict.confidence)
@@ -260,19 +237,14 @@ def _ratio_at(
     return _ratio(other.arm, setting, own, theirs)
 
 
-def _by_repeat(records: Sequence[Record], kind: Kind, arm: str, place: Place) -> dict[int, float | None]:
+def _by_repeat(records: Sequence[Record], kind: Kind, arm: str, setting: Setting) -> dict[int, float | None]:
     """Return repeat -> FPS, or seconds to the target, of an arm's trials at a setting; None for a trial without."""
     found = dict[int, float | None]()
     for record in records:
         request = record.request
-        if (request.kind, request.arm) != (kind, arm) or place != (
-            request.num_envs,
-            request.horizon,
-            request.batch_size,
-        ):
-            continue
-        fps = None if record.fps_total is None else record.fps_total.median
-        found[request.repeat] = fps if kind == "throughput" else record.seconds_to_target
+        if (request.kind, request.arm) == (kind, arm) and Setting.at(request.num_envs, request) == setting:
+            fps = None if record.fps_total is None else record.fps_total.median
+            found[request.repeat] = fps if kind == "throughput" else record.seconds_to_target
     return found
 
 
@@ -287,23 +259,21 @@ def _of_entry(entry: CardEntry) -> Estimate | None:
     return None if entry.value is None else Estimate(entry.value, entry.lower, entry.upper)
 
 
-def _place(setting: Setting) -> Place:
-    return setting.num_envs, setting.horizon, setting.batch_size
-
-
-def _at_each(entry: CardEntry, verdict: Verdict) -> dict[Place, Estimate]:
+def _at_each(entry: CardEntry, verdict: Verdict) -> dict[Setting, Estimate]:
     """Return what an arm gives at each setting: fresh seeds of a joint answer, or else every point of its series."""
     if entry.joint is not None:
-        found = {_place(own): _estimate_of(own, entry.joint) for own in entry.joint.confirmed if not own.lost}
-        return {place: estimate for place, estimate in found.items() if estimate is not None}
+        found = {
+            Setting.at(own.num_envs, own): _estimate_of(own, entry.joint)
+            for own in entry.joint.confirmed
+            if not own.lost
+        }
+        return {at: estimate for at, estimate in found.items() if estimate is not None}
     (arm,) = (own for own in verdict.arms if own.arm == entry.arm)
     limits: Sequence[SeriesLimit] = arm.throughput if entry.kind == "throughput" else arm.learning
-    estimates = dict[Place, Estimate]()
+    estimates = dict[Setting, Estimate]()
     for limit in limits:
         for num_envs, estimate in _of_limit(limit).items():
-            ran = verdict.rules.as_run(limit, num_envs) if verdict.rules and isinstance(limit, LearningLimit) else None
-            series = ran or limit.series
-            estimates[num_envs, series.horizon, series.batch_size] = estimate
+            estimates[Setting.at(num_envs, _as_run(limit, num_envs, verdict.rules))] = estimate
     return estimates
 
 

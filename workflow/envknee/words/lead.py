@@ -1,5 +1,6 @@
 """Which arm is ahead, in one sentence: the last line of a summary. Pure."""
 
+from envknee.base.fields import Kind
 from envknee.verdict.schema.lead import Behind, Lead, Standing
 from envknee.words.answer import Answer
 from envknee.words.ranks import each, together
@@ -15,6 +16,13 @@ def lead_sentence(lead: Lead | None, first: Answer | None) -> str:
     if not lead.behind:
         return f"Run {first.run_in_full} ({first.series}): {first.gives_in_full}."
     return f"{ahead(lead)}."
+
+
+def ahead_in(lead: Lead | None, kind: Kind) -> str | None:
+    """Return what `ahead` says of a lead by trials of `kind`; None if no arm is behind, or another kind decides who leads."""
+    if lead is None or not lead.behind or lead.first.kind != kind:
+        return None
+    return ahead(lead)
 
 
 def ahead(lead: Lead) -> str:

@@ -23,8 +23,7 @@ def run_name(request: Request) -> str:
 
     `lean · 1,024 × 32 × 8,192 · seed 7`, or for an FPS trial `lean · 1,024 × 32 × 8,192 · FPS · seed 7`.
     """
-    setting = Setting(num_envs=request.num_envs, horizon=request.horizon, batch_size=request.batch_size)
-    parts = [request.arm, short_setting(setting, Ranks.of(request))]
+    parts = [request.arm, short_setting(Setting.at(request.num_envs, request), Ranks.of(request))]
     if request.batch_size is None:
         parts[-1] += " × library"
     if request.kind == "throughput":

@@ -308,9 +308,10 @@ def legend(axes: Axes, keys: Sequence[Line2D | Patch]) -> None:
         )
     figure = axes.figure
     assert isinstance(figure, Figure)
-    for _ in range(MOST_STEPS):
-        if _lacks_room(figure):
-            _grow(figure, STEP_IN)
+    steps = 0
+    while steps < MOST_STEPS and _lacks_room(figure):
+        _grow(figure, STEP_IN)
+        steps += 1
 
 
 STEP_IN, MOST_STEPS = 0.3, 100

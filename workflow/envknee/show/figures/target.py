@@ -14,7 +14,7 @@ from envknee.verdict.learning_cost import gpus_of, seconds_of, that_ran
 from envknee.verdict.schema.learning import LearningLimit, best_of
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series, series_of
-from envknee.words.lead import ahead
+from envknee.words.lead import ahead_in
 from envknee.words.learning import seconds_told
 from envknee.words.series import series_words
 from envknee.words.study import reached
@@ -89,13 +89,11 @@ def _title(limits: Sequence[LearningLimit], verdict: Verdict) -> str:
         parts = [limit.arm] * (len(arms) > 1) + [series_words(limit.series)] * (len(settings) > 1)
         return f" ({', '.join(parts)})" if parts else ""
 
-    lead = lead_of(verdict)
     soonest = f"No point reached the target with every seed ({reached(limits)} did)"
     if found := best_of(limits):
         limit, best = found
         soonest = f"{best.num_envs:,} environments{of(limit)} reach the target soonest: {seconds_told(best)}"
-    if lead is not None and lead.behind and lead.first.kind == "learning":
-        soonest = ahead(lead)
+    soonest = ahead_in(lead_of(verdict), "learning") or soonest
     thresholds = [
         f"{limit.threshold_num_envs:,}{of(limit)}" for limit in limits if limit.threshold_num_envs is not None
     ]

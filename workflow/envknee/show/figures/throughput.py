@@ -15,7 +15,7 @@ from envknee.verdict.lead import lead_of
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import Series
-from envknee.words.lead import ahead
+from envknee.words.lead import ahead_in
 from envknee.words.numbers import percent
 from envknee.words.ranks import each
 from envknee.words.series import series_words
@@ -184,9 +184,7 @@ def _throughput_title(verdict: Verdict) -> str:
         )
         return said if shared_series(verdict) else f"{said} ({series_words(limit.series)})"
 
-    lead = lead_of(verdict)
-    is_told = lead is not None and lead.behind and lead.first.kind == "throughput"
-    sentence = ahead(lead) if lead is not None and is_told else "Frames per second, by arm"
+    sentence = ahead_in(lead_of(verdict), "throughput") or "Frames per second, by arm"
     return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms}, sentence)
 
 

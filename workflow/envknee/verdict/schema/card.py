@@ -48,21 +48,21 @@ class CardEntry(OfRanks):
     upper: float | None
     repeats: int
     """Repeats, or seeds."""
-    share_of_best: float | None
+    share_of_best: float | None = None
     """Share of the largest FPS of the arm; None for learning, and for a joint answer."""
-    composed: ComposedFps | None
+    composed: ComposedFps | None = None
     """What the FPS are composed from, if no trial ran the setting."""
-    limit: ThroughputLimit | LearningLimit | None
+    limit: ThroughputLimit | LearningLimit | None = None
     """The limit of the setting's series; None with a joint answer."""
-    joint: JointAnswer | None
-    binds: Binds | None
+    joint: JointAnswer | None = None
+    binds: Binds | None = None
     """None for learning, and for a joint answer."""
     wall: MemoryWall | None
     """What fits at the setting's horizon and batch size; None if unknown."""
     device_memory_gb: float | None
-    load: OtherLoad | None
+    load: OtherLoad | None = None
     """Load of other processes during the trials of this kind; None if it was small, or not measured."""
-    cost_s: float | None
+    cost_s: float | None = None
     """Seconds of the repeats that may decide what is open; None if nothing is, or it is unknown."""
     ratios: list[ArmRatio] = []
     """This arm against each other one: at their best settings, then at each setting that both have."""

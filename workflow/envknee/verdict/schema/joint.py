@@ -3,13 +3,27 @@
 A cost is seconds to the target, or for throughput seconds per frame; less is better.
 """
 
-from typing import Literal
+from typing import Literal, Protocol
 
 from envknee.base.fields import Kind, newer
 from envknee.record.schema import Frozen
 
 JointState = Literal["no data", "searched", "confirming", "confirmed"]
 """searched: there is no confirming stage. confirming: not all of its seeds have ended, so that nothing is claimed yet."""
+
+
+class HasBatch(Protocol):
+    """Whatever says at which horizon and batch size it ran."""
+
+    @property
+    def horizon(self) -> int:
+        """Environment steps per rollout."""
+        ...
+
+    @property
+    def batch_size(self) -> int | None:
+        """Transitions per optimizer step, all ranks together; None: the library's own."""
+        ...
 
 
 class Setting(Frozen):
@@ -20,6 +34,11 @@ class Setting(Frozen):
     horizon: int
     batch_size: int | None
     """All ranks together; None: the library's own."""
+
+    @classmethod
+    def at(cls, num_envs: int, ran: "HasBatch") -> "Setting":
+        """Return the setting of one num_envs, with the horizon and batch size of `ran`: a series, a request, or another setting."""
+        return Setting(num_envs=num_envs, horizon=ran.horizon, batch_size=ran.batch_size)
 
 
 class LikelySetting(Setting):
