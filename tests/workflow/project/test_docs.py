@@ -8,6 +8,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from browser import browse
 from envknee import commands
 from envknee.decide.records_csv import CSV_COLUMNS
 from envknee.record.schema import Record, Request, Row
@@ -65,6 +66,12 @@ def test_every_page_is_there_and_loads_nothing_from_elsewhere(site: Path):
     for page in site.rglob("*.html"):
         loads = r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=\"?(?:https?:)?//[^\s>]*"
         assert re.findall(loads, page.read_text(encoding="utf-8")) == [], page
+
+
+def test_the_search_finds_pages_in_the_files_as_built(site: Path, tmp_path: Path):
+    page = browse(f"{(site / 'index.html').as_uri()}?q=PostgreSQL", tmp_path)
+    found = re.findall(r'href="[^"]*/([\w-]+)\.html[^"]*" class="md-search-result__link"', page)
+    assert "tracking" in found, found
 
 
 def test_a_dead_link_fails_the_build(tmp_path: Path):

@@ -3,7 +3,6 @@
 import base64
 import http.client
 import re
-import subprocess
 import sys
 import time
 import urllib.error
@@ -16,14 +15,13 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from browser import browse
 from drawn import with_verdict
 from envknee.measure.keepsakes import contact_sheet
 from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder
 from envknee.tracking.publish import publish
 from loopback import serving
-from needs import chromium, need
-from records import known
 from running import listening
 from tracked import a_folder, a_live_run, a_run, stored_runs
 from tracking_server import Server, attack
@@ -170,17 +168,6 @@ def test_figure_is_shown(server: str, folder: StudyFolder, tmp_path: Path) -> No
         if red_share(screenshot) == expected:
             break
     assert red_share(screenshot) == expected
-
-
-def browse(address: str, where: Path, screenshot: Path | None = None) -> str:
-    """Return the document that Chromium makes of a page once its scripts have run, or take a picture of it."""
-    need("chromium")
-    command = [
-        known(chromium()), "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-        f"--user-data-dir={where / 'chromium'}", "--window-size=1600,2400", "--virtual-time-budget=120000",
-        "--dump-dom" if screenshot is None else f"--screenshot={screenshot}", address,
-    ]  # fmt: skip
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
 def looks() -> Iterator[None]:
