@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 from envknee.decide.study import decide
+from envknee.verdict.card import card_of
 from envknee.verdict.lead import in_order, lead_of
+from envknee.verdict.schema.lead import Lead
 from envknee.verdict.schema.study import Verdict
 from envknee.words.answer import answer
 from envknee.words.lead import lead_sentence
@@ -28,8 +30,13 @@ def by_seconds(**seconds: list[float | None]) -> Verdict:
     return decide(records_of(trials), a_study(arms={arm: {} for arm in seconds}, **sections))
 
 
+def lead_in(verdict: Verdict) -> Lead | None:
+    """Return the lead without records: ratios follow from both arms' own intervals."""
+    return lead_of(verdict, card_of(verdict))
+
+
 def sentence(verdict: Verdict) -> str:
-    lead = lead_of(verdict)
+    lead = lead_in(verdict)
     first = None if lead is None else next(arm for arm in verdict.arms if arm.arm == lead.first.arm)
     return lead_sentence(lead, None if first is None else answer(first, verdict.rules))
 
@@ -39,19 +46,32 @@ def test_arms_come_by_rank_and_those_without_a_result_last():
     assert [arm.arm for arm in in_order(verdict).arms] == ["c", "d", "a"] + [
         arm.arm for arm in verdict.arms if arm.arm == "b"
     ]
-    lead = known(lead_of(verdict))
+    lead = known(lead_in(verdict))
     assert [behind.standing.arm for behind in lead.behind] == ["d", "a"]
     assert [behind.times for behind in lead.behind] == pytest.approx([301 / 202, 301 / 101], rel=0.01)
-    assert sentence(verdict) == "c is fastest: 300 FPS at 32 environments, 1.50 times d, 2.99 times a."
+    assert sentence(verdict) == "c is fastest: 300 FPS at 32 environments, 1.50 times d, 3.0 times a."
 
 
 def test_repeats_that_overlap_tell_no_order():
     verdict = by_fps(a=[100.0, 120.0], b=[110.0, 115.0], c=[50.0, 51.0])
-    lead = known(lead_of(verdict))
-    assert [behind.overlaps for behind in lead.behind] == [True, False]
+    lead = known(lead_in(verdict))
+    assert [behind.is_shown for behind in lead.behind] == [False, True]
     assert sentence(verdict).endswith("times c, not told apart from a.")
     alone = by_fps(a=[100.0], b=[50.0])
     assert sentence(alone) == "a is fastest: 100 FPS at 32 environments, not told apart from b.", "one repeat each"
+
+
+def test_an_order_is_shown_where_the_card_shows_it():
+    """Seeds differ by far more than the arms, and each seed is sooner in one arm: the ratio of pairs excludes 1."""
+    trials = [
+        *learning_trials({16: [10.0, 20.0, 40.0, 80.0]}, arm="a"),
+        *learning_trials({16: [12.1, 24.0, 48.2, 96.0]}, arm="b", first=10),
+    ]
+    records = records_of(trials)
+    verdict = decide(records, a_study(arms={"a": {}, "b": {}}, throughput=None, learning=LEARNING))
+    (without,), (paired,) = known(lead_in(verdict)).behind, known(lead_of(verdict, card_of(verdict, records))).behind
+    assert (without.is_shown, paired.is_shown) == (False, True)
+    assert without.times == paired.times
 
 
 def test_seconds_to_the_target_rank_from_the_fewest_up():

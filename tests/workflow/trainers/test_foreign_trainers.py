@@ -5,6 +5,7 @@ The fake one and Isaac Lab's own commands always run. Others run where `ENVKNEE_
 """
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,14 +16,17 @@ from envknee.ask import ask
 from envknee.base.point import Point
 from envknee.record.read import load_records, read_rows
 from envknee.record.schema import Record
+from envknee.run.training_command import training_command
 from envknee.study.load import parse_study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.study.space import Slot
 from envknee.trainers.command import program
+from envknee.verdict.schema.joint import Setting
 from foreign_commands import KNEE, assert_whole, measured
 from needs import need
 from places import ROOT
 from programs import ran, succeeded
+from records import a_trial, known
 from tracked import stored_runs
 from workspaces import Workspace
 
@@ -64,6 +68,18 @@ def test_isaac_labs_own_commands_are_measured_unchanged(preset: str, command: li
     assert record.fps_total is not None and record.fps_total.iterations == 2
     # RSL-RL tells how long it collected and learned.
     assert all(row.collect_s and row.learn_s for row in read_rows(trial))
+
+
+def test_the_training_command_of_a_card_trains(tmp_path: Path):
+    sizes = {f"env.scene.tiled_camera.{side}": 24 for side in ("width", "height")}
+    asset = {"env.scene.cartpole.spawn.usd_path": str(TASKS / ASSETS["cartpole"])}
+    records = [a_trial(4, horizon=8, batch_size=16).asked(overrides=sizes | asset, gpus=0).record]
+    setting = Setting(num_envs=4, horizon=8, batch_size=16)
+    name, *words = known(training_command(records, setting)).argv
+    executable = Path(sys.executable).with_name(name)
+    variables = ENVIRONMENT | {"PYTHONPATH": NO_GRADIENTS}
+    printed = succeeded(ran([executable, *words, "--max_iterations", "2"], cwd=tmp_path, env=variables, timeout=600))
+    assert re.findall(r"Total steps: (\d+)", printed) == ["32", "64"]
 
 
 @pytest.mark.parametrize("library", ["rl_games", "skrl", "sb3"])

@@ -55,12 +55,13 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console, card: 
     `card` is that of the study with its records; without it, that of the verdict alone.
     """
     verdict, width = in_order(verdict), min(console.width, MOST_WIDTH)
-    last = _last_line(verdict, width)
+    card = card or card_of(verdict)
+    last = _last_line(verdict, card, width)
     crashed = [line for said in crashed_lines(verdict) for line in Sentence("crashed", said).lines(width)]
     room = most_lines(width) - len(last) - len(crashed) - 2
     written = "" if folder.report.exists() else "  (not written yet)"
     for line in (
-        *answer_lines(verdict, card or card_of(verdict), width, room),
+        *answer_lines(verdict, card, width, room),
         f"report   {folder.report}{written}",
         f"more     envknee summary --all {folder.root}",
         *crashed,
@@ -69,9 +70,9 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console, card: 
         console.print(line, soft_wrap=True)
 
 
-def _last_line(verdict: Verdict, width: int) -> list[str]:
+def _last_line(verdict: Verdict, card: Card, width: int) -> list[str]:
     """Return the answer in one sentence; that of a drill is no answer."""
-    lead = lead_of(verdict)
+    lead = lead_of(verdict, card)
     first = None if lead is None else next(arm for arm in verdict.arms if arm.arm == lead.first.arm)
     said = verdict.drill or lead_sentence(lead, None if first is None else answer(first, verdict.rules))
     return textwrap.wrap(printable(said), width, break_on_hyphens=False)
@@ -80,11 +81,12 @@ def _last_line(verdict: Verdict, width: int) -> list[str]:
 def print_summary(verdict: Verdict, folder: StudyFolder, console: Console, card: Card | None = None) -> None:
     """Print the card, the answers, the environments that fit other cards, each GPU's memory, and every sentence of a verdict."""
     verdict = in_order(verdict)
+    card = card or card_of(verdict)
     for said in (task_and_hardware(verdict), progress(verdict)):
         for line in textwrap.wrap(printable(said), console.width, break_on_hyphens=False):
             console.print(line, soft_wrap=True)
     console.print()
-    for line in card_lines(card or card_of(verdict), console.width):
+    for line in card_lines(card, console.width):
         console.print(line, soft_wrap=True)
     for table in (answers_table(verdict, verdict.arms), cards_table(verdict), gpu_peaks_table(verdict)):
         if table.rows:
@@ -98,7 +100,7 @@ def print_summary(verdict: Verdict, folder: StudyFolder, console: Console, card:
     for name, path in (("report", folder.report), ("verdict", folder.verdict), ("trials", folder.records_csv)):
         # A path must not be broken into lines: users copy it.
         console.print(f"{name:<8} {path}{'' if path.exists() else '  (not written yet)'}", soft_wrap=True)
-    for line in _last_line(verdict, console.width):
+    for line in _last_line(verdict, card, console.width):
         console.print(line, soft_wrap=True)
 
 

@@ -1,9 +1,11 @@
 """Arms by rank: each at its own recommended setting, by FPS or by the seconds to the target. Pure.
 
-Input: a verdict. Output: its arms in order, and a `Lead`. It compares what each arm reached; whether settings of two arms differ is the
-business of `remedies`, `rules` and `compare`.
+Input: a verdict and its card. Output: the arms in order, and a `Lead`. It compares what each arm reached; whether settings of two arms
+differ is the business of `remedies`, `rules` and `compare`.
 """
 
+from envknee.base.fields import Kind
+from envknee.verdict.schema.card import ArmRatio, Card
 from envknee.verdict.schema.joint import JointAnswer
 from envknee.verdict.schema.lead import Behind, Lead, Standing
 from envknee.verdict.schema.study import ArmVerdict, Verdict
@@ -21,43 +23,44 @@ def _rank(arm: ArmVerdict) -> tuple[int, float]:
     return (0, -standing.value) if standing.kind == "throughput" else (1, standing.value)
 
 
-def lead_of(verdict: Verdict) -> Lead | None:
-    """Return which arm is ahead, and how far the others are behind; None without any result."""
+def lead_of(verdict: Verdict, card: Card) -> Lead | None:
+    """Return which arm is ahead, and how far the others are behind; None without any result.
+
+    Whether an order is shown is the card's business, so that all of a page says the same.
+    """
     standings = [standing for arm in in_order(verdict).arms if (standing := standing_of(arm)) is not None]
     if not standings:
         return None
     first = standings[0]
+    ratios = dict[str, ArmRatio]()
+    for entry in card.entries:
+        if (entry.kind, entry.arm) == (first.kind, first.arm):
+            for ratio in entry.ratios:
+                ratios.setdefault(ratio.other, ratio)  # the first one is at both arms' best settings
     comparable = [other for other in standings[1:] if other.kind == first.kind]
-    return Lead(first=first, behind=[_behind(first, other) for other in comparable])
+    return Lead(first=first, behind=[_behind(first, other, ratios.get(other.arm)) for other in comparable])
 
 
-def _behind(first: Standing, other: Standing) -> Behind:
+def _behind(first: Standing, other: Standing, ratio: ArmRatio | None) -> Behind:
     larger, smaller = (first, other) if first.kind == "throughput" else (other, first)
-    known = larger.lower is not None and smaller.upper is not None
-    overlaps = not known or (larger.lower or 0.0) <= (smaller.upper or 0.0)
-    return Behind(standing=other, times=larger.value / smaller.value, overlaps=overlaps)
+    is_shown = False
+    if ratio is not None and ratio.lower is not None and ratio.upper is not None:
+        is_shown = not ratio.lower <= 1.0 <= ratio.upper
+    return Behind(standing=other, times=larger.value / smaller.value, is_shown=is_shown)
 
 
 def standing_of(arm: ArmVerdict) -> Standing | None:
     """Return what an arm reached at its recommended setting; None without a recommendation."""
     if arm.joint:
         return _of_joint(arm, max(arm.joint, key=lambda found: found.kind == "learning"))
-    headline, limit = arm.headline, arm.recommended
-    if headline is not None and limit is not None:
-        repeats = limit.point(headline.num_envs).fps_repeats
-        several = len(repeats) > 1
-        return Standing(
-            arm=arm.arm, world_size=arm.world_size, rank_word=arm.rank_word, kind="throughput", num_envs=headline.num_envs,
-            value=headline.fps, lower=min(repeats) if several else None, upper=max(repeats) if several else None,
-        )  # fmt: skip
+    headline = arm.headline
+    if headline is not None and arm.recommended is not None:
+        return _standing(arm, "throughput", headline.num_envs, headline.fps)
     if arm.soonest is None:
         return None
     cost = arm.soonest[1].seconds_to_target
     assert cost is not None, "its seeds reached the target"
-    return Standing(
-        arm=arm.arm, world_size=arm.world_size, rank_word=arm.rank_word, kind="learning", num_envs=arm.soonest[1].num_envs,
-        value=cost.value, lower=cost.interval_lower, upper=cost.interval_upper,
-    )  # fmt: skip
+    return _standing(arm, "learning", arm.soonest[1].num_envs, cost.value)
 
 
 def _of_joint(arm: ArmVerdict, found: JointAnswer) -> Standing | None:
@@ -66,14 +69,11 @@ def _of_joint(arm: ArmVerdict, found: JointAnswer) -> Standing | None:
         return None
     setting = found.confirmed[found.soonest]
     assert setting.cost is not None, "it is compared with others"
-    value, lower, upper = setting.cost, setting.cost_lower, setting.cost_upper
-    if found.kind == "throughput":
-        value, lower, upper = 1.0 / value, _inverse(upper), _inverse(lower)
+    value = 1.0 / setting.cost if found.kind == "throughput" else setting.cost
+    return _standing(arm, found.kind, setting.num_envs, value)
+
+
+def _standing(arm: ArmVerdict, kind: Kind, num_envs: int, value: float) -> Standing:
     return Standing(
-        arm=arm.arm, world_size=arm.world_size, rank_word=arm.rank_word, kind=found.kind, num_envs=setting.num_envs,
-        value=value, lower=lower, upper=upper,
-    )  # fmt: skip
-
-
-def _inverse(cost: float | None) -> float | None:
-    return 1.0 / cost if cost else None
+        arm=arm.arm, world_size=arm.world_size, rank_word=arm.rank_word, kind=kind, num_envs=num_envs, value=value
+    )

@@ -42,8 +42,8 @@ def _environments(standing: Standing) -> str:
 def _against(lead: Lead) -> str:
     """Return the distance to the next arm, and to the last one."""
     ends = lead.behind[:1] + lead.behind[1:][-1:]
-    parts = [_times(behind, lead.first.kind == "throughput") for behind in ends if not behind.overlaps]
-    unsure = [behind.standing.arm for behind in lead.behind if behind.overlaps]
+    parts = [_times(behind, lead.first.kind == "throughput") for behind in ends if behind.is_shown]
+    unsure = [behind.standing.arm for behind in lead.behind if not behind.is_shown]
     if unsure:
         *others, last = unsure
         parts.append(f"not told apart from {', '.join(others) + ' and ' if others else ''}{last}")
@@ -51,5 +51,11 @@ def _against(lead: Lead) -> str:
 
 
 def _times(behind: Behind, is_faster: bool) -> str:
-    times = f"{behind.times:.2f}" if behind.times < 10.0 else f"{behind.times:.0f}"
-    return f"{times} times {behind.standing.arm}" if is_faster else f"{times} times as fast as {behind.standing.arm}"
+    times = f"{_rounded(behind.times)} times"
+    return f"{times} {behind.standing.arm}" if is_faster else f"{times} as fast as {behind.standing.arm}"
+
+
+def _rounded(times: float) -> str:
+    """Return a factor as a sentence has it, with two digits or three: the card has its interval."""
+    decimals = 2 if times < 2.0 else 1
+    return f"{times:.{decimals}f}" if times < 10.0 else f"{times:.0f}"

@@ -9,10 +9,10 @@ from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import Look, looks_of
+from envknee.verdict.card import card_of
 from envknee.verdict.lead import lead_of
 from envknee.verdict.learning_cost import gpus_of, seconds_of, that_ran
 from envknee.verdict.schema.learning import LearningLimit, best_of
-from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series, series_of
 from envknee.words.lead import ahead_in
 from envknee.words.learning import seconds_told
@@ -34,7 +34,7 @@ def draw_target(evidence: Evidence) -> Figure:
     rotates = len(sizes) > 5
     more = 0.2 if rotates else 0.0
     figure, (left, right) = canvas.panels(
-        _title(limits, verdict), verdict, height=5.4 + more, columns=2, gaps=(0.75, 0.0), below=0.62 + more
+        _title(limits, evidence), verdict, height=5.4 + more, columns=2, gaps=(0.75, 0.0), below=0.62 + more
     )
     # With one GPU the GPU-seconds are the wall seconds again.
     with_gpus = any(point.gpu_seconds_to_target for limit in limits for point in limit.points) and any(
@@ -82,7 +82,8 @@ def _seed(axes: Axes, record: Record, looks: dict[Series, Look], devices: float)
         axes.plot(x, value * devices, "^", color=look.colour, markersize=4.5, markerfacecolor="white")
 
 
-def _title(limits: Sequence[LearningLimit], verdict: Verdict) -> str:
+def _title(limits: Sequence[LearningLimit], evidence: Evidence) -> str:
+    verdict, records, _ = evidence
     arms, settings = {limit.arm for limit in limits}, {limit.series[1:] for limit in limits}
 
     def of(limit: LearningLimit) -> str:
@@ -93,7 +94,7 @@ def _title(limits: Sequence[LearningLimit], verdict: Verdict) -> str:
     if found := best_of(limits):
         limit, best = found
         soonest = f"{best.num_envs:,} environments{of(limit)} reach the target soonest: {seconds_told(best)}"
-    soonest = ahead_in(lead_of(verdict), "learning") or soonest
+    soonest = ahead_in(lead_of(verdict, card_of(verdict, records)), "learning") or soonest
     thresholds = [
         f"{limit.threshold_num_envs:,}{of(limit)}" for limit in limits if limit.threshold_num_envs is not None
     ]

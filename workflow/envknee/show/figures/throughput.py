@@ -11,6 +11,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import DASHED, GREY, INK, STATUS_MARKERS, Look, looks_of
+from envknee.verdict.card import card_of
 from envknee.verdict.lead import lead_of
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
@@ -39,10 +40,10 @@ def draw_throughput(evidence: Evidence) -> Figure:
         return canvas.in_words("Throughput", why if failed else "No throughput trial has run yet.", verdict)
     looks = looks_of(verdict, {limit.series for limit in limits})
     if any(limit.gains for limit in limits):
-        figure, (upper, lower) = canvas.panels(_throughput_title(verdict), verdict, height=7.0, ratios=(1.7, 1.0))
+        figure, (upper, lower) = canvas.panels(_throughput_title(evidence), verdict, height=7.0, ratios=(1.7, 1.0))
         _gains_panel(lower, limits, looks, verdict)
     else:
-        figure, (upper,) = canvas.panels(_throughput_title(verdict), verdict, height=5.0)
+        figure, (upper,) = canvas.panels(_throughput_title(evidence), verdict, height=5.0)
     sizes = [point.num_envs for limit in limits for point in (*limit.points, *limit.infeasible)]
     fps = [value for limit in limits for point in limit.points for value in point.fps_repeats]
     thresholds: dict[int, list[str]] = {}
@@ -172,7 +173,9 @@ def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
     return keys
 
 
-def _throughput_title(verdict: Verdict) -> str:
+def _throughput_title(evidence: Evidence) -> str:
+    verdict, records, _ = evidence
+
     def of(arm: ArmVerdict) -> str:
         """Return what the arm's limit gives, with horizon and batch size if arms differ in them."""
         headline, limit = arm.headline, arm.recommended
@@ -184,7 +187,7 @@ def _throughput_title(verdict: Verdict) -> str:
         )
         return said if shared_series(verdict) else f"{said} ({series_words(limit.series)})"
 
-    sentence = ahead_in(lead_of(verdict), "throughput") or "Frames per second, by arm"
+    sentence = ahead_in(lead_of(verdict, card_of(verdict, records)), "throughput") or "Frames per second, by arm"
     return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms}, sentence)
 
 

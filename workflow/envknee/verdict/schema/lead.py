@@ -13,9 +13,6 @@ class Standing(OfRanks):
     """throughput: `value` is FPS; learning: seconds to the target."""
     num_envs: int
     value: float
-    lower: float | None
-    """Of FPS the smallest and largest repeat; of seconds, and of a joint answer, the interval. None with one repeat or seed."""
-    upper: float | None
 
 
 class Behind(Frozen):
@@ -24,8 +21,8 @@ class Behind(Frozen):
     standing: Standing
     times: float
     """How many times its FPS the first one has, or how many times as long it takes to the target."""
-    overlaps: bool
-    """Whether the ranges of both overlap, or one is unknown: then the order of the two is not shown."""
+    is_shown: bool
+    """Whether the interval of their ratio excludes 1. Otherwise, and without an interval, the order of the two is not shown."""
 
 
 class Lead(Frozen):
