@@ -386,6 +386,7 @@ def test_each_series_has_a_row_and_each_arms_fastest_comes_first():
     figure = draw_phases(judged(trials, study))
     rows = [axes.get_title(loc="left") for axes in figure.axes[::2]]
     assert rows == ["stock: horizon 16, batch 128", "lean: horizon 8, batch 128", "stock: horizon 8, batch 128"]
+    assert texts(figure).startswith("Most of each added environment's time goes to learning\n")
     assert "\nstock: learning takes 50% " in texts(figure) and "\nlean: learning takes 50% " in texts(figure)
 
 
@@ -400,9 +401,9 @@ def test_several_ranks_count_frames_of_all():
 @pytest.mark.parametrize(
     ("value", "said"),
     [(0, "0"), (0.25, "0.25"), (-2.5, "−2.5"), (500, "500"), (1_024, "1,024"), (8_000, "8k"), (2_500, "2.5k"), (12_345, "12,345"),
-     (512_000, "512k"), (1_024_000, "1,024k"), (1_500_000, "1.5M"), (20_000_000, "20M")],
+     (512_000, "512k"), (1_024_000, "1,024k"), (1_250_000, "1.25M"), (1_500_000, "1.5M"), (20_000_000, "20M")],
 )  # fmt: skip
-def test_numbers_of_axes_are_short_only_where_one_decimal_suffices(value: float, said: str):
+def test_numbers_of_axes_are_short_only_where_few_decimals_suffice(value: float, said: str):
     assert thousands(value) == said
 
 
@@ -414,9 +415,17 @@ def test_one_axis_of_fps_is_numbered_in_one_way():
     ]
 
 
-def test_an_interval_that_leaves_the_panel_ends_there_in_an_arrow():
-    wide = {32: [100.0, 400.0, 110.0], 64: [220.0, 60.0, 900.0], 128: [300.0, 305.0, 310.0]}
-    figure = draw_throughput(judged(fps_trials(wide)))
+Drawing = Callable[[Evidence], Figure]
+
+WIDE = {32: [100.0, 400.0, 110.0], 64: [220.0, 60.0, 900.0], 128: [300.0, 305.0, 310.0]}
+
+
+@pytest.mark.parametrize(
+    ("drawing", "trials"),
+    [(draw_throughput, fps_trials(WIDE)), (draw_target, learning_trials({16: [9.0, 30.0], 32: [8.0, 9.0]}))],
+)
+def test_an_interval_that_leaves_the_panel_ends_there_in_an_arrow(drawing: Drawing, trials: list[Trial]):
+    figure = drawing(judged(trials))
     left_it = 0
     for axes in figure.axes:
         bottom, top = axes.get_ylim()

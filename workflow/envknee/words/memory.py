@@ -1,6 +1,6 @@
 """The memory limit in sentences. Pure."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from envknee.verdict.schema.memory import LEAST_SIZES, MemoryLimit, MemoryWall
 from envknee.verdict.series import Series
@@ -42,6 +42,16 @@ def memory_title(limit: MemoryLimit, settings: Collection[str] = SETTINGS) -> st
     if (wall.extrapolation or 0.0) > 1.0:
         return f"predicted: up to {sizes}"
     return f"up to {sizes}"
+
+
+def memories_title(limits: Mapping[str, MemoryLimit]) -> str:
+    """Return in one sentence which of several arms fills the memory first."""
+    walls = {arm: limit.tightest for arm, limit in limits.items() if not _missing(limit)}
+    near = {arm: wall for arm, wall in walls.items() if wall is not None and not wall.is_far_beyond}
+    if not near:
+        return "What fits into memory, by arm"
+    first = min(near, key=lambda arm: _sure_num_envs(near[arm]))
+    return f"{first} fills the memory first: {_sure_num_envs(near[first]):,} environments{each(limits[first].ranks)} fit"
 
 
 def memory_notes(limit: MemoryLimit, settings: Collection[str] = SETTINGS) -> list[str]:

@@ -1,5 +1,8 @@
 """Phase laws in sentences. Pure."""
 
+from collections.abc import Mapping
+
+from envknee.record.schema import Phase
 from envknee.verdict.schema.laws import LARGEST_ERROR, LEAST_SIZES
 from envknee.verdict.schema.phases import PhaseLaw, PhaseLaws, PhasePoint
 from envknee.verdict.series import Ranks
@@ -42,6 +45,33 @@ def phase_title(found: PhaseLaws) -> str:
     if found.sets_the_knee is None:
         return _measured(found.points[-1], found.ranks)
     return _grows(found, found.law(found.sets_the_knee))
+
+
+def phases_title(found: Mapping[str, PhaseLaws | None]) -> str:
+    """Return in one sentence the phase that takes most of the time in each of several arms."""
+    known = {arm: laws for arm, laws in found.items() if laws is not None}
+    if not known:
+        return "What the time of an iteration goes to, by arm"
+    knees = {arm: laws.sets_the_knee for arm, laws in known.items()}
+    if None in knees.values():
+        return f"Most of an iteration's time goes to {_by_phase({arm: _largest(laws) for arm, laws in known.items()})}"
+    return f"Most of each added environment's time goes to {_by_phase(knees)}"
+
+
+def _largest(found: PhaseLaws) -> Phase:
+    """Return the phase with the largest share of an iteration at the most environments."""
+    shares = found.points[-1].shares
+    return max(shares, key=lambda phase: shares[phase])
+
+
+def _by_phase(phase_of: Mapping[str, str | None]) -> str:
+    """Return `learning`, or `learning (stock) and render (lean)`."""
+    arms_of = dict[str, list[str]]()
+    for arm, phase in phase_of.items():
+        arms_of.setdefault(str(phase), []).append(arm)
+    if len(arms_of) == 1:
+        return next(iter(arms_of))
+    return " and ".join(f"{phase} ({', '.join(arms)})" for phase, arms in arms_of.items())
 
 
 def _detail(found: PhaseLaws) -> str:

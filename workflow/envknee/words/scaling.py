@@ -1,5 +1,7 @@
 """Scaling efficiency in sentences. Pure."""
 
+from collections.abc import Sequence
+
 from envknee.verdict.schema.scaling import Scaling, ScalingPoint
 from envknee.words.numbers import percent, span
 from envknee.words.ranks import ranks_words
@@ -28,6 +30,18 @@ def scaling_title(scaling: Scaling) -> str:
     if scaling.fastest is None:
         return scaling_statement(scaling)
     return point_title(scaling.fastest)
+
+
+def scalings_title(scalings: Sequence[Scaling]) -> str:
+    """Return the speed-ups of several arms in one sentence."""
+    points = [scaling.fastest for scaling in scalings if scaling.fastest is not None]
+    ranks = {point.ranks for point in points}
+    if len(ranks) != 1:
+        return "What more ranks give, by arm"
+    (shared,) = ranks
+    speedups = [point.speedup for point in points]
+    ends = dict.fromkeys(f"{speedup:.2f}" for speedup in (min(speedups), max(speedups)))
+    return f"{ranks_words(shared)} give {' to '.join(ends)} times one {shared.word}'s FPS"
 
 
 def point_statement(point: ScalingPoint) -> str:

@@ -173,14 +173,15 @@ def readable(values: Sequence[float], bounds: Iterable[float | None]) -> tuple[f
 
 
 def thousands(value: float, _: object = None) -> str:
-    """Return a number for an axis: `1.5M`, `1,024k` or `8k` if one decimal suffices, else the number itself.
+    """Return a number for an axis: `1.25M`, `1,024k` or `8k` if few decimals suffice, else the number itself.
 
     num_envs and batch sizes are never shortened: 1,024 is a size, 1k is none.
     """
     said = f"{value:,.0f}" if value == round(value) else f"{value:g}"
-    for unit, letter in ((1e3, "k"), (1e6, "M")):
-        if abs(value) >= unit and math.isclose(value / unit, round(value / unit, 1), rel_tol=1e-9):
-            said = f"{value / unit:,.1f}".removesuffix(".0") + letter
+    for unit, letter, decimals in ((1e3, "k", 1), (1e6, "M", 2)):
+        rounded = round(value / unit, decimals)
+        if abs(value) >= unit and math.isclose(value / unit, rounded, rel_tol=1e-9):
+            said = f"{rounded:,.{decimals}f}".rstrip("0").removesuffix(".") + letter
     return said.replace("-", "\N{MINUS SIGN}")
 
 
@@ -252,22 +253,21 @@ def up_arrow(axes: Axes, x: float, y: float, colour: str) -> None:
 
 
 WIDEST = 3.0
-"""An interval is drawn up to this factor on either side of its point: with two seeds it can span orders of magnitude. A caret says
-that it goes on."""
+"""An interval widens the panel by this factor at most on either side of its point: with two seeds it can span orders of magnitude."""
 
 
 def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, **mark: Any) -> None:
     """Draw a cost in `unit`s: its interval and a mark, or an open arrow for a lower bound."""
+    value = cost.value / unit
     if cost.lower_bound:
-        up_arrow(axes, x, cost.value / unit, look.colour)
+        up_arrow(axes, x, value, look.colour)
         return
     if cost.interval_lower is not None and cost.interval_upper is not None:
-        lower, upper = max(cost.interval_lower, cost.value / WIDEST), min(cost.interval_upper, cost.value * WIDEST)
-        interval_bar(axes, x, lower / unit, upper / unit, look.colour)
-        for end, drawn, caret in ((cost.interval_lower, lower, CARETDOWN), (cost.interval_upper, upper, CARETUP)):
-            if end != drawn:
-                axes.plot(x, drawn / unit, color=look.colour, marker=caret, markersize=5)
-    axes.plot(x, cost.value / unit, look.marker, color=look.colour, zorder=4, **{"markersize": 6, **mark})
+        lower, upper = cost.interval_lower / unit, cost.interval_upper / unit
+        bar = Line2D([x, x], [lower, upper], color=look.colour, linewidth=1.3, alpha=0.9, label=INTERVAL)
+        axes.add_artist(bar)  # unlike `plot`, this leaves the ends of the axis alone
+        axes.update_datalim([(x, max(lower, value / WIDEST)), (x, min(upper, value * WIDEST))])
+    axes.plot(x, value, look.marker, color=look.colour, zorder=4, **{"markersize": 6, **mark})
 
 
 def cost_line(axes: Axes, costs: Iterable[tuple[int, Cost | None]], look: Look) -> None:
@@ -280,11 +280,12 @@ def cost_line(axes: Axes, costs: Iterable[tuple[int, Cost | None]], look: Look) 
 
 
 def costs_axis(axes: Axes) -> None:
-    """Make the y axis logarithmic, with room above for the arrow of a lower bound."""
+    """Make the y axis logarithmic, with room above for the arrow of a lower bound, and end longer intervals in arrows."""
     axes.set_yscale("log")
     readable_ticks(axes.yaxis)
     bottom, top = axes.get_ylim()
     axes.set_ylim(bottom / 1.05, top * 1.25)
+    arrows_beyond(axes)
 
 
 def readable_ticks(axis: Axis) -> None:

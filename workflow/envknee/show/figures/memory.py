@@ -15,7 +15,7 @@ from envknee.show.figures.style import DASHED, GREY, INK, STATUS_MARKERS, Look, 
 from envknee.verdict.memory_sample import measured_peaks
 from envknee.verdict.schema.memory import MemoryLimit
 from envknee.verdict.series import Series, series_of
-from envknee.words.memory import memory_title
+from envknee.words.memory import memories_title, memory_title
 from envknee.words.statuses import STATUS_WORDS
 
 SYMBOLS = "N num_envs, T horizon,\nB batch size; v₀, a, b, c fitted"
@@ -35,7 +35,7 @@ def draw_memory(evidence: Evidence) -> Figure:
         return canvas.in_words("Memory", why, verdict)
     limit_of = {arm.arm: arm.memory for arm in verdict.arms if arm.memory is not None}
     titles = {arm.arm: memory_title(arm.memory) if arm.memory else "no peak was measured" for arm in verdict.arms}
-    figure, (axes,) = canvas.panels(canvas.by_arm(titles, "What fits into memory, by arm"), verdict, height=5.4)
+    figure, (axes,) = canvas.panels(canvas.by_arm(titles, memories_title(limit_of)), verdict, height=5.4)
     limits = list(limit_of.values())
 
     def place_of(record: Record) -> float:

@@ -14,8 +14,8 @@ from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.style import DASHED, GREY, INK, PHASE_LOOKS, looks_of
 from envknee.verdict.schema.phases import PhaseLaws
-from envknee.verdict.schema.study import ArmVerdict, Verdict
-from envknee.words.phases import phase_title
+from envknee.verdict.schema.study import Verdict
+from envknee.words.phases import phase_title, phases_title
 
 CUT = 6.0
 """Bars are cut off at this multiple of the lowest, with their height above: the knee is where bars are low."""
@@ -120,10 +120,7 @@ def _stack(axes: Axes, laws: PhaseLaws, heights: list[list[float]]) -> None:
 
 
 def _title(verdict: Verdict) -> str:
-    """Return the first part of what is said of each arm's fastest series."""
-
-    def of(arm: ArmVerdict) -> str:
-        first = max(arm.phases, key=_best_fps, default=None)
-        return "phases unknown" if first is None else phase_title(first)
-
-    return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms}, "What the time of an iteration goes to, by arm")
+    """Return what sets the knee of each arm's fastest series."""
+    found = {arm.arm: max(arm.phases, key=_best_fps, default=None) for arm in verdict.arms}
+    said = {arm: "phases unknown" if laws is None else phase_title(laws) for arm, laws in found.items()}
+    return canvas.by_arm(said, phases_title(found))

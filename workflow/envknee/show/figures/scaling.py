@@ -8,7 +8,7 @@ from envknee.show.figures.style import DASHED, INK, looks_of
 from envknee.verdict.schema.scaling import ScalingPoint
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import Series
-from envknee.words.scaling import scaling_notes, scaling_statement, scaling_title
+from envknee.words.scaling import scaling_notes, scaling_statement, scaling_title, scalings_title
 
 
 def draw_scaling(evidence: Evidence) -> Figure:
@@ -24,7 +24,7 @@ def draw_scaling(evidence: Evidence) -> Figure:
     looks = looks_of(verdict, lines, octaves=0.05)
     # The speed-up at the fastest point of each arm, without its horizon and batch size.
     titles = {scaling.arm: scaling_title(scaling) for scaling in verdict.scaling}
-    figure, (axes,) = canvas.panels(canvas.by_arm(titles, "What more ranks give, by arm"), verdict, height=5.0)
+    figure, (axes,) = canvas.panels(canvas.by_arm(titles, scalings_title(verdict.scaling)), verdict, height=5.0)
     points = [point for line in lines.values() for point in line]
     for series, line in lines.items():
         look = looks[series]
