@@ -51,7 +51,9 @@ def memories_title(limits: Mapping[str, MemoryLimit]) -> str:
     if not near:
         return "What fits into memory, by arm"
     first = min(near, key=lambda arm: _sure_num_envs(near[arm]))
-    return f"{first} fills the memory first: {_sure_num_envs(near[first]):,} environments{each(limits[first].ranks)} fit"
+    return (
+        f"{first} fills the memory first: {_sure_num_envs(near[first]):,} environments{each(limits[first].ranks)} fit"
+    )
 
 
 def memory_notes(limit: MemoryLimit, settings: Collection[str] = SETTINGS) -> list[str]:
