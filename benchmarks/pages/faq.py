@@ -13,7 +13,7 @@ def how_many() -> str:
     rows = [
         ("to learn soonest", f"{found.point.num_envs:,} with horizon {found.limit.horizon}"),
         ("for FPS", f"{stock.num_envs:,}"),
-        ("for FPS, with lean frames and `frontend: warp`", f"{warp.num_envs:,}, with {lean_times()} times the FPS"),
+        ("for FPS, with lean frames and `frontend: warp`", f"{warp.num_envs:,}, with {lean_times()} times the FPS ([what that needs](lean.md#what-it-gains-and-what-that-needs))"),
     ]
     return table(("on an H200", "environments"), rows)
 

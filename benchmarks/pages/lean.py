@@ -1,4 +1,4 @@
-"""docs/lean.md: what lean frames gain, with this version and with earlier ones."""
+"""docs/lean.md and docs/lean-measured.md: what lean frames gain, with this version and with earlier ones."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
@@ -172,5 +172,8 @@ BLOCKS = {
     "lean-cuda": with_cuda,
     "lean-triton": with_triton,
     "lean-learns": learns,
+    "lean-factor": lambda: times(fps_ratio(H200, "lean-warp", 8192)),
+    "lean-factor-torch": lambda: times(fps_ratio(SAME_GPU, "lean", 4096)),
+    "lean-factor-warp": lambda: times(fps_ratio(SAME_GPU, "lean-warp", 4096)),
     "lean-8192-h100": lambda: times(fps_ratio(H100, "lean-warp", 8192)),
 }
