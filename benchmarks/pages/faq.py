@@ -6,6 +6,8 @@ from benchmarks.pages.cells import table
 from benchmarks.pages.findings import H200, fps_growth, lean_times, most_fps, soonest
 from benchmarks.pages.published import card_of
 
+NEEDS = "[what that needs](lean.md#what-it-gains-and-what-that-needs)"
+
 
 def how_many() -> str:
     """Return what to run on an H200."""
@@ -13,7 +15,10 @@ def how_many() -> str:
     rows = [
         ("to learn soonest", f"{found.point.num_envs:,} with horizon {found.limit.horizon}"),
         ("for FPS", f"{stock.num_envs:,}"),
-        ("for FPS, with lean frames and `frontend: warp`", f"{warp.num_envs:,}, with {lean_times()} times the FPS ([what that needs](lean.md#what-it-gains-and-what-that-needs))"),
+        (
+            "for FPS, with lean frames and `frontend: warp`",
+            f"{warp.num_envs:,}, with {lean_times()} times the FPS ({NEEDS})",
+        ),
     ]
     return table(("on an H200", "environments"), rows)
 

@@ -44,7 +44,8 @@ def headline() -> str:
         f" Doubling them gains {gain.gain:.1%}, less than the {verdict_of(H200).delta:.0%} that counts as paying.",
         f"With [lean frames](docs/lean.md) and Warp's frontend, {lean.num_envs:,} give {lean.fps:,.0f} FPS,"
         f" **{lean_times()} times** as many. Doubling them gains {lean_gain.gain:.1%}."
-        " The factor is against Isaac Lab's defaults. It needs RSL-RL, a Warp version of the task and bfloat16; recurrent policies are refused.",
+        " The factor is against Isaac Lab's defaults."
+        " It needs RSL-RL, a Warp version of the task and bfloat16; recurrent policies are refused.",
     ]
     return "\n".join(f"- {line}" for line in lines)
 

@@ -420,8 +420,16 @@ def more_studies() -> str:
             f" ({1.0 + lean.fits.value:.2f} times as many by the model, which has no interval there)",
             "[two-cameras.md](two-cameras.md)",
         ),
-        ("stock-lean-cuda", "lean frames on an H100 before acting was captured", "[lean-measured.md](lean-measured.md#what-it-gains)"),
-        ("stock-lean-4096", "lean frames on an H100 with Triton's kernels", "[lean-measured.md](lean-measured.md#what-it-gains)"),
+        (
+            "stock-lean-cuda",
+            "lean frames on an H100 before acting was captured",
+            "[lean-measured.md](lean-measured.md#what-it-gains)",
+        ),
+        (
+            "stock-lean-4096",
+            "lean frames on an H100 with Triton's kernels",
+            "[lean-measured.md](lean-measured.md#what-it-gains)",
+        ),
     ]
     linked = [(f"[`{study}`](../results-published/cartpole-{study})", shows, page) for study, shows, page in rows]
     return table(("study", "what it shows", "page"), linked)
