@@ -35,10 +35,10 @@ def test_without_earlier_trials_a_study_takes_its_limits_at_most():
 def test_earlier_trials_give_a_range_and_a_cost():
     time = time_of(earlier=EARLIER, on_cpu=False, visible_gpus=2)
     assert (time.least_s, time.most_s, time.earlier_trials) == (120.0, 120.0, 4)
-    assert time.gpu_hours_most == pytest.approx(120 * 2 / 3600), "auto takes both GPUs"
+    assert time.gpu_hours_most == pytest.approx(120 / 3600), "auto takes one of the two GPUs"
     assert time_lines(time) == [
         "Time: about 2 min, by 4 earlier trials of this task on this machine",
-        "Cost: about 0.067 GPU-hours",
+        "Cost: about 0.033 GPU-hours",
     ]
     assert time_of(earlier=EARLIER).gpu_hours_most is None, "a CPU costs no GPU-hours"
 

@@ -8,6 +8,7 @@ from envknee.base.fields import Kind
 from envknee.record.schema import Record
 from envknee.study.model import Study, Sweep
 from envknee.study.space import Slot
+from envknee.study.strategies import STRATEGIES
 from envknee.verdict.durations import Durations, TrialsToCome
 from envknee.verdict.schema.plan import KindTime, PlanTime
 
@@ -90,8 +91,9 @@ def _most_s(sweep: Sweep, slots: Sequence[Slot], each_s: float) -> float:
 
 def _gpus(study: Study, arm: str, visible_gpus: int) -> int:
     """Return the GPUs that a trial of an arm holds."""
-    gpus = study.arms[arm].gpus
-    return (visible_gpus if gpus == "auto" else gpus) * study.arms[arm].nodes
+    asked = study.arms[arm]
+    auto = min(STRATEGIES[asked.strategy].gpus_of_auto, visible_gpus)
+    return (auto if asked.gpus == "auto" else asked.gpus) * asked.nodes
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

@@ -5,7 +5,10 @@ its lines.
 """
 
 import argparse
+import shutil
 import socket
+import sys
+import textwrap
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +36,7 @@ def plan_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False, 
     """Return what a study measures, kind by kind, how long that takes, and its statistical power. Pure.
 
     `earlier` are records of this machine's earlier studies. If they hold no repeats, the noise is that of the published studies. An arm
-    with `gpus: auto` takes `visible_gpus`, or on a CPU none.
+    with `gpus: auto` takes as many of `visible_gpus` as its strategy uses, or on a CPU none.
     """
     slots = space.plan(study)
     has_doubling = study.throughput is None or len(study.throughput.num_envs) > 1
@@ -167,4 +170,13 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results"), help="earlier studies (default: %(default)s)")
     arguments = parser.parse_args()
     study = read_study(arguments.study)
-    print("\n".join(lines_here(study, arguments.results)))
+    for line in lines_here(study, arguments.results):
+        print(_fitted(line))
+
+
+def _fitted(line: str) -> str:
+    """Return a line as a terminal has room for it, wrapped at words; whoever reads a pipe gets it whole."""
+    if not sys.stdout.isatty():
+        return line
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
