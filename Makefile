@@ -141,6 +141,7 @@ locks: ## write the lock files again from the lists beside them (*.in), with the
 		--generate-hashes --custom-compile-command "make locks" "$$list" --output-file "$${list%.in}.lock" || exit; done
 	@# '===' is this version and nothing else: '==' would also take, and prefer, the CPU build's 2.13.0+cpu.
 	@sed -i 's/^torch==/torch===/' containers/requirements-cuda.lock
+	@python containers/licences.py $$(ls containers/*.lock workflow/*.lock | grep -v requirements-cpu) >containers/licences.csv
 
 numbers: setup ## write the numbers of README and docs from the records; ARGS=--check shows what would change
 	@python -m envknee numbers $(ARGS)

@@ -6,6 +6,7 @@ Out:  files of the site; nothing is written into docs/. Of links that leave docs
 
 import ast
 import contextlib
+import csv
 import html
 import importlib
 import inspect
@@ -282,8 +283,16 @@ def csv_columns() -> str:
     return table(("column", "meaning"), [(f"`{name}`", cell(known.get(name, ("", ""))[1])) for name in CSV_COLUMNS])
 
 
+def licences() -> str:
+    """Return the packages of the lock files, with their licences."""
+    with (ROOT / "containers/licences.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    heads = ("package", "version", "licence", "lists")
+    return table(heads, [tuple(cell(row[head]) for head in heads) for row in rows])
+
+
 GENERATED = {
     "study_keys": study_keys, "commands": commands, "files_of_a_study": files_of_a_study, "trial_fields": trial_fields,
-    "verdict_fields": verdict_fields, "csv_columns": csv_columns,
+    "verdict_fields": verdict_fields, "csv_columns": csv_columns, "licences": licences,
 }  # fmt: skip
 """By the name in a page's mark, what stands there in the site."""

@@ -1,6 +1,8 @@
 """Which image fits, which Apptainer will do, and what a trial is told."""
 
+import csv
 import json
+import re
 from contextlib import nullcontext
 from importlib.metadata import version
 from pathlib import Path
@@ -109,3 +111,21 @@ def test_the_bill_of_materials_lists_every_package_the_same_each_time() -> None:
     assert (bill["bomFormat"], bill["specVersion"], bill["version"]) == ("CycloneDX", "1.5", 1)
     listed = {component["purl"] for component in bill["components"] if component["type"] == "library"}
     assert f"pkg:pypi/pydantic@{version('pydantic')}" in listed and len(listed) > 50
+    named = {component["name"]: component.get("licenses") for component in bill["components"]}
+    assert named["pydantic"] == [{"license": {"name": "MIT"}}]
+    assert sum(bool(licences) for licences in named.values()) > 0.9 * len(named)
+
+
+def test_every_package_of_a_lock_file_has_its_licence_in_the_table() -> None:
+    with (PROJECT / "containers/licences.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    listed = {(row["package"], row["version"], lock) for row in rows for lock in row["lists"].split()}
+    locks = [*PROJECT.glob("containers/*.lock"), *PROJECT.glob("workflow/*.lock")]
+    locked = {
+        (name, number, lock.relative_to(PROJECT).as_posix())
+        for lock in locks
+        if lock.name != "requirements-cpu.lock"  # PyTorch once more, from an index of its own
+        for name, number in re.findall(r"^([a-z0-9.-]+)={2,3}([^ ;]+)", lock.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {(name.replace(".", "-"), number, lock) for name, number, lock in locked} == listed
+    assert all(row["licence"] for row in rows)
