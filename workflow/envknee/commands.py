@@ -48,6 +48,7 @@ COMMANDS = {
     "figures": Command("envknee.show.figures.draw", "draw every figure"),
     "report": Command("envknee.show.report", "write report.html"),
     "summary": Command("envknee.show.terminal", "print what a study found"),
+    "watch": Command("envknee.show.watch.command", "show a sweep as it runs, here or elsewhere"),
     "limits": Command("envknee.after.csv.command", "a verdict over your own table of measurements"),
     "compare": Command("envknee.after.compare.print", "compare two studies, arms or commits"),
     "replay": Command("envknee.after.replay", "run recorded requests again, or verify a study's decisions"),

@@ -1,0 +1,94 @@
+"""Looks into the folder of a sweep that may run elsewhere: no locks, and files that changed meanwhile are read at the next look."""
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from envknee.record.schema import Record, Request
+from envknee.run.attempts import Attempts
+from envknee.show.watch.state import Running, Seen
+from envknee.study.errors import UserError
+from envknee.study.files import read_model
+from envknee.study.paths import StudyFolder, TrialFolder, number_of
+
+
+class Reader:
+    """Reads a study's trials again and again, each record once as long as its folder does not change."""
+
+    def __init__(self, folder: StudyFolder) -> None:
+        """Read nothing yet."""
+        self._folder = folder
+        self._records: dict[int, tuple[int, Record]] = {}
+        """Number -> when its folder changed (nanoseconds), and its record."""
+
+    def look(self) -> Seen:
+        """Return what is there now.
+
+        Raises:
+            UserError: when the study's folder is gone.
+        """
+        if not self._folder.study.exists():
+            raise UserError(f"{self._folder.root} is gone: it was moved or deleted. Name the folder where it is now.")
+        running, newest_s = list[Running](), None
+        found: dict[int, tuple[int, Record]] = {}
+        for path in _trials(self._folder.trials):
+            number = number_of(path)
+            if number is None:
+                continue
+            with suppress(OSError):  # it may be renamed or deleted between two calls
+                changed_ns = path.stat().st_mtime_ns
+                newest_s = max(newest_s or 0.0, changed_ns / 1e9)
+                known = self._records.get(number)
+                if known is None or known[0] != changed_ns:
+                    known = _record(TrialFolder(path), changed_ns)
+                if known is not None:
+                    found[number] = known
+                    continue
+                trial = _running(TrialFolder(path))
+                if trial is not None:
+                    running.append(trial)
+                    newest_s = max(newest_s, _newest_write_s(TrialFolder(path)))
+        self._records = found
+        silent_s = None if newest_s is None else max(0.0, time.time() - newest_s)
+        return Seen({number: record for number, (_, record) in sorted(found.items())}, running, silent_s)
+
+
+def _trials(folder: Path) -> list[Path]:
+    try:
+        return sorted(Path(entry.path) for entry in os.scandir(folder))
+    except FileNotFoundError:  # before the first trial
+        return []
+
+
+def _record(trial: TrialFolder, changed_ns: int) -> tuple[int, Record] | None:
+    """Return a trial's record, or None while it has no whole one."""
+    if not trial.record.exists():
+        return None
+    try:
+        return changed_ns, read_model(trial.record, Record, "")
+    except UserError:  # half copied by a shared folder, perhaps; the next look tells
+        return None
+
+
+def _running(trial: TrialFolder) -> Running | None:
+    """Return a trial that has begun; None before its request is whole, or if no attempt at it was made."""
+    if not trial.attempts.exists() and not trial.outcome.exists():
+        return None
+    try:
+        request = read_model(trial.request, Request, "")
+    except UserError:
+        return None
+    began_s = None
+    with suppress(UserError):
+        began_s = read_model(trial.attempts, Attempts, "").began_unix_s
+    return Running(request, began_s)
+
+
+def _newest_write_s(trial: TrialFolder) -> float:
+    """Return when a running trial last gave a sign of life, in Unix seconds."""
+    newest_s = 0.0
+    for path in (trial.attempts, trial.metrics, trial.log):
+        with suppress(OSError):
+            newest_s = max(newest_s, path.stat().st_mtime)
+    return newest_s

@@ -1,0 +1,131 @@
+"""What a sweep has done so far, as its live view shows it. Pure: study, requests and records in, a `State` out."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from envknee.base.fields import Kind
+from envknee.decide.study import decide
+from envknee.record.read import without_skipped
+from envknee.record.schema import Record, Request
+from envknee.record.status import BROKE, DOES_NOT_RUN
+from envknee.run.time_left import time_left
+from envknee.study import space
+from envknee.study.model import Study
+from envknee.words.progress import time_left_words
+from envknee.words.statements import statement
+
+Mark = Literal["running", "failed", "done", "skipped", "waiting"]
+"""How far a trial is. Out of memory counts as failed."""
+
+SILENT_S = 300.0
+"""Seconds without a write after which no sweep seems to run. A running trial gives a sign of life every 20 seconds."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A trial that has begun and has no record yet."""
+
+    request: Request
+    began_unix_s: float | None
+    """None before its first attempt says so."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What lies in a study's folder at one look."""
+
+    records: Mapping[int, Record]
+    running: Sequence[Running]
+    silent_s: float | None
+    """Seconds since the newest write; None if nothing was written."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Trials of an arm and a kind: a row for each size, a cell for each repeat."""
+
+    arm: str
+    kind: Kind
+    repeats: int
+    rows: Mapping[int, Sequence[Sequence[Mark]]]
+    """num_envs -> trials of each repeat; a cell without one is waiting."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that the view shows."""
+
+    study: str
+    counts: Mapping[Mark, int]
+    planned: int
+    grids: Sequence[Grid]
+    findings: Sequence[str]
+    running: Sequence[Running]
+    time_left: str
+    end: str | None
+    """Why nothing more is expected; None while the sweep goes on."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every planned trial has ended."""
+        return self.counts["waiting"] == 0 and self.counts["running"] == 0
+
+
+def findings_of(study: Study, records: Mapping[int, Record]) -> list[str]:
+    """Return what the records so far decide, a sentence for each arm and kind: the deciding doubling beside its cut-off."""
+    known = [records[number] for number in sorted(records)]
+    if not without_skipped(known):
+        return []
+    said = []
+    for arm in decide(known, study).arms:
+        limits = [*([arm.recommended] if arm.recommended else []), *arm.learning[:1]]
+        said += [f"{arm.arm}: {statement(limit)}" for limit in limits]
+    return said
+
+
+def state_of(study: Study, seen: Seen, findings: Sequence[str]) -> State:
+    """Return the state of a sweep at one look; `findings` are those of its records."""
+    slots = space.plan(study)
+    records = seen.records
+    seconds = {number: record.outcome.total_s for number, record in records.items()}
+    skipped = {number for number, record in records.items() if mark_of(record) == "skipped"}
+    counts: Counter[Mark] = Counter(mark_of(record) for record in records.values())
+    counts["running"] = len(seen.running)
+    counts["waiting"] = max(0, len(slots) - len(records) - len(seen.running))
+    left = "" if len(records) >= len(slots) else time_left_words(time_left(study, slots, seconds, skipped))
+    grids = [_grid(study, arm, kind, seen) for kind in study.sections for arm in study.arms]
+    end = _end(counts, seen.silent_s)
+    return State(study.study, counts, len(slots), grids, findings, seen.running, left, end)
+
+
+def mark_of(record: Record) -> Mark:
+    """Return how a trial ended, in one of few words."""
+    status = record.outcome.status
+    if status == "skipped":
+        return "skipped"
+    return "failed" if status in (*DOES_NOT_RUN, *BROKE) else "done"
+
+
+def _end(counts: Mapping[Mark, int], silent_s: float | None) -> str | None:
+    if not counts["waiting"] and not counts["running"]:
+        return "The sweep is whole: every planned trial has ended."
+    if silent_s is None:
+        return "No trial has begun: no sweep seems to run."
+    if silent_s >= SILENT_S:
+        return f"Nothing has been written for {silent_s / 60.0:.0f} minutes: no sweep seems to run."
+    return None
+
+
+def _grid(study: Study, arm: str, kind: Kind, seen: Seen) -> Grid:
+    of_grid = [slot for slot in space.plan(study) if (slot.arm, slot.kind) == (arm, kind)]
+    marks: list[tuple[Request, Mark]] = [(record.request, mark_of(record)) for record in seen.records.values()]
+    marks += [(trial.request, "running") for trial in seen.running]
+    own = [(request, mark) for request, mark in marks if (request.arm, request.kind) == (arm, kind)]
+    repeats = 1 + max([slot.repeat for slot in of_grid] + [request.repeat for request, _ in own], default=0)
+    sizes = {*space.axes(study.sections[kind])[0], *(request.num_envs for request, _ in own)}
+    cells: dict[int, list[list[Mark]]] = {size: [[] for _ in range(repeats)] for size in sorted(sizes)}
+    for request, mark in own:
+        cells[request.num_envs][request.repeat].append(mark)
+    return Grid(arm, kind, repeats, cells)
