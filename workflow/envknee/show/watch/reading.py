@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class Reader:
         """
         if not self._folder.study.exists():
             raise UserError(f"{self._folder.root} is gone: it was moved or deleted. Name the folder where it is now.")
-        running, newest_s = list[Running](), None
+        running, newest_s = list[Running](), _newest_of_s([self._folder.study, *self._folder.root.glob("logs/*")])
         found: dict[int, tuple[int, Record]] = {}
         for path in _trials(self._folder.trials):
             number = number_of(path)
@@ -38,7 +39,7 @@ class Reader:
                 continue
             with suppress(OSError):  # it may be renamed or deleted between two calls
                 changed_ns = path.stat().st_mtime_ns
-                newest_s = max(newest_s or 0.0, changed_ns / 1e9)
+                newest_s = max(newest_s, changed_ns / 1e9)
                 known = self._records.get(number)
                 if known is None or known[0] != changed_ns:
                     known = _record(TrialFolder(path), changed_ns)
@@ -48,9 +49,9 @@ class Reader:
                 trial = _running(TrialFolder(path))
                 if trial is not None:
                     running.append(trial)
-                    newest_s = max(newest_s, _newest_write_s(TrialFolder(path)))
+                    newest_s = max(newest_s, _sign_of_life_s(TrialFolder(path)))
         self._records = found
-        silent_s = None if newest_s is None else max(0.0, time.time() - newest_s)
+        silent_s = max(0.0, time.time() - newest_s)  # the clock of a shared folder may be ahead
         return Seen({number: record for number, (_, record) in sorted(found.items())}, running, silent_s)
 
 
@@ -85,10 +86,15 @@ def _running(trial: TrialFolder) -> Running | None:
     return Running(request, began_s)
 
 
-def _newest_write_s(trial: TrialFolder) -> float:
-    """Return when a running trial last gave a sign of life, in Unix seconds."""
+def _sign_of_life_s(trial: TrialFolder) -> float:
+    """Return when a running trial was last written to, in Unix seconds."""
+    return _newest_of_s([trial.attempts, trial.metrics, trial.log])
+
+
+def _newest_of_s(paths: Iterable[Path]) -> float:
+    """Return when the newest of these files was written, in Unix seconds; 0 if there is none."""
     newest_s = 0.0
-    for path in (trial.attempts, trial.metrics, trial.log):
+    for path in paths:
         with suppress(OSError):
             newest_s = max(newest_s, path.stat().st_mtime)
     return newest_s

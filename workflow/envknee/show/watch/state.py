@@ -38,8 +38,8 @@ class Seen:
 
     records: Mapping[int, Record]
     running: Sequence[Running]
-    silent_s: float | None
-    """Seconds since the newest write; None if nothing was written."""
+    silent_s: float
+    """Seconds since the newest write."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Grid:
 
     arm: str
     kind: Kind
-    repeats: int
+    has_several: bool
+    """Whether a repeat has several trials of a size, with other horizons or batch sizes."""
     rows: Mapping[int, Sequence[Sequence[Mark]]]
     """num_envs -> trials of each repeat; a cell without one is waiting."""
 
@@ -66,11 +67,6 @@ class State:
     time_left: str
     end: str | None
     """Why nothing more is expected; None while the sweep goes on."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every planned trial has ended."""
-        return self.counts["waiting"] == 0 and self.counts["running"] == 0
 
 
 def findings_of(study: Study, records: Mapping[int, Record]) -> list[str]:
@@ -108,11 +104,9 @@ def mark_of(record: Record) -> Mark:
     return "failed" if status in (*DOES_NOT_RUN, *BROKE) else "done"
 
 
-def _end(counts: Mapping[Mark, int], silent_s: float | None) -> str | None:
+def _end(counts: Mapping[Mark, int], silent_s: float) -> str | None:
     if not counts["waiting"] and not counts["running"]:
         return "The sweep is whole: every planned trial has ended."
-    if silent_s is None:
-        return "No trial has begun: no sweep seems to run."
     if silent_s >= SILENT_S:
         return f"Nothing has been written for {silent_s / 60.0:.0f} minutes: no sweep seems to run."
     return None
@@ -128,4 +122,6 @@ def _grid(study: Study, arm: str, kind: Kind, seen: Seen) -> Grid:
     cells: dict[int, list[list[Mark]]] = {size: [[] for _ in range(repeats)] for size in sorted(sizes)}
     for request, mark in own:
         cells[request.num_envs][request.repeat].append(mark)
-    return Grid(arm, kind, repeats, cells)
+    points = len(space.listed_points(study.sections[kind]))
+    has_several = points > len(space.axes(study.sections[kind])[0])
+    return Grid(arm, kind, has_several, cells)

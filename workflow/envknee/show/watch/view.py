@@ -17,7 +17,7 @@ SIGNS: Mapping[Mark, tuple[str, str]] = {
     "skipped": ("-", "dim"),
     "waiting": ("·", "dim"),
 }
-"""Sign and colour of each mark. In a cell with several trials the first of these that occurs is shown, with their number."""
+"""Sign and colour of each mark. A cell with several trials shows the first of these that occurs."""
 
 
 def view_of(state: State) -> RenderableType:
@@ -61,18 +61,21 @@ def legend() -> Text:
 
 
 def _grid(grid: Grid) -> list[Text]:
-    lines = [Text(printable(f"{grid.kind} {grid.arm} (a row for each size, a column for each repeat)"))]
+    columns = "a row for each size, a column for each repeat"
+    number = ", with the number of its trials so far" if grid.has_several else ""
+    lines = [Text(printable(f"{grid.kind} {grid.arm} ({columns}{number})"))]
     width = max(len(f"{size:,}") for size in grid.rows)
+    cell_width = max((len(_cell(cell, grid.has_several)) for cells in grid.rows.values() for cell in cells), default=1)
     for size, cells in grid.rows.items():
         line = Text(f"{size:>{width},} ")
         for cell in cells:
-            line.append(" ").append_text(_cell(cell))
+            shown = _cell(cell, grid.has_several)
+            line.append(" ").append_text(shown).append(" " * (cell_width - len(shown)))
         lines.append(line)
     return lines
 
 
-def _cell(marks: Sequence[Mark]) -> Text:
+def _cell(marks: Sequence[Mark], has_several: bool) -> Text:
     shown = next((mark for mark in SIGNS if mark in marks), "waiting")
     sign, style = SIGNS[shown]
-    number = str(len(marks)) if len(marks) > 1 else ""
-    return Text(f"{sign}{number}", style)
+    return Text(f"{sign}{len(marks)}" if has_several and marks else sign, style)
