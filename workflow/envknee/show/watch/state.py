@@ -1,6 +1,5 @@
 """What a sweep has done so far, as its live view shows it. Pure: study, requests and records in, a `State` out."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,6 +17,8 @@ from envknee.words.statements import statement
 
 Mark = Literal["running", "failed", "done", "skipped", "waiting"]
 """How far a trial is. Out of memory counts as failed."""
+
+MARKS: tuple[Mark, ...] = ("running", "failed", "done", "skipped", "waiting")
 
 SILENT_S = 300.0
 """Seconds without a write after which no sweep seems to run. A running trial gives a sign of life every 20 seconds."""
@@ -87,7 +88,9 @@ def state_of(study: Study, seen: Seen, findings: Sequence[str]) -> State:
     records = seen.records
     seconds = {number: record.outcome.total_s for number, record in records.items()}
     skipped = {number for number, record in records.items() if mark_of(record) == "skipped"}
-    counts: Counter[Mark] = Counter(mark_of(record) for record in records.values())
+    counts: dict[Mark, int] = {mark: 0 for mark in MARKS}
+    for record in records.values():
+        counts[mark_of(record)] += 1
     counts["running"] = len(seen.running)
     counts["waiting"] = max(0, len(slots) - len(records) - len(seen.running))
     left = "" if len(records) >= len(slots) else time_left_words(time_left(study, slots, seconds, skipped))

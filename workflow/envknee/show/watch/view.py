@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from envknee.show.watch.state import Grid, Mark, Running, State
+from envknee.show.watch.state import MARKS, Grid, Mark, Running, State
 from envknee.study.errors import printable
 from envknee.words.progress import trial_words
 
@@ -76,6 +76,7 @@ def _grid(grid: Grid) -> list[Text]:
 
 
 def _cell(marks: Sequence[Mark], has_several: bool) -> Text:
-    shown = next((mark for mark in SIGNS if mark in marks), "waiting")
+    waiting: Mark = "waiting"
+    shown = next((mark for mark in MARKS if mark in marks), waiting)
     sign, style = SIGNS[shown]
     return Text(f"{sign}{len(marks)}" if has_several and marks else sign, style)
