@@ -76,7 +76,6 @@ def _grid(grid: Grid) -> list[Text]:
 
 
 def _cell(marks: Sequence[Mark], has_several: bool) -> Text:
-    waiting: Mark = "waiting"
-    shown = next((mark for mark in MARKS if mark in marks), waiting)
+    shown = min(marks, key=MARKS.index, default=MARKS[-1])
     sign, style = SIGNS[shown]
     return Text(f"{sign}{len(marks)}" if has_several and marks else sign, style)
