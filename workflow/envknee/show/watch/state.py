@@ -118,8 +118,11 @@ def _end(counts: Mapping[Mark, int], silent_s: float) -> str | None:
 def _grid(study: Study, arm: str, kind: Kind, seen: Seen) -> Grid:
     of_grid = [slot for slot in space.plan(study) if (slot.arm, slot.kind) == (arm, kind)]
     marks: list[tuple[Request, Mark]] = [(record.request, mark_of(record)) for record in seen.records.values()]
-    marks += [(trial.request, "running") for trial in seen.running]
-    own = [(request, mark) for request, mark in marks if (request.arm, request.kind) == (arm, kind)]
+    runs: Mark = "running"
+    marks.extend((trial.request, runs) for trial in seen.running)
+    own: list[tuple[Request, Mark]] = [
+        (request, mark) for request, mark in marks if (request.arm, request.kind) == (arm, kind)
+    ]
     repeats = 1 + max([slot.repeat for slot in of_grid] + [request.repeat for request, _ in own], default=0)
     sizes = {*space.axes(study.sections[kind])[0], *(request.num_envs for request, _ in own)}
     cells: dict[int, list[list[Mark]]] = {size: [[] for _ in range(repeats)] for size in sorted(sizes)}

@@ -10,7 +10,7 @@ from envknee.show.watch.state import MARKS, Grid, Mark, Running, State
 from envknee.study.errors import printable
 from envknee.words.progress import trial_words
 
-SIGNS: Mapping[Mark, tuple[str, str]] = {
+SIGNS: Mapping[str, tuple[str, str]] = {
     "running": ("▶", "yellow"),
     "failed": ("x", "red"),
     "done": ("■", "green"),
@@ -76,6 +76,6 @@ def _grid(grid: Grid) -> list[Text]:
 
 
 def _cell(marks: Sequence[Mark], has_several: bool) -> Text:
-    shown = min(marks, key=MARKS.index, default=MARKS[-1])
+    shown = next(mark for mark in MARKS if mark in (*marks, MARKS[-1]))
     sign, style = SIGNS[shown]
     return Text(f"{sign}{len(marks)}" if has_several and marks else sign, style)
