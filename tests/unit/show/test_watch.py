@@ -49,7 +49,11 @@ def test_grid_fills_up(tmp_path: Path, width: int) -> None:
     begin(folder, 4, 32, 1)
     lines = shown(folder, width)
     assert max(map(len, lines)) <= width
-    assert [line for line in lines if line[:3] in ("16 ", "32 ", "64 ") and "envs" not in line] == ["16  ■ · ·", "32  ■ ▶ ·", "64  x - ·"]
+    assert [line for line in lines if line[:3] in ("16 ", "32 ", "64 ") and "envs" not in line] == [
+        "16  ■ · ·",
+        "32  ■ ▶ ·",
+        "64  x - ·",
+    ]
     text = " ".join(lines)
     assert "demo: 2 of 9 done, 1 running, 1 failed, 1 skipped, 4 waiting" in text
     assert "throughput stock · 32 envs · T8 · B128 · repeat 2" in text and "runs since" in text
