@@ -48,6 +48,7 @@ COMMANDS = {
     "figures": Command("envknee.show.figures.draw", "draw every figure"),
     "report": Command("envknee.show.report", "write report.html"),
     "summary": Command("envknee.show.terminal", "print what a study found"),
+    "best": Command("envknee.after.best", "print the setting of a study's answer, for a shell or a script"),
     "limits": Command("envknee.after.csv.command", "a verdict over your own table of measurements"),
     "compare": Command("envknee.after.compare.print", "compare two studies, arms or commits"),
     "replay": Command("envknee.after.replay", "run recorded requests again, or verify a study's decisions"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from envknee.record.schema import Request
-from envknee.run.training_command import PRESETS, training_command, without_lengths
+from envknee.run.training_command import PRESETS, has_no_length, picked_options, training_command
 from envknee.study import presets
 from envknee.study.arm import Memory
 from envknee.study.command import Command
@@ -93,7 +93,7 @@ def test_a_command_of_ones_own_is_the_studys_without_the_end_of_a_trial():
 def test_every_preset_loses_its_length_and_nothing_else(name: str):
     preset = presets.read(name)
     command = Command.model_validate({"preset": name, "argv": preset.example})
-    words = without_lengths([*command.argv, *command.arguments])
+    words = picked_options([*command.argv, *command.arguments], has_no_length)
     assert not [
         word for word in words if any(f"{{{length}}}" in word for length in ("iterations", "evaluations", "frames"))
     ]

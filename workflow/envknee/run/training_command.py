@@ -6,12 +6,12 @@ measures it, the study's overrides, and a list of what it cannot set.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from envknee.record.schema import Record, Request
 from envknee.study.arm import Memory, Setup
-from envknee.study.command import PLACEHOLDER, Command
+from envknee.study.command import OF_A_BATCH, OF_A_RULE, PLACEHOLDER, Command, placeholders
 from envknee.study.overrides import hydra
 from envknee.trainers.command import program
 from envknee.verdict.learning_cost import gpus_of
@@ -24,6 +24,12 @@ that register no agent for them one, and `isaaclab train` refuses these."""
 
 LENGTHS = frozenset({"iterations", "evaluations", "frames"})
 """Placeholders that say how long a program trains: a user's own training has the program's default."""
+
+OF_SETTING = frozenset({"num_envs", "num_envs_total", "horizon", "rollout"}) | OF_A_BATCH | OF_A_RULE
+"""Placeholders that say num_envs, horizon and batch size, and what a scaling rule makes of them."""
+
+FLAG = re.compile(r"--?[A-Za-z][^={}]*")
+"""A flag whose value is the next word."""
 
 SETTINGS = ("observations", "deterministic", "strategy", "staggered", "learning_rate", "epochs")
 """Settings of a request that `isaaclab train` has no flag for."""
@@ -49,7 +55,9 @@ def training_command(records: Sequence[Record], setting: Setting) -> TrainingCom
     )
     if request.command is not None:
         return TrainingCommand(
-            argv=_arguments(request, request.command, gpus), env=program.variables(request, Path(), gpus)
+            argv=_arguments(request, request.command, gpus, has_no_length),
+            of_setting=_arguments(request, request.command, gpus, says_setting),
+            env=program.variables(request, Path(), gpus),
         )
     return _of_isaac_lab(request, gpus)
 
@@ -66,28 +74,45 @@ def _of_isaac_lab(request: Request, gpus: int) -> TrainingCommand:
     values = {field: getattr(request, name) for name, field in fields.items()}
     values = request.overrides | {field: value for field, value in values.items() if value is not None}
     overrides = [f"{name}={hydra(value)}" for name, value in values.items()]
-    return TrainingCommand(argv=[*_arguments(request, command, gpus), *overrides], lacks=lacks)
+    by_rule = [f"{fields[name]}={hydra(values[fields[name]])}" for name in OF_A_RULE if fields.get(name) in values]
+    return TrainingCommand(
+        argv=[*_arguments(request, command, gpus, has_no_length), *overrides],
+        of_setting=[*_arguments(request, command, gpus, says_setting), *sorted(by_rule)],
+        lacks=lacks,
+    )
 
 
-def _arguments(request: Request, command: Command, gpus: int) -> list[str]:
-    """Return a command's arguments for a request, without those that say how long it trains."""
+def _arguments(request: Request, command: Command, gpus: int, picked: Callable[[set[str]], bool]) -> list[str]:
+    """Return those of a command's arguments for a request that are `picked` by their placeholders."""
     of_batch = [] if request.batch_size is None else command.batch_arguments
-    words = without_lengths([*command.argv, *command.arguments, *of_batch])
+    words = picked_options([*command.argv, *command.arguments, *of_batch], picked)
     asked = request.model_copy(update={"command": command, "iterations": None})
     known = program.values(asked, Path(), gpus)
     return [program.filled(word, known) for word in words]
 
 
-def without_lengths(words: Sequence[str]) -> list[str]:
-    """Return words without those that hold a length, and without the flag before one that is nothing else."""
-    kept = list[str]()
+def has_no_length(names: set[str]) -> bool:
+    """Tell whether an option says nothing of how long a program trains."""
+    return not names & LENGTHS
+
+
+def says_setting(names: set[str]) -> bool:
+    """Tell whether an option says a part of the setting."""
+    return bool(names & OF_SETTING)
+
+
+def picked_options(words: Sequence[str], picked: Callable[[set[str]], bool]) -> list[str]:
+    """Return the options that are `picked` by the placeholders in them.
+
+    An option is a word; a word that is nothing but a placeholder has the flag before it, if there is one.
+    """
+    options = list[list[str]]()
     for word in words:
-        names = {match[1] for match in PLACEHOLDER.finditer(word) if match[1]}
-        if not names & LENGTHS:
-            kept.append(word)
-        elif PLACEHOLDER.fullmatch(word) and kept and re.fullmatch(r"--?[A-Za-z].*", kept[-1]):
-            kept.pop()
-    return kept
+        if PLACEHOLDER.fullmatch(word) and options and FLAG.fullmatch(options[-1][-1]):
+            options[-1].append(word)
+        else:
+            options.append([word])
+    return [word for option in options if picked(placeholders(option)) for word in option]
 
 
 def _lacks(request: Request) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from envknee.base.fields import Kind
-from envknee.verdict.schema.card import ArmRatio, Card, CardEntry, TrainingCommand
+from envknee.verdict.schema.card import OF_LIMIT, ArmRatio, Card, CardEntry, TrainingCommand
 from envknee.verdict.schema.joint import JointAnswer, Setting
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.limit import SeriesLimit
@@ -33,9 +33,6 @@ QUESTIONS: dict[Kind, str] = {"learning": "Learn soonest", "throughput": "Most f
 """The heading of each kind of trial."""
 
 NOT_MEASURED: dict[Kind, str] = {"learning": "no learning trials", "throughput": "no throughput trials"}
-
-STATES = {"reached": "decided", "still pays": "still pays", "undecided": "undecided", "no data": "undecided"}
-"""State of a limit -> its word on the card."""
 
 
 class Part(NamedTuple):
@@ -61,7 +58,7 @@ def _part(entry: CardEntry) -> Part:
     if entry.load is not None and (said := load_sentences(entry.load)):
         lines.append(("load", " ".join(said)))
     command = None if entry.command is None else _command_line(entry.command)
-    if entry.command is not None and (said := _lacks(entry.command)):
+    if entry.command is not None and (said := lacks_words(entry.command)):
         lines.append(("lacks", said))
     return Part(QUESTIONS[entry.kind], [line for line in lines if line[1]], command)
 
@@ -121,7 +118,7 @@ def _state(entry: CardEntry) -> str:
 
 
 def _state_of_limit(limit: SeriesLimit) -> str:
-    state = STATES[limit.state]
+    state = OF_LIMIT[limit.state]
     if not limit.gains:
         return f"{state}: {why_no_doubling(_sizes(limit))}"
     because = gain_evidence(limit)[0]
@@ -146,14 +143,14 @@ def _sizes(limit: SeriesLimit) -> list[int]:
 def _state_of_joint(found: JointAnswer) -> str:
     if found.state != "confirmed":
         return f"undecided: {what_is_left(found)}. To decide: {joint_next(found)}".removesuffix(".")
-    threshold = next((own for own in found.thresholds if own.axis == "num_envs"), None)
+    threshold = found.threshold_of("num_envs")
     if threshold is None:
         return (
             f"decided among {counted(len(found.confirmed), 'confirmed setting')}"
             if found.soonest is not None
             else "undecided"
         )
-    said = f"{STATES[threshold.state]}: {threshold_line(found, threshold)}"
+    said = f"{OF_LIMIT[threshold.state]}: {threshold_line(found, threshold)}"
     if threshold.state == "undecided":
         said += f". To decide: {joint_next(found)}".removesuffix(".")
     return said
@@ -230,7 +227,7 @@ def _command_line(command: TrainingCommand) -> str | None:
     return " ".join([*variables, shlex.join(command.argv)])
 
 
-def _lacks(command: TrainingCommand) -> str:
+def lacks_words(command: TrainingCommand) -> str:
     """Return what the command does not set."""
     if not command.lacks:
         return ""

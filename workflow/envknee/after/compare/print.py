@@ -22,15 +22,10 @@ from rich.table import Table
 
 from envknee.after.compare.ratios import compare
 from envknee.after.compare.sides import sides
+from envknee.study.errors import EXIT_UNDECIDED, EXIT_WORSE
 from envknee.study.files import canonical_json, write_atomically
 from envknee.verdict.schema.comparison import Comparison
 from envknee.words import compare as words
-
-REGRESSION = 3
-"""Exit status if the gate fails."""
-
-INCONCLUSIVE = 4
-"""Exit status if it neither passes nor fails."""
 
 WORTH_SAYING = 0.005
 """Smaller changes at single points are only in the file: memory always differs by some bytes."""
@@ -108,5 +103,5 @@ def main() -> int:
         )
     answers = {comparison.gate.answer for comparison in comparisons}
     if "fail" in answers:
-        return REGRESSION
-    return INCONCLUSIVE if "inconclusive" in answers else 0
+        return EXIT_WORSE
+    return EXIT_UNDECIDED if "inconclusive" in answers else 0
