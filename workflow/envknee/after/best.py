@@ -70,8 +70,7 @@ def of_study(root: Path) -> Found:
         UserError: when it has no verdict, or nothing in it is a result.
     """
     folder = study_folder(root)
-    records = load_records(folder)
-    verdict = read_verdict(folder, records)
+    verdict, records = read_verdict(folder), load_records(folder)
     if verdict.drill is not None:
         raise UserError(f"{root} is a drill ({verdict.drill}): nothing in it is a result. Name another study")
     answers = study_answers(verdict, records)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from envknee.verdict.schema.best import Aim, Answer, Best
 from envknee.verdict.schema.joint import Setting
 from envknee.verdict.series import Ranks
-from envknee.words.card import lacks_words
+from envknee.words.card import lean_page, settings_words
 from envknee.words.joint_costs import setting_words
 from envknee.words.numbers import counted
 
@@ -27,8 +27,12 @@ def undecided_line(best: Best) -> str:
 
 
 def lacks_line(best: Best) -> str:
-    """Return what the printed setting needs beside it, such as lean frames; "" if nothing."""
-    return "" if best.command is None else lacks_words(best.command)
+    """Return what the arm has beside the printed options, such as lean frames; "" if nothing."""
+    if best.command is None or not best.command.argv or not best.command.lacks:
+        return ""
+    return (
+        f"{best.arm} also has {settings_words(best.command)}, which these options do not set{lean_page(best.command)}"
+    )
 
 
 def age_words(seconds: float) -> str:

@@ -58,7 +58,7 @@ def _part(entry: CardEntry) -> Part:
     if entry.load is not None and (said := load_sentences(entry.load)):
         lines.append(("load", " ".join(said)))
     command = None if entry.command is None else _command_line(entry.command)
-    if entry.command is not None and (said := lacks_words(entry.command)):
+    if entry.command is not None and (said := _lacks(entry.command)):
         lines.append(("lacks", said))
     return Part(QUESTIONS[entry.kind], [line for line in lines if line[1]], command)
 
@@ -227,17 +227,20 @@ def _command_line(command: TrainingCommand) -> str | None:
     return " ".join([*variables, shlex.join(command.argv)])
 
 
-def lacks_words(command: TrainingCommand) -> str:
+def _lacks(command: TrainingCommand) -> str:
     """Return what the command does not set."""
     if not command.lacks:
         return ""
-    settings = _settings(command.lacks)
     if not command.argv:
-        return f"no command outside envknee is known for {settings} (docs/trainers.md)"
-    lean = ": docs/leanframes.md has the lines for your script" if "observations: lean" in command.lacks else ""
-    return f"the command has no {settings}{lean}"
+        return f"no command outside envknee is known for {settings_words(command)} (docs/trainers.md)"
+    return f"the command has no {settings_words(command)}{lean_page(command)}"
 
 
-def _settings(settings: Sequence[str]) -> str:
-    """Return settings as a study file has them, each in backticks."""
-    return ", ".join(f"`{setting}`" for setting in settings)
+def lean_page(command: TrainingCommand) -> str:
+    """Return where lean frames are explained, if the command lacks them; else ""."""
+    return ": docs/leanframes.md has the lines for your script" if "observations: lean" in command.lacks else ""
+
+
+def settings_words(command: TrainingCommand) -> str:
+    """Return what a command lacks as a study file has it, each in backticks."""
+    return ", ".join(f"`{setting}`" for setting in command.lacks)
