@@ -28,7 +28,6 @@ from records import (
     PLATEAU,
     Trial,
     a_study,
-    a_trial,
     fps_trials,
     known,
     learning_trials,

@@ -67,6 +67,7 @@ RUN_BY = {
     **dict.fromkeys(("envknee plan", "envknee knee", "envknee limits", "envknee presets", "envknee --help"), "here"),
     "envknee init": "tests/unit/run/test_init.py: \"init\"",
     "envknee summary": "tests/unit/show/test_summary.py: --all",
+    "envknee compare": "tests/unit/after/test_compare.py: run_main(compare.main",
     "envknee best": "tests/unit/after/test_best.py: --only",
     "envknee repeats": "tests/unit/after/test_repeats.py: repeats",
 }  # fmt: skip

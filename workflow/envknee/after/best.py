@@ -27,7 +27,7 @@ from envknee.machine.environment import device_name
 from envknee.record.packed import study_folder
 from envknee.record.read import load_records
 from envknee.run.answers import store, stored_answers, study_answers
-from envknee.study.errors import EXIT_UNDECIDED, UserError, nearest, tell
+from envknee.study.errors import EXIT_UNDECIDED, UserError, nearest, printable, tell
 from envknee.study.files import canonical_json
 from envknee.verdict.best import AXES, best_of, chosen, default_aim, gpu_memory_gb
 from envknee.verdict.schema.best import ANSWERED_BY, Aim, Answer, Best
@@ -209,7 +209,7 @@ def printed(best: Best, shape: Format) -> str:
         raise UserError(
             f"--format args: no arguments are known for the program {best.program}. Take --format env, json or yaml, or --only"
         )
-    return f"{shlex.join(best.command.of_setting)}\n"
+    return f"{printable(shlex.join(best.command.of_setting))}\n"
 
 
 def installed(best: Best) -> dict[str, str | None]:
@@ -251,6 +251,7 @@ def arguments() -> argparse.Namespace:
         "--format", choices=get_args(Format), default="args",
         help="args: options of the study's program; env: NUM_ENVS=... (default: args)",
     )  # fmt: skip
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
     parser.add_argument(
         "--allow-undecided", action="store_true", help="print the best setting so far of an undecided study, too"
     )
