@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from envknee.record.schema import Request
-from envknee.run.training_command import PRESETS, has_no_length, picked_options, training_command
+from envknee.run.training_command import has_no_length, picked_options, training_command
 from envknee.study import presets
 from envknee.study.arm import Memory
 from envknee.study.command import Command
 from envknee.trainers.command import program
+from envknee.trainers.common.isaac_lab import PRESETS
 from envknee.verdict.schema.joint import Setting
 from records import GPU, a_trial, known
 

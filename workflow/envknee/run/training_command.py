@@ -14,13 +14,10 @@ from envknee.study.arm import Memory, Setup
 from envknee.study.command import OF_A_BATCH, OF_A_RULE, PLACEHOLDER, Command, placeholders
 from envknee.study.overrides import hydra
 from envknee.trainers.command import program
+from envknee.trainers.common import isaac_lab
 from envknee.verdict.learning_cost import gpus_of
 from envknee.verdict.schema.card import TrainingCommand
 from envknee.verdict.schema.joint import Setting
-
-PRESETS = {"rsl_rl": "isaaclab-rsl-rl", "rl_games": "isaaclab-rl-games", "skrl": "isaaclab-skrl"}
-"""Trainer -> the preset of the same library in `isaaclab train`. Stable-Baselines3 and TorchRL are not here: envknee's trainers give tasks
-that register no agent for them one, and `isaaclab train` refuses these."""
 
 LENGTHS = frozenset({"iterations", "evaluations", "frames"})
 """Placeholders that say how long a program trains: a user's own training has the program's default."""
@@ -33,13 +30,6 @@ FLAG = re.compile(r"--?[A-Za-z][^={}]*")
 
 SETTINGS = ("observations", "deterministic", "strategy", "staggered", "learning_rate", "epochs")
 """Settings of a request that `isaaclab train` has no flag for."""
-
-OF_RSL_RL = {
-    "learning_rate": "agent.algorithm.learning_rate",
-    "epochs": "agent.algorithm.num_learning_epochs",
-    "staggered": "agent.init_at_random_ep_len",
-}
-"""Those of them that are fields of RSL-RL's agent, as in `trainers.rsl_rl.command_line`."""
 
 
 def training_command(records: Sequence[Record], setting: Setting) -> TrainingCommand | None:
@@ -63,22 +53,15 @@ def training_command(records: Sequence[Record], setting: Setting) -> TrainingCom
 
 
 def _of_isaac_lab(request: Request, gpus: int) -> TrainingCommand:
-    preset, lacks = PRESETS.get(request.trainer), _lacks(request)
-    if preset is None:
+    command = isaac_lab.train_command(request)
+    if command is None:
         return TrainingCommand(argv=[], lacks=[f"trainer: {request.trainer}"])
-    argv = ["isaaclab", "train", "--rl_library", request.trainer, "--task", request.task_id]
-    if request.frontend != "torch":
-        argv += ["--frontend", request.frontend]
-    command = Command.model_validate({"preset": preset, "argv": argv})
-    fields = OF_RSL_RL if request.trainer == "rsl_rl" else {}
-    values = {field: getattr(request, name) for name, field in fields.items()}
-    values = request.overrides | {field: value for field, value in values.items() if value is not None}
-    overrides = [f"{name}={hydra(value)}" for name, value in values.items()]
-    by_rule = [f"{fields[name]}={hydra(values[fields[name]])}" for name in OF_A_RULE if fields.get(name) in values]
+    overrides = {name: f"{name}={hydra(value)}" for name, value in isaac_lab.train_overrides(request).items()}
+    by_rule = [overrides[field] for name, field in isaac_lab.fields_set_by(request).items() if name in OF_A_RULE]
     return TrainingCommand(
-        argv=[*_arguments(request, command, gpus, has_no_length), *overrides],
-        of_setting=[*_arguments(request, command, gpus, says_setting), *sorted(by_rule)],
-        lacks=lacks,
+        argv=[*_arguments(request, command, gpus, has_no_length), *overrides.values()],
+        of_setting=[*_arguments(request, command, gpus, says_setting), *by_rule],
+        lacks=_lacks(request),
     )
 
 
@@ -118,7 +101,7 @@ def picked_options(words: Sequence[str], picked: Callable[[set[str]], bool]) -> 
 def _lacks(request: Request) -> list[str]:
     """Return the settings of a request that `isaaclab train` cannot set, as a study file has them."""
     defaults = Setup()
-    set_by_agent = OF_RSL_RL if request.trainer == "rsl_rl" else {}
+    set_by_agent = isaac_lab.fields_set_by(request)
     values = {name: getattr(request, name) for name in SETTINGS if name not in set_by_agent}
     lacks = [f"{name}: {hydra(value)}" for name, value in values.items() if value != getattr(defaults, name, None)]
     memory, usual = request.memory.model_dump(mode="json"), Memory().model_dump(mode="json")
