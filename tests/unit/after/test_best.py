@@ -28,6 +28,7 @@ from records import (
     PLATEAU,
     Trial,
     a_study,
+    a_trial,
     fps_trials,
     known,
     learning_trials,
@@ -199,6 +200,20 @@ def test_on_a_smaller_gpu_a_doubling_that_pays_decides_and_an_open_one_does_not(
     assert found(capsys, root, "--gpu", "24GB").num_envs == 32, "16 to 32 is shown to pay, and 64 do not fit"
     assert best(root, "--gpu", "40GB") == EXIT_UNDECIDED, "whether 32 to 64 pays is open"
     assert "undecided on 42.9 GB" in capsys.readouterr().err
+
+
+def test_a_doubling_that_pays_up_to_full_memory_decides_there_and_not_on_a_larger_gpu(tmp_path: Path, capsys):
+    lacked = [a_trial(64, number=50 + repeat, repeat=repeat, device=GPU, status="oom") for repeat in range(3)]
+    root = decided(tmp_path, [*with_memory(PAYS, gb_each=1.0), *lacked]).root
+    assert found(capsys, root).num_envs == 32
+    assert best(root, "--gpu", "141GB") == EXIT_UNDECIDED, "64 may fit there"
+
+
+def test_fps_that_no_trial_measured_are_said_to_be_composed(capsys):
+    root = PUBLISHED["cartpole-one-gpu-decided"].root
+    assert found(capsys, root, "--allow-undecided").is_composed
+    best(root, "--allow-undecided")
+    assert "stock: composed, no trial ran it" in capsys.readouterr().err
 
 
 def test_a_gpus_size_is_that_of_the_card_with_this_name():

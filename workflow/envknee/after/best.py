@@ -31,7 +31,7 @@ from envknee.study.errors import EXIT_UNDECIDED, UserError, nearest, printable, 
 from envknee.study.files import canonical_json
 from envknee.verdict.best import AXES, best_of, chosen, default_aim, gpu_memory_gb
 from envknee.verdict.schema.best import ANSWERED_BY, Aim, Answer, Best
-from envknee.words.best import answer_words, lacks_line, origin_line, undecided_line
+from envknee.words.best import answer_words, composed_line, lacks_line, origin_line, undecided_line
 
 Format = Literal["args", "env", "json", "yaml"]
 
@@ -279,7 +279,8 @@ def main() -> int:
         if not given.allow_undecided:
             tell("nothing is printed; --allow-undecided prints it")
             return EXIT_UNDECIDED
-    if given.format in ("args", "env") and (lacks := lacks_line(best)):
-        tell(lacks)
+    if given.format in ("args", "env"):  # the other formats have it among their fields
+        for line in filter(None, (composed_line(best), lacks_line(best))):
+            tell(line)
     sys.stdout.write(said)
     return 0

@@ -62,7 +62,7 @@ def keep_answers(verdict: Verdict, records: Sequence[Record]) -> None:
     try:
         folder = store()
         for answer in study_answers(verdict, records):
-            if answer.is_decided and not _is_older(answer, folder):
+            if answer.is_decided() and not _is_older(answer, folder):
                 folder.mkdir(parents=True, exist_ok=True)
                 write_atomically(folder / file_name(answer), canonical_json(answer))
     except (OSError, UserError) as error:

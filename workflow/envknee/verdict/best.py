@@ -19,7 +19,7 @@ from envknee.verdict.learning_cost import gpus_of
 from envknee.verdict.memory_model import CARDS_GB, usable_gb
 from envknee.verdict.memory_sample import largest_peak_gb, sample_of, usual_mini_batches
 from envknee.verdict.schema.best import ANSWERED_BY, Aim, Answer, Axis, Best, Measured, Option
-from envknee.verdict.schema.card import CardEntry, CardState
+from envknee.verdict.schema.card import CardEntry
 from envknee.verdict.schema.joint import Setting
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.limit import SeriesLimit
@@ -71,13 +71,9 @@ def _answer(
         memory_margin=verdict.memory_margin,
         options=list(options.values()),
         best=None if entry.setting is None else options[entry.setting],
-        state=_state(entry),
+        state=entry.state,
+        is_limited_by_memory=entry.binds == "memory",
     )
-
-
-def _state(entry: CardEntry) -> CardState:
-    """Return the card's state; a doubling that still pays and does not fit the memory leaves nothing to decide."""
-    return "decided" if entry.state == "still pays" and entry.binds == "memory" else entry.state
 
 
 def _ended_unix_s(record: Record) -> float:
@@ -192,7 +188,7 @@ def fitting(answer: Answer, memory_gb: float) -> list[Option]:
 
 def chosen(answer: Answer, aim: Aim, memory_gb: float | None) -> Best | None:
     """Return the best setting of an arm, on a GPU of `memory_gb` if given; None without one."""
-    option, is_decided = answer.best, answer.is_decided
+    option, is_decided = answer.best, answer.is_decided(memory_gb)
     if memory_gb is not None:
         fits = fitting(answer, memory_gb)
         if option is not None and option not in fits:

@@ -6,6 +6,7 @@ from envknee.verdict.schema.best import Aim, Answer, Best
 from envknee.verdict.schema.joint import Setting
 from envknee.verdict.series import Ranks
 from envknee.words.card import lean_page, settings_words
+from envknee.words.headline import NO_TRIAL
 from envknee.words.joint_costs import setting_words
 from envknee.words.numbers import counted
 
@@ -33,6 +34,11 @@ def lacks_line(best: Best) -> str:
     return (
         f"{best.arm} also has {settings_words(best.command)}, which these options do not set{lean_page(best.command)}"
     )
+
+
+def composed_line(best: Best) -> str:
+    """Return that no trial ran the printed setting; "" if some did."""
+    return f"{best.arm}: {NO_TRIAL}" if best.is_composed else ""
 
 
 def age_words(seconds: float) -> str:

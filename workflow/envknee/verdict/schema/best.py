@@ -74,11 +74,16 @@ class Answer(Measured):
     """None if the study has no result, such as before a seed arrived."""
     state: CardState
     """Of the best one."""
+    is_limited_by_memory: bool
+    """Whether a larger setting did not fit, or is predicted not to."""
 
-    @property
-    def is_decided(self) -> bool:
-        """Whether the study showed its best setting to be the answer."""
-        return self.state == "decided"
+    def is_decided(self, memory_gb: float | None = None) -> bool:
+        """Tell whether the best setting is shown to be the answer, on a GPU of `memory_gb`, or on the study's own.
+
+        A doubling that still pays leaves nothing to decide where its next size does not fit the memory.
+        """
+        ends_there = self.is_limited_by_memory and (memory_gb is None or memory_gb <= self.device_memory_gb)
+        return self.state == "decided" or (self.state == "still pays" and ends_there)
 
 
 class Best(Measured):
