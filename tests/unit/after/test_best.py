@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import joint_study
 import pytest
 import yaml
 from envknee.after import best as command
@@ -166,7 +167,7 @@ def test_what_the_options_leave_out_is_named_beside_them(tmp_path: Path, capsys)
 
 def test_arms_are_named_and_of_several_the_best_one_counts(tmp_path: Path, capsys):
     root = two_arms(tmp_path)
-    told(lambda: best(root), "2 arms, slow, fast", "--arm slow")
+    told(lambda: best(root), "2 arms: slow, fast", "--arm slow")
     told(lambda: best(root, "--arm", "fats"), "no such arm (did you mean 'fast'?). Expected slow, fast")
     assert found(capsys, root, "--arm", "slow").arm == "slow"
     assert found(capsys, root, "--arm", "slow", "--arm", "fast").arm == "fast"
@@ -207,6 +208,21 @@ def test_a_doubling_that_pays_up_to_full_memory_decides_there_and_not_on_a_large
     root = decided(tmp_path, [*with_memory(PAYS, gb_each=1.0), *lacked]).root
     assert found(capsys, root).num_envs == 32
     assert best(root, "--gpu", "141GB") == EXIT_UNDECIDED, "64 may fit there"
+
+
+def test_of_all_axes_at_once_the_confirmed_settings_count(tmp_path: Path, capsys):
+    study = joint_study.a_study(trials=24, confirm={"settings": 3, "seeds": 3})
+    trials = joint_study.measured_trials(study)
+    folder = write_study(tmp_path / "s", study, trials)
+    verdict = decide(records_of(trials), study)
+    folder.verdict.write_text(canonical_json(verdict), encoding="utf-8")
+    (joint,) = verdict.arms[0].joint
+    soonest = joint.confirmed[known(joint.soonest)]
+    answer = found(capsys, folder.root, "--allow-undecided")
+    assert (answer.num_envs, answer.horizon, answer.batch_size) == (
+        soonest.num_envs, soonest.horizon, soonest.batch_size
+    )  # fmt: skip
+    assert answer.swept == ["num_envs", "horizon", "batch_size"] and answer.repeats == soonest.seeds
 
 
 def test_fps_that_no_trial_measured_are_said_to_be_composed(capsys):

@@ -40,7 +40,7 @@ def test_what_is_printed_fits_the_schema(name: str, words: list[Any], capsys):
 
 def test_a_schema_describes_its_fields_and_refuses_others():
     schema = schema_of("best")
-    assert schema["properties"]["num_envs"]["description"] == "On each rank."
+    assert schema["properties"]["num_envs"]["description"] == "Environments on each rank."
     with pytest.raises(jsonschema.ValidationError, match="num_env"):
         jsonschema.validate({"num_env": 1}, schema)
 

@@ -121,8 +121,8 @@ def of_arms(found: Found, arms: Sequence[str]) -> list[Answer]:
             raise UserError(f"--arm {arm}: no such arm{nearest(arm, known)}. Expected {', '.join(known)}")
     if not arms and len(known) > 1:
         raise UserError(
-            f"{found.place} has {len(known)} arms, {', '.join(known)}, and their settings are not each other's. Name one with"
-            f" --arm {known[0]}, or several to get the best of them"
+            f"{found.place} has {len(known)} arms: {', '.join(known)}. Name one, such as --arm {known[0]}, or several to get the"
+            " best of them"
         )
     return [answer for answer in found.answers if not arms or answer.arm in arms]
 
@@ -241,7 +241,11 @@ def arguments() -> argparse.Namespace:
         " (default: soonest if learning was measured, else fps)",
     )  # fmt: skip
     parser.add_argument(
-        "--arm", action="append", default=[], help="the arm; may be given again: the best one of several"
+        "--arm",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="the arm; may be given again: the best one of several",
     )
     parser.add_argument(
         "--gpu", type=memory_gb, metavar="SIZE", help="the best setting that fits a GPU of this size, such as 24GB"

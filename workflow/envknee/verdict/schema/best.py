@@ -24,14 +24,19 @@ class Measured(OfRanks):
 
     schema_version: int = SCHEMA_VERSION
     study: str
+    """The study's name."""
     task_id: str
+    """The task, as Isaac Lab registers it or the study names it."""
     arm: str
+    """The arm's name."""
     kind: Kind
+    """The trials that answer: learning, or throughput."""
     program: str
     """The trainer, or for a program of the user's own its preset, or the program's name."""
     device: str
     """The name of the GPU or CPU."""
     device_memory_gb: float
+    """Memory that a trial could use there, in GB (1e9 bytes)."""
     gpus: int
     """GPUs that a trial held; 0 on a CPU."""
     versions: dict[str, str]
@@ -39,7 +44,7 @@ class Measured(OfRanks):
     measured_unix_s: float
     """When the newest trial ended."""
     swept: list[Axis]
-    """The axes with several values among the arm's trials."""
+    """Those of num_envs, horizon and batch_size that have several values among the arm's trials."""
 
 
 class Option(Setting):
@@ -90,15 +95,19 @@ class Best(Measured):
     """The answer that is printed: a setting, what it gives, and the command that trains there."""
 
     aim: Aim
+    """What was asked for: soonest, fps, or cheapest."""
     num_envs: int
-    """On each rank."""
+    """Environments on each rank."""
     num_envs_total: int
     """On all ranks together."""
     horizon: int
+    """Environment steps per rollout."""
     batch_size: int | None
-    """All ranks together; None: the library's own."""
+    """Transitions per optimizer step, all ranks together; None: the library's own."""
     state: Literal["decided", "undecided"]
+    """Whether the study showed this setting to be the answer."""
     value: float
+    """What the setting gives, in `unit`."""
     unit: Literal["s", "FPS"]
     """Of `value` and its interval: seconds to the target, or frames per second of all ranks."""
     lower: float | None
