@@ -207,7 +207,9 @@ def test_a_doubling_that_pays_up_to_full_memory_decides_there_and_not_on_a_large
     lacked = [a_trial(64, number=50 + repeat, repeat=repeat, device=GPU, status="oom") for repeat in range(3)]
     root = decided(tmp_path, [*with_memory(PAYS, gb_each=1.0), *lacked]).root
     assert found(capsys, root).num_envs == 32
+    capsys.readouterr()
     assert best(root, "--gpu", "141GB") == EXIT_UNDECIDED, "64 may fit there"
+    assert "more environments still paid at the largest size" in capsys.readouterr().err
 
 
 def test_of_all_axes_at_once_the_confirmed_settings_count(tmp_path: Path, capsys):
@@ -339,6 +341,7 @@ def test_a_stored_answer_is_found_by_task_and_says_how_old_it_is(state: Path, ca
     twelve_days_ago = time.time() - 12 * 86_400 - 1_700_000_000.0
     keep(later(fps_trials(PLATEAU, device=GPU), twelve_days_ago))
     (path,) = (state / "envknee/answers").iterdir()
+    assert path.stat().st_mode & 0o077 == 0, "it holds the command that was measured"
     assert path.name.startswith(f"{TASK}-rsl-rl-NVIDIA-H100-80GB-HBM3-stock-throughput-")
     assert best("--task", TASK, "--on", "h100", "--only", "num_envs") == 0
     printed = capsys.readouterr()

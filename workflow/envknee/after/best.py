@@ -89,7 +89,7 @@ def of_task(task: str, device: str) -> Found:
     of_this = [answer for answer in known if answer.task_id == task]
     if not of_this:
         tasks = sorted({answer.task_id for answer in known})
-        others = f" It has answers for {', '.join(tasks)}{nearest(task, tasks)}." if tasks else ""
+        others = f" It has answers for {', '.join(map(repr, tasks))}{nearest(task, tasks)}." if tasks else ""
         raise UserError(f"{store()} has no answer for the task {task!r}.{others} Measure it: `envknee init` or `knee`")
     here = [answer for answer in of_this if device.lower() in answer.device.lower()]
     if not here:
@@ -278,7 +278,7 @@ def main() -> int:
     said = printed(best, given.format) if given.only is None else f"{one_value(best, given.only)}\n"
     if given.task is not None:
         tell(origin_line(best, time.time(), installed(best)))
-    if best.state == "undecided":
+    if best.state != "decided":
         tell(undecided_line(best))
         if not given.allow_undecided:
             tell("nothing is printed; --allow-undecided prints it")

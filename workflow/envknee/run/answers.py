@@ -2,7 +2,7 @@
 
 Input: a study's verdict and records when its report is written. Output: a JSON file for each task, program, device, versions, arm and
 question in `$XDG_STATE_HOME/envknee/answers/` (`~/.local/state` without the variable). A newer answer replaces an older one. A store that
-cannot be written is no error.
+cannot be written is no error. Only its owner may read it: an answer holds the command that was measured.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from envknee.record.schema import Record
 from envknee.run.training_command import training_command
 from envknee.study.errors import UserError, tell
-from envknee.study.files import canonical_json, read_model, sha256_of, write_atomically
+from envknee.study.files import SECRET, canonical_json, read_model, sha256_of, write_atomically
 from envknee.verdict.best import answers_of
 from envknee.verdict.schema.best import Answer
 from envknee.verdict.schema.card import TrainingCommand
@@ -64,7 +64,7 @@ def keep_answers(verdict: Verdict, records: Sequence[Record]) -> None:
         for answer in study_answers(verdict, records):
             if answer.is_decided() and not _is_older(answer, folder):
                 folder.mkdir(parents=True, exist_ok=True)
-                write_atomically(folder / file_name(answer), canonical_json(answer))
+                write_atomically(folder / file_name(answer), canonical_json(answer), SECRET)
     except (OSError, UserError) as error:
         tell(f"the answer is not kept for `envknee best --task`: {error}")
 

@@ -19,7 +19,7 @@ from envknee.verdict.learning_cost import gpus_of
 from envknee.verdict.memory_model import CARDS_GB, usable_gb
 from envknee.verdict.memory_sample import largest_peak_gb, sample_of, usual_mini_batches
 from envknee.verdict.schema.best import ANSWERED_BY, Aim, Answer, Axis, Best, Measured, Option
-from envknee.verdict.schema.card import CardEntry
+from envknee.verdict.schema.card import CardEntry, CardState
 from envknee.verdict.schema.joint import Setting
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.limit import SeriesLimit
@@ -206,12 +206,18 @@ def chosen(answer: Answer, aim: Aim, memory_gb: float | None) -> Best | None:
         **found,
         aim=aim,
         num_envs_total=option.num_envs * answer.world_size,
-        state="decided" if is_decided else "undecided",
+        state=_state(answer, option, is_decided),
         unit="s" if is_learning else "FPS",
         gpu_seconds=option.value * answer.gpus if is_learning and answer.gpus else None,
         memory_gb=memory_gb,
         command=option.command,
     )
+
+
+def _state(answer: Answer, option: Option, is_decided: bool) -> CardState:
+    if is_decided:
+        return "decided"
+    return "still pays" if answer.state == "still pays" and option == answer.best else "undecided"
 
 
 def _rank(answer: Answer, option: Option) -> float:

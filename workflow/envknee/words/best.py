@@ -24,6 +24,8 @@ def undecided_line(best: Best) -> str:
     said = f"{best.study}: {AIMS[best.aim]} is undecided"
     if best.memory_gb is not None:
         said += f" on {best.memory_gb:,.1f} GB"
+    if best.state == "still pays":
+        said += ", because more environments still paid at the largest size"
     return f"{said}. Best so far: {best.arm}, {setting_words(setting, Ranks(best.world_size, best.rank_word))}"
 
 

@@ -104,8 +104,8 @@ class Best(Measured):
     """Environment steps per rollout."""
     batch_size: int | None
     """Transitions per optimizer step, all ranks together; None: the library's own."""
-    state: Literal["decided", "undecided"]
-    """Whether the study showed this setting to be the answer."""
+    state: CardState
+    """decided: this setting is shown to be the answer. still pays: more environments are shown to pay. undecided: neither is shown."""
     value: float
     """What the setting gives, in `unit`."""
     unit: Literal["s", "FPS"]
