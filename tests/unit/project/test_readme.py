@@ -67,13 +67,15 @@ RUN_BY = {
     **dict.fromkeys(("envknee plan", "envknee knee", "envknee limits", "envknee presets", "envknee --help"), "here"),
     "envknee init": "tests/unit/run/test_init.py: \"init\"",
     "envknee summary": "tests/unit/show/test_summary.py: --all",
+    "envknee compare": "tests/unit/after/test_compare.py: run_main(compare.main",
+    "envknee best": "tests/unit/after/test_best.py: --only",
     "envknee repeats": "tests/unit/after/test_repeats.py: repeats",
 }  # fmt: skip
 """By command, the test that runs it: a file, and a word of it."""
 
 NOT_RUN = {
     "apt-get install": "changes the machine",
-    "isaaclab train": "one of `envknee knee`'s arguments; test_foreign_trainers.py runs it where Isaac Lab is there",
+    "isaaclab train": "an argument of `envknee knee`, which test_foreign_trainers.py runs, and with `envknee best` test_best_trains.py",
     "cp config/": "an ordinary copy",
     "source .venv/bin/activate": "a shell's own command",
     "$EDITOR": "an editor",

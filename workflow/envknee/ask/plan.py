@@ -21,7 +21,7 @@ from envknee.machine.gpus import visible_uuids
 from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.errors import UserError
-from envknee.study.files import read_model
+from envknee.study.files import canonical_json, read_model
 from envknee.study.load import read_study
 from envknee.study.model import Arm, Study, Sweep
 from envknee.study.paths import StudyFolder
@@ -128,13 +128,18 @@ def _rule_point(arm: Arm, point: Point) -> RulePoint:
     )
 
 
-def lines_here(study: Study, results: Path) -> list[str]:
+def plan_here(study: Study, results: Path) -> StudyPlan:
     """Return the plan of a study on this machine, with the noise of earlier studies in `results`."""
     gpus: list[str] = []
     if any(arm.gpus != 0 for arm in study.arms.values()):
         with suppress(UserError):  # trials report what is wrong with a driver
             gpus = visible_uuids()
-    return plan_lines(plan_of(study, earlier_records(results, study, gpus), on_cpu=not gpus, visible_gpus=len(gpus)))
+    return plan_of(study, earlier_records(results, study, gpus), on_cpu=not gpus, visible_gpus=len(gpus))
+
+
+def lines_here(study: Study, results: Path) -> list[str]:
+    """Return `plan_here` in sentences."""
+    return plan_lines(plan_here(study, results))
 
 
 def earlier_records(results: Path, study: Study, gpus: Sequence[str]) -> list[Record]:
@@ -168,9 +173,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("study", type=Path, help="a study file, such as config/config.yaml")
     parser.add_argument("--results", type=Path, default=Path("results"), help="earlier studies (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     arguments = parser.parse_args()
-    study = read_study(arguments.study)
-    for line in lines_here(study, arguments.results):
+    plan = plan_here(read_study(arguments.study), arguments.results)
+    if arguments.json:
+        print(canonical_json(plan), end="")
+        return
+    for line in plan_lines(plan):
         print(_fitted(line))
 
 

@@ -20,6 +20,12 @@ CONTROL = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 EXIT_CRASHED = 3
 """Exit status of a trial's process after a `Crash`."""
 
+EXIT_WORSE = 3
+"""Exit status of a gate that fails."""
+
+EXIT_UNDECIDED = 4
+"""Exit status where measurements do not decide the question."""
+
 
 class UserError(Exception):
     """An error that the user can fix. The text states the value, what was expected, and what to do next."""
