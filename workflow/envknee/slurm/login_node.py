@@ -82,8 +82,8 @@ def decide(environment: Mapping[str, str], slurm: Slurm) -> str | None:
         )
     raise UserError(
         "trials would train on this machine, which has SLURM and is in no job (SLURM_JOB_ID is not set): is it a login node?\n"
-        "  As jobs of the cluster:           make sweep PROFILE=slurm       (or snakemake --profile slurm)\n"
-        "  On nodes that you have (salloc):  make sweep PROFILE=allocation  (or snakemake --profile allocation)\n"
-        f"  On this machine all the same:     {HERE}=1 make sweep      (or {HERE}=1 snakemake)\n"
+        "  jobs of the cluster:        make sweep PROFILE=slurm  (or snakemake --profile slurm)\n"
+        "  nodes that salloc gave:     make sweep PROFILE=allocation\n"
+        f"  this machine all the same:  {HERE}=1 make sweep  (or {HERE}=1 snakemake)\n"
         f"On a workstation with a SLURM of its own, put `export {HERE}=1` into ~/.profile."
     )
