@@ -9,7 +9,7 @@
 from pathlib import Path
 
 from envknee.run import progress
-from envknee.slurm import admission, allocation, rule_resources
+from envknee.slurm import admission, allocation, login_node, rule_resources
 from envknee.slurm import site as slurm_site
 
 SITE = None
@@ -108,3 +108,5 @@ def check_cluster():
             logger.warning(f"envknee: {line}")
     elif ALLOCATION is None:
         jobs.check_one_node(STUDY)
+        if warning := login_node.check():
+            logger.warning(f"envknee: {warning}")

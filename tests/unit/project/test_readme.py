@@ -50,7 +50,7 @@ RUN_BY = {
     "make sweep": "tests/helpers/slurm_site.py: \"make\", \"sweep\"",
     "make sweep FROM=study.zip": "tests/workflow/project/test_setup.py: FROM=",
     "make sweep PROFILE=slurm": "tests/helpers/slurm_site.py: PROFILE=",
-    "snakemake prepare --profile slurm": "tests/workflow/slurm/test_slurm.py: \"prepare\"",
+    "make prepare PROFILE=slurm": "tests/workflow/project/test_setup.py: \"make\", \"prepare\"",
     "make sweep PROFILE=allocation": "tests/workflow/slurm/test_slurm.py: test_blocks_run_as_steps_of_an_allocation",
     "make test": ".ci/run: make test",
     "make setup": "tests/workflow/project/test_setup.py: workflow/setup.sh",
@@ -77,6 +77,7 @@ NOT_RUN = {
     "apt-get install": "changes the machine",
     "isaaclab train": "an argument of `envknee knee`, which test_foreign_trainers.py runs, and with `envknee best` test_best_trains.py",
     "cp config/": "an ordinary copy",
+    "cp slurm/": "an ordinary copy",
     "source .venv/bin/activate": "a shell's own command",
     "$EDITOR": "an editor",
 }

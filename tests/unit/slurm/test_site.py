@@ -1,6 +1,7 @@
 """A cluster's description, what jobs ask for, and what does not fit: decided without a SLURM."""
 
 import math
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 import records
 from envknee.machine import gpus
-from envknee.slurm import checks, facts, jobs, node, rule_resources, site
+from envknee.slurm import admission, checks, facts, jobs, node, rule_resources, site
 from envknee.slurm.facts import Cluster
 from envknee.slurm.site import Site
 from envknee.study import space
@@ -16,7 +17,7 @@ from envknee.study.errors import UserError
 from envknee.study.model import Study
 from envknee.study.space import plan
 from places import ROOT
-from programs import told
+from programs import a_program, ran, succeeded, told
 from records import known
 
 PROFILE = ROOT / "workflow/profiles/slurm"
@@ -249,3 +250,26 @@ def test_a_rules_resources_are_those_of_its_job_with_more_time_for_each_attempt(
     assert minutes == [first, min(20, math.ceil(1.5 * first)), 20] and first < 20
     prepared = rule_resources.of_rule(study, None, here, None)["gres"]
     assert prepared(wildcards=None, attempt=1) == "gpu:h100:4"
+
+
+def test_a_file_that_git_ignores_goes_before_the_one_that_ships(tmp_path: Path):
+    for name, expected in (("site.yaml", "site.yaml"), ("site.local.yaml", "site.local.yaml")):
+        (tmp_path / name).write_text("")
+        assert admission.find_site("site.yaml", [tmp_path / "other", tmp_path]) == tmp_path / expected
+    ignored = ["git", "-C", ROOT, "check-ignore", "workflow/profiles/slurm/site.local.yaml"]
+    if (ROOT / ".git").exists():
+        succeeded(ran(ignored))
+
+
+def test_a_site_file_elsewhere_finds_the_projects_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "/usr/bin")
+    path = tmp_path / "mine.yaml"
+    path.write_text("partition: gpu\n")
+    site.enter(site.load(path), path)
+    assert Path(known(shutil.which("sacct"))) == ROOT / "workflow/profiles/slurm/bin/sacct"
+    (tmp_path / "bin").mkdir()  # of somebody's own
+    site.enter(site.load(path), path)
+    assert Path(known(shutil.which("sacct"))) == ROOT / "workflow/profiles/slurm/bin/sacct"
+    a_program(tmp_path / "bin", "sacct", "exit 0")
+    site.enter(site.load(path), path)
+    assert Path(known(shutil.which("sacct"))) == tmp_path / "bin/sacct"

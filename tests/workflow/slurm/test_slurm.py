@@ -320,8 +320,11 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
     assert_whole(folder, 2, cluster, site)
 
 
-def test_a_suspended_job_measures_its_trial_again_and_loses_no_other(site: Site, cluster: Cluster):
-    """SLURM stops all processes of the job, and tells them to go on: times with a pause in them count for nothing."""
+def test_a_suspended_and_a_requeued_job_measure_their_trials_again(site: Site, cluster: Cluster):
+    """SLURM stops all processes of the job, and tells them to go on: times with a pause in them count for nothing.
+
+    A job that an administrator puts back into the queue (scontrol requeue) starts again under its number.
+    """
     folder = site.prepared()
     long = THROUGHPUT | {"num_envs": 4, "iterations": 1000, "repeats": 2}  # of 0.02 s
     study = site.study(window=1, arms={"fake": an_arm()}, task=None, throughput=long, learning=None)
@@ -336,11 +339,16 @@ def test_a_suspended_job_measures_its_trial_again_and_loses_no_other(site: Site,
     time.sleep(2)
     assert rows.stat().st_size == stopped
     cluster.ask("scontrol", "resume", job)
+    rows = folder.trial(1).metrics
+    wait_for(lambda: rows.exists() and rows.stat().st_size > 0, timeout_s=240)
+    requeued = known(job_of(cluster, 1))
+    cluster.ask("scontrol", "requeue", requeued)
+    wait_for(lambda: job_of(cluster, 1, "PENDING") == requeued)
     output, _ = sweep.communicate(timeout=400)
     assert sweep.returncode == 0, output
     records = assert_whole(folder, 2, cluster, site)
-    assert [(record.outcome.status, record.lost_attempts) for record in records] == [("ok", 1), ("ok", 0)]
-    assert len(list(folder.trial(0).root.glob("metrics.interrupted-*"))) == 1
+    assert [(record.outcome.status, record.lost_attempts) for record in records] == [("ok", 1), ("ok", 1)]
+    assert all(len(list(folder.trial(number).root.glob("metrics.interrupted-*"))) == 1 for number in (0, 1))
 
 
 def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site: Site, cluster: Cluster):
@@ -415,8 +423,25 @@ def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):
     site.edit_site(partition="gpu", max_gpus="1")
     result = site.sweep(site.study(arms={"two": {"gpus": 2}}))
     assert "arms.two: a trial asks for 2 GPUs, and max_gpus of the site is 1" in result.stdout
+    (site.folder / "slurm/site.local.yaml").write_text("partition: mine\n", encoding="utf-8")
+    result = site.sweep(site.study())
+    assert "slurm/site.local.yaml and this cluster do not fit" in result.stdout and "'mine'" in result.stdout
     assert len(cluster.ended()) == before and not cluster.jobs()
     assert not list((site.folder / "results").glob("*/trials"))
+
+
+def test_a_sweep_without_a_profile_trains_on_no_login_node(site: Site):
+    study = site.study(arms={"fake": an_arm()}, task=None, throughput=THROUGHPUT, learning=None)
+    folder = site.prepared()
+    request = folder.trial(0).request
+    words = ["snakemake", str(request.relative_to(site.folder)), "--configfile", study.name]
+    ways = ("is it a login node?", "make sweep PROFILE=slurm", "ENVKNEE_HERE=1 make sweep")
+    refused(site.run(words, timeout_s=60), *ways)
+    assert not request.exists()
+    assert "login node" not in succeeded(site.run([*words, "-n"], timeout_s=60))  # a dry run trains nowhere
+    site.environment |= {"ENVKNEE_HERE": "1"}
+    succeeded(site.run(words, timeout_s=60))
+    assert request.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a node its own view of folders")

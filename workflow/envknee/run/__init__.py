@@ -27,5 +27,6 @@ cost         GPUs, time and energy of a trial
 kernel_cache Warp's kernels: compiled once, while other processes wait
 container/   how a trial enters its image
 answers      the store of what studies decided here
+snakemake_here what .venv/bin/snakemake runs
 knee         `envknee knee`: a study from a command line
 """

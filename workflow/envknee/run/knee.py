@@ -193,7 +193,7 @@ def main() -> int:
         return 0
     own_python_first()
     command = [
-        sys.executable, "-m", "snakemake", "--snakefile", str(PROJECT / "Snakefile"), "--directory", str(Path.cwd()),
+        sys.executable, "-m", "envknee.run.snakemake_here", "--snakefile", str(PROJECT / "Snakefile"), "--directory", str(Path.cwd()),
         "--workflow-profile", str(PROJECT / "workflow/profiles/default"), "--configfile", str(path.resolve()),
         "--resources", f"device={max(1, len(visible_uuids()))}",
     ]  # fmt: skip

@@ -31,7 +31,7 @@ from envknee.record.trial_files import TrialFiles
 from envknee.run import attempts, turns
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
-from envknee.run.kernel_cache import OneCompiles
+from envknee.run.kernel_cache import OneCompiles, remove_headers
 from envknee.run.resources import gpus_here
 from envknee.study.errors import UserError
 from envknee.study.files import sha256_of
@@ -171,6 +171,7 @@ def measure_block(meeting: Path) -> NoReturn:
         request = meter.request
         meter.release()
         del meter
+        remove_headers()  # the launcher ends this process without a word, once no trial is left
         why = next(filter(None, this.gather(shared.end(request, outcome))), "")
         if this.rank == 0:
             turns.end(meeting, turn, why)
@@ -212,6 +213,7 @@ def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
 
 def _leave(status: int) -> NoReturn:
     """End this process without Isaac Lab's and Warp's own shutdown, which may hang or crash after the result is safe."""
+    remove_headers()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
