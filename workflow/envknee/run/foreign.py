@@ -36,7 +36,7 @@ from envknee.measure.rows import PAUSED, TrialDone, end_if_done
 from envknee.record.schema import Failure, Request, Row
 from envknee.record.status import TRAINED
 from envknee.record.trial_files import TrialFiles
-from envknee.run import attempts, outside
+from envknee.run import attempts, deadline, outside
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.run.printed import BoundedLog, Reader
@@ -418,7 +418,15 @@ def measure(trial: TrialFolder, request: Request) -> None:
 def _variables(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
     """Return the environment of the command: the user's own, without the settings of envknee's Python."""
     inherited = dict(os.environ) | {"PATH": program.users_path(os.environ), "PYTHONUNBUFFERED": "1"}
-    for name in ("PYTHONSAFEPATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", attempts.TOLD, program.USERS_PATH):
+    for name in (
+        "PYTHONSAFEPATH",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "VIRTUAL_ENV",
+        attempts.TOLD,
+        program.USERS_PATH,
+        deadline.VARIABLE,
+    ):
         inherited.pop(name, None)
     if no_bytecode := inherited.pop(USERS_NO_BYTECODE, None):
         inherited[NO_BYTECODE] = no_bytecode

@@ -15,25 +15,29 @@ The same call again continues where it stopped. `snakemake --configfile results/
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from envknee.machine.gpus import visible_uuids
 from envknee.machine.processes import own_python_first
+from envknee.run import deadline
 from envknee.study import presets
 from envknee.study.errors import UserError
 from envknee.study.files import write_atomically
 from envknee.study.load import parse_study
-from envknee.study.paths import PROJECT
+from envknee.study.paths import PROJECT, StudyFolder
 from envknee.study.value_types import STUDY_NAME
 from envknee.trainers.command import program
 
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
 LIST = re.compile(r"\d+(,\d+)*")
+DURATION = re.compile(r"(\d+(?:\.\d+)?)([smh])")
+SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 DOUBLINGS = 12
 """How many doublings of the first size a search without a range may climb."""
@@ -54,6 +58,22 @@ def sizes(text: str) -> Any:
     raise argparse.ArgumentTypeError(
         f"{text!r}: expected A..B for A, 2A, 4A, ... up to B, or numbers with commas between them"
     )
+
+
+class Duration(NamedTuple):
+    """A time as a user typed it, and in seconds."""
+
+    text: str
+    seconds: float
+
+
+def duration(text: str) -> Duration:
+    """Read `90s`, `15m` or `1.5h`, for argparse."""
+    match = DURATION.fullmatch(text)
+    seconds = float(match[1]) * SECONDS[match[2]] if match else 0.0
+    if seconds <= 0.0:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a time above 0 with its unit, such as 90s, 15m or 1.5h")
+    return Duration(text, seconds)
 
 
 def name_for(preset: str, argv: list[str]) -> str:
@@ -151,6 +171,12 @@ def main() -> int:
         type=int,
         help=f"first num_envs without --num-envs (default: {FIRST_SIZE})",
     )
+    parser.add_argument(
+        "--time",
+        type=duration,
+        metavar="15m",
+        help="end the whole search by then, with what is known: 90s, 15m or 1.5h (default: no limit)",
+    )
     parser.add_argument("--preset", required=True, help="flags and log of the program: a name, or a YAML file")
     parser.add_argument("--horizon", type=int, help="environment steps per rollout (default: the preset's)")
     parser.add_argument("--batch-size", type=sizes, help="transitions per optimizer step (default: the program's own)")
@@ -174,6 +200,7 @@ def main() -> int:
         "argv", nargs="+", metavar="COMMAND", help="the command that you run; behind --, what begins with - is its"
     )
     given = parser.parse_args()
+    environment = None if given.time is None else deadline.ends_in(given.time.seconds)
     _check_range(given)
     try:
         preset = presets.read(given.preset)
@@ -197,4 +224,8 @@ def main() -> int:
         "--workflow-profile", str(PROJECT / "workflow/profiles/default"), "--configfile", str(path.resolve()),
         "--resources", f"device={max(1, len(visible_uuids()))}",
     ]  # fmt: skip
-    return subprocess.run(command, check=False).returncode
+    status = subprocess.run(command, check=False, env=environment).returncode
+    from envknee.run import knee_end  # seconds of SciPy that a dry run does not need
+
+    typed = shlex.join(["envknee", "knee", *sys.argv[1:]])
+    return knee_end.close(StudyFolder(path.parent), status, given.time and given.time.text, typed)

@@ -28,7 +28,7 @@ from envknee.machine.processes import note_pauses, raise_at_signals
 from envknee.machine.schema import Image
 from envknee.record.schema import Outcome, Record, Request
 from envknee.record.trial_files import TrialFiles
-from envknee.run import attempts, claim, ends
+from envknee.run import attempts, claim, deadline, ends
 from envknee.run.container.enter import entrance_for
 from envknee.run.time_left import time_left
 from envknee.run.worker import Worker
@@ -168,6 +168,8 @@ def main() -> int:
             if allocation.is_closing(folder):
                 print(f"{trial.root}: not begun, because this job ends soon", file=sys.stderr)
                 return EXIT_USER_ERROR
+            if deadline.why_not_begun(folder, trial) is not None:
+                return EXIT_USER_ERROR  # `knee` says why
             if arguments.log is not None:
                 link_log(arguments.log, trial.log)
             try:
