@@ -26,7 +26,7 @@ def test_a_search_ends_in_time_with_an_answer_and_goes_on(tmp_path: Path):
     printed = succeeded(knee("30s"))
     assert time.monotonic() - began < 60, "a busy machine may take twice as long"
     measured = without_skipped(load_records(folder))
-    assert 2 <= len(measured) and measured[0].request.num_envs == 8
+    assert len(measured) >= 2 and measured[0].request.num_envs == 8
     lines = printed.splitlines()
     assert "--time 30s is over: the next trial" in printed
     assert f"envknee knee {' '.join(words[1:])} --time 30s -- {' '.join(command)}" in printed

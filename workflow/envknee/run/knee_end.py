@@ -18,11 +18,15 @@ from envknee.run.work import remake_records
 from envknee.study import space
 from envknee.study.errors import UserError, printable
 from envknee.study.paths import StudyFolder
+from envknee.verdict.foresight import Foresight, next_gain
 from envknee.verdict.lead import lead_of
+from envknee.verdict.series import by_series
+from envknee.verdict.throughput import measured_fps
 from envknee.words.answer import answer
 from envknee.words.card import command_line
 from envknee.words.knee import not_begun, time_is_over, too_short
 from envknee.words.lead import lead_sentence
+from envknee.words.progress import predicted
 
 AFTER_TIME = ("verdict", "figures", "report")
 """What a sweep does after its last trial."""
@@ -60,7 +64,21 @@ def _close_in_time(folder: StudyFolder, over: deadline.TimeOver, given_time: str
         _run(name, folder)
     _print_wrapped(time_is_over(given_time, not_begun(over.num_envs, over.expected_s, over.left_s)))
     print(f"  {printable(command)}", flush=True)
+    if (seen := _foresight(folder)) is not None:
+        _print_wrapped(f"Not measured, {predicted(seen)}.")
+    sys.stdout.flush()
     _run("summary", folder)  # its last line is the answer
+
+
+def _foresight(folder: StudyFolder) -> Foresight | None:
+    """Return the predicted gain of the next doubling; None with several horizons or batch sizes."""
+    timed = [record for record in load_records(folder) if record.request.kind == "throughput" and record.fps_total]
+    series = by_series(timed, "throughput")
+    if len(series) != 1:
+        return None
+    (by_size,) = series.values()
+    fps = {size: measured_fps(records) for size, records in by_size.items()}
+    return next_gain({size: values for size, values in fps.items() if values})
 
 
 def _run(name: str, folder: StudyFolder) -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from envknee.record.schema import Record, Request, Row
+from envknee.verdict.foresight import Foresight
 from envknee.verdict.schema.plan import KindTime
 from envknee.verdict.series import Ranks
 from envknee.words.ranks import ranks_words
@@ -36,19 +37,31 @@ def running_words(request: Request, row: Row | None, elapsed_s: float) -> str:
 
 
 def finished_line(
-    record: Record, done: int, planned: int, left: Sequence[KindTime], alike: int = 1, gain: float | None = None
+    record: Record,
+    done: int,
+    planned: int,
+    left: Sequence[KindTime],
+    alike: int = 1,
+    gain: float | None = None,
+    foresight: Foresight | None = None,
 ) -> str:
     """Return the line for a finished trial: `[ 7/27] throughput stock · ... → measured: 1,432 FPS, 0.90 GB, 9 s; 3 to 5 min left`.
 
     At most `planned` trials are measured; `left` is the time of those to come. `alike` successive trials, this one the last, were skipped
-    for one reason. `gain` is that in FPS over half as many environments.
+    for one reason. `gain` is that in FPS over half as many environments, `foresight` a prediction of the next doubling's.
     """
-    words = time_left_words(left)
+    later = [foresight and predicted(foresight), time_left_words(left)]
     trials = f" · {alike} trials" if alike > 1 else ""
     return (
-        f"[{done:>{len(str(planned))}}/{planned}] {trial_words(record.request)}{trials} → {result_words(record, gain)}"
-        f"{words and f'; {words}'}"
+        f"[{done:>{len(str(planned))}}/{planned}] {trial_words(record.request)}{trials} →"
+        f" {'; '.join(filter(None, [result_words(record, gain), *later]))}"
     )
+
+
+def predicted(foresight: Foresight) -> str:
+    """Return `predicted: 32,768 would gain 9% (4% to 15%)`."""
+    interval = f"{foresight.lower:.0%} to {foresight.upper:.0%}"
+    return f"predicted: {foresight.num_envs:,} would gain {foresight.gain:.0%} ({interval})"
 
 
 def result_words(record: Record, gain: float | None = None) -> str:
