@@ -3,6 +3,7 @@
 import pytest
 from envknee.base.fields import Kind
 from envknee.run import progress
+from envknee.verdict.schema.foresight import Foresight
 from envknee.verdict.schema.plan import KindTime
 from envknee.words.progress import finished_line, result_words, time_left_words, trial_words
 from records import a_study, a_trial, write_study
@@ -92,3 +93,10 @@ def test_each_kind_has_a_range_of_its_own():
     timed, untimed = a_time(130.0, 310.0), a_time(None, None, "learning")
     assert time_left_words([timed, untimed]) == "left: throughput 2 to 6 min, learning not timed yet"
     assert time_left_words([untimed]) == time_left_words([]) == ""
+
+
+def test_a_prediction_is_said_to_be_one_before_the_time_left():
+    seen = Foresight(num_envs=2048, gain=0.047, lower=-0.003, upper=0.099)
+    line = finished_line(a_trial(32, fps=1432.4).record, 4, 58, [a_time(12.0, 18.0)], gain=0.09, foresight=seen)
+    assert "(+9% over half as many envs)" in line
+    assert line.endswith("; predicted: 2,048 would gain 5% (0% to 10%); 10 to 20 s left")

@@ -1,4 +1,4 @@
-"""The law of an iteration predicts the next doubling's gain as well as it says: by curves of this project, and by those that others posted."""
+"""The law of an iteration predicts the next doubling's gain as well as it says, by curves of this project and by posted ones."""
 
 import csv
 import statistics
@@ -73,4 +73,3 @@ def test_the_interval_holds_as_often_as_it_says_on_published_curves():
     held = [was_right for curve in (*own_curves(), *posted_curves()) for was_right in errors(curve)]
     assert len(held) >= 20, "enough doublings to tell"
     assert statistics.fmean(held) >= foresight.CONFIDENCE, held
-    print(sum(held), len(held))

@@ -18,8 +18,9 @@ from envknee.run.work import remake_records
 from envknee.study import space
 from envknee.study.errors import UserError, printable
 from envknee.study.paths import StudyFolder
-from envknee.verdict.foresight import Foresight, next_gain
+from envknee.verdict.foresight import next_gain
 from envknee.verdict.lead import lead_of
+from envknee.verdict.schema.foresight import Foresight
 from envknee.verdict.series import by_series
 from envknee.verdict.throughput import measured_fps
 from envknee.words.answer import answer

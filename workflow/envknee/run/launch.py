@@ -40,7 +40,8 @@ from envknee.study.files import read_model
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.verdict.foresight import Foresight, next_gain
+from envknee.verdict.foresight import next_gain
+from envknee.verdict.schema.foresight import Foresight
 from envknee.words.progress import finished_line, result_words, trial_words
 from envknee.words.requests import why
 

@@ -12,11 +12,11 @@ curves chose the width, too: nothing else has tested it.
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from envknee.verdict.rule import affine
+from envknee.verdict.schema.foresight import Foresight
 
 SIZES = 4
 """Largest sizes that the law is fitted to: smaller ones wait for other things."""
@@ -28,18 +28,7 @@ HELD_WITHIN = math.log(1.05)
 """How far off the logarithm of a gain may be, either way."""
 
 CONFIDENCE = 0.80
-
-
-class Foresight(NamedTuple):
-    """A predicted gain."""
-
-    num_envs: int
-    """The size after the doubling, which was not measured."""
-    gain: float
-    """0.09 is 9% more FPS than at half as many environments."""
-    lower: float
-    upper: float
-    """Ends of an interval that holds for `CONFIDENCE` of such predictions."""
+"""Share of predictions whose interval is claimed to hold."""
 
 
 def next_gain(fps: Mapping[int, Sequence[float]]) -> Foresight | None:
@@ -59,4 +48,4 @@ def next_gain(fps: Mapping[int, Sequence[float]]) -> Foresight | None:
     if math.expm1(log_gain) > MOST_GAIN:
         return None
     lower, upper = math.expm1(log_gain - HELD_WITHIN), math.expm1(log_gain + HELD_WITHIN)
-    return Foresight(2 * sizes[-1], math.expm1(log_gain), lower, upper)
+    return Foresight(num_envs=2 * sizes[-1], gain=math.expm1(log_gain), lower=lower, upper=upper)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from envknee.record.schema import Record, Request, Row
-from envknee.verdict.foresight import Foresight
+from envknee.verdict.schema.foresight import Foresight
 from envknee.verdict.schema.plan import KindTime
 from envknee.verdict.series import Ranks
 from envknee.words.ranks import ranks_words
@@ -60,7 +60,7 @@ def finished_line(
 
 def predicted(foresight: Foresight) -> str:
     """Return `predicted: 32,768 would gain 9% (4% to 15%)`."""
-    interval = f"{foresight.lower:.0%} to {foresight.upper:.0%}"
+    interval = f"{round(foresight.lower, 2) + 0.0:.0%} to {foresight.upper:.0%}"  # never "-0%"
     return f"predicted: {foresight.num_envs:,} would gain {foresight.gain:.0%} ({interval})"
 
 
