@@ -216,6 +216,25 @@ def test_fps_that_differ_from_the_clock_are_told():
     assert unlike_clock([6_600.0], [6_500.0]) is None and unlike_clock([], [6_500.0]) is None
 
 
+def test_one_process_on_two_gpus_counted_twice_is_told_what_to_set():
+    said = known(unlike_clock([6_600.0], [13_100.0], ranks=2))
+    assert "They are 2 times as many" in said and "`envknee knee --ranks 1`" in said
+    assert "--ranks" not in known(unlike_clock([6_600.0], [9_000.0], ranks=2)), "another difference"
+
+
+def test_ranks_of_a_command_are_its_gpus_or_what_it_says(tmp_path: Path):
+    def values(**command: Any) -> dict[str, str]:
+        study = a_study(arm={"gpus": 2}, command={"argv": ["train", "{num_envs}"]} | command)
+        return program.values(a_request(study, 8), tmp_path, gpus=2)
+
+    assert {name: values()[name] for name in ("ranks", "gpus", "num_envs_total")} == {
+        "ranks": "2", "gpus": "2", "num_envs_total": "16",
+    }  # fmt: skip
+    one = values(ranks=1)
+    assert (one["ranks"], one["gpus"], one["num_envs_total"], one["rollout"]) == ("1", "2", "8", "32")
+    assert '"ranks":' not in a_study(command={"argv": ["train"]}).model_dump_json(), "recorded studies stay the same"
+
+
 def test_a_line_of_sizes_is_read_as_people_write_it():
     assert knee.sizes("512..16384") == {"from": 512, "to": 16384} and knee.sizes("8,12") == [8, 12]
     assert knee.name_for("mjlab", ["train", "Mjlab-Cartpole-Balance"]) == "mjlab-mjlab-cartpole-balance"

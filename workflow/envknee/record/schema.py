@@ -572,7 +572,9 @@ class Record(Frozen):
 
     @property
     def devices(self) -> int:
-        """GPUs (on a CPU: ranks) of the trial: one for each rank, and a pipeline's second."""
+        """GPUs (on a CPU: ranks) of the trial: one for each rank, and a pipeline's second. A command has those that were locked for it."""
+        if self.request.command is not None and self.request.gpus not in ("auto", 0):
+            return self.request.gpus
         return self.world_size + (self.outcome.learner_device is not None)
 
     @property

@@ -323,7 +323,7 @@ class Follower:
     def warnings(self) -> list[str]:
         """Return the limits of the figures, as sentences."""
         clock = [row.fps_total for row in self.rows if not row.warmup and row.fps_total is not None]
-        notes = [SAMPLED, unlike_clock(self.logged_fps, clock)]
+        notes = [SAMPLED, unlike_clock(self.logged_fps, clock, self.request.world_size)]
         if self.request.kind == "learning" and not self.origin_is_known:
             notes.append(
                 "seconds to the target count from the end of the first iteration: the command does not say when it began"

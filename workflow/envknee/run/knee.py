@@ -96,12 +96,13 @@ def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[s
     repeats = most if given.repeats is None else given.repeats
     # One worker asks trial by trial, each knowing all before it.
     search = {"sampler": "adaptive", "adaptive": {"ascending": True}, "workers": 1} if climbs else {}
+    command: dict[str, Any] = {"preset": given.preset, "argv": argv}
+    if given.ranks is not None:
+        command["ranks"] = given.ranks
     study: dict[str, Any] = {
         "study": given.name,
         "task": {"id": " ".join([Path(argv[0]).name, argv[-1]])},
-        "arms": {
-            "command": {"trainer": "command", "gpus": given.gpus, "command": {"preset": given.preset, "argv": argv}}
-        },
+        "arms": {"command": {"trainer": "command", "gpus": given.gpus, "command": command}},
         "throughput": shared | {"repeats": repeats, "iterations": given.iterations, "limit_s": given.limit_s} | search,
     }
     if climbs:
@@ -183,6 +184,11 @@ def main() -> int:
     parser.add_argument("--name", help="of the study and its folder below results/")
     parser.add_argument(
         "--gpus", type=lambda text: text if text == "auto" else int(text), default="auto", help="auto, 0 (CPU), k"
+    )
+    parser.add_argument(
+        "--ranks",
+        type=int,
+        help="processes with num_envs environments each: 1 if one process uses all GPUs (default: one for each GPU)",
     )
     parser.add_argument(
         "--repeats",

@@ -57,7 +57,8 @@ def resolve_arms(study: Study) -> dict[str, Any]:
 
 def _resolved_command(request: Request) -> dict[str, Any]:
     """Return a foreign command at the smallest point. Raises UserError if its program is not on this machine."""
-    run_dir, gpus = Path("run"), 0 if request.gpus == 0 else min(request.world_size, len(visible_uuids()))
+    wanted = 1 if request.gpus == "auto" else request.gpus
+    run_dir, gpus = Path("run"), min(wanted, len(visible_uuids()))
     argv = program.arguments(request, run_dir, gpus)
     return {
         "command": program.located(argv, program.users_path(os.environ), Path.cwd()),

@@ -44,6 +44,7 @@ def values(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
         "frames": iterations(request) * rollout * request.world_size,
         "seed": request.seed,
         "gpus": gpus,
+        "ranks": request.world_size,
         "device": "cuda:0" if gpus else "cpu",
         "gpu_ids": "all" if gpus else "None",
         "run_dir": run_dir,

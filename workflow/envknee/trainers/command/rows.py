@@ -135,13 +135,17 @@ def transitions(rows: Rows, steps: float, rollout: int, num_envs_total: int) -> 
     return steps * {"iterations": rollout, "frames": 1, "env_steps": num_envs_total}[rows.step]
 
 
-def unlike_clock(logged_fps: Sequence[float], clock_fps: Sequence[float]) -> str | None:
-    """Return a warning if a program's own FPS differ from the times of its rows; None if they agree."""
+def unlike_clock(logged_fps: Sequence[float], clock_fps: Sequence[float], ranks: int = 1) -> str | None:
+    """Return a warning if a program's own FPS differ from the times of its rows, counted for so many ranks; None if they agree."""
     if not logged_fps or not clock_fps:
         return None
     logged, measured = statistics.median(logged_fps), statistics.median(clock_fps)
     if measured <= 0.0 or abs(logged / measured - 1.0) <= FPS_DIFFER:
         return None
-    return (
-        f"the command says {logged:,.0f} FPS, and the times of its own rows give {measured:,.0f}: the latter are used"
-    )
+    said = f"the command says {logged:,.0f} FPS, and the times of its own rows give {measured:,.0f}: the latter are used"
+    if ranks > 1 and abs(ranks * logged / measured - 1.0) <= FPS_DIFFER:
+        said += (
+            f". They are {ranks} times as many, one count for each GPU. If a single process uses all {ranks}, set"
+            " `command.ranks: 1` (`envknee knee --ranks 1`)"
+        )
+    return said
