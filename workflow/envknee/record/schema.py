@@ -210,6 +210,8 @@ class Load(Frozen):
     """Share of the time in which the GPU ran a kernel: the mean of NVML's samples, which cover up to a second each."""
     gpu_power_w: Annotated[float | None, Metric("sum", system="gpu_{gpu}_power_usage_watts")] = None
     """Mean power of the GPU; None if NVML does not know."""
+    gpus_percent: list[float] | None = newer(None)
+    """`gpu_percent` of each GPU of a foreign command that uses several, in the order of CUDA_VISIBLE_DEVICES; None if NVML does not know."""
     others_cpu_percent: Annotated[float | None, Metric("first", recorded=True)] = newer(None)
     """Load of all other processes on the machine, beyond cores that were free: 100 is one core."""
 
@@ -437,6 +439,8 @@ class Outcome(Frozen):
     learner_memory_map: MemoryMap | None = newer(None)
     warnings: list[str] = newer([])
     """Limits of the figures, such as a pipeline with one device for both sides."""
+    idle_gpus: list[int] = newer([])
+    """Places in CUDA_VISIBLE_DEVICES of GPUs that were locked for a foreign command, and that it did not use."""
     attempt: int = newer(1)
     """Number of the attempt, by which the outcome of an earlier attempt that comes late is recognised."""
     ranks: list[RankResult] | None = None

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from envknee.machine import control_group, environment
-from envknee.machine.nvml import Gpu
+from envknee.machine.nvml import Gpu, is_only_gpu
 from envknee.machine.processes import (
     GRACE_S,
     NO_BYTECODE,
@@ -44,8 +44,10 @@ from envknee.study.errors import Crash, UserError
 from envknee.study.paths import TrialFolder
 from envknee.trainers.command import bounded, ends, program, sources
 from envknee.trainers.command.clock import LogClock
+from envknee.trainers.command.idle import idle_gpus
 from envknee.trainers.command.rows import Builder, LogRow, transitions, unlike_clock
 from envknee.trainers.command.usage import SAMPLED, Usage
+from envknee.words.idle import idle_words
 
 POLL_S = 0.1
 SETTLED_S = 1.0
@@ -335,6 +337,8 @@ class Follower:
         if any(row.memory.device_used_gb is not None for row in self.rows):
             grew = validity.growing([row.memory.rss_gb for row in self.rows if not row.warmup])
             notes.append(None if grew is None else f"host {grew}")
+        if idle := idle_gpus(self.rows):
+            notes.append(idle_words(idle, self.usage.gpus, self.request.world_size))
         if self.usage.before_gb is not None and self.usage.before_gb > 0.5:
             notes.append(f"another process used {self.usage.before_gb:.1f} GB of the GPU before; it is taken off")
         return [note for note in [*notes, *self._log_notes()] if note is not None]
@@ -410,6 +414,7 @@ def measure(trial: TrialFolder, request: Request) -> None:
         trial, started, status=end.status, reason=end.reason, failure=end.failure, environment=machine,
         setup_s=max(0.0, follower.origin_unix_s - started_unix_s) if follower.rows else None,
         num_mini_batches=batches if follower.rows else None, rollout_gb=None, warnings=follower.warnings(),
+        idle_gpus=idle_gpus(follower.rows),
     )  # fmt: skip
     attempts.check_newest(trial)
     files.write_outcome(outcome)
@@ -430,4 +435,7 @@ def _variables(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
         inherited.pop(name, None)
     if no_bytecode := inherited.pop(USERS_NO_BYTECODE, None):
         inherited[NO_BYTECODE] = no_bytecode
+    if is_only_gpu(os.environ.get("CUDA_VISIBLE_DEVICES", "")):
+        # Some programs read a number there, and no UUID (mjlab before 1.6). With a single GPU there is no choice.
+        inherited["CUDA_VISIBLE_DEVICES"] = "0"
     return inherited | program.variables(request, run_dir, gpus)

@@ -42,6 +42,7 @@ from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 from envknee.verdict.foresight import next_gain
 from envknee.verdict.schema.foresight import Foresight
+from envknee.words.idle import idle_words
 from envknee.words.progress import finished_line, result_words, trial_words
 from envknee.words.requests import why
 
@@ -133,6 +134,8 @@ def say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
         print(finished_line(record, len(outcomes), len(slots), left, alike, gain, foresight), flush=True)
     else:
         print(f"{trial_words(record.request)} → {result_words(record)}", flush=True)
+    if record.outcome.idle_gpus:
+        print(f"  {idle_words(record.outcome.idle_gpus, record.devices, record.world_size)}", flush=True)
 
 
 def _climbed_fps(folder: StudyFolder, study: Study, record: Record) -> dict[int, list[float]]:

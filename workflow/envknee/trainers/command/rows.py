@@ -142,7 +142,9 @@ def unlike_clock(logged_fps: Sequence[float], clock_fps: Sequence[float], ranks:
     logged, measured = statistics.median(logged_fps), statistics.median(clock_fps)
     if measured <= 0.0 or abs(logged / measured - 1.0) <= FPS_DIFFER:
         return None
-    said = f"the command says {logged:,.0f} FPS, and the times of its own rows give {measured:,.0f}: the latter are used"
+    said = (
+        f"the command says {logged:,.0f} FPS, and the times of its own rows give {measured:,.0f}: the latter are used"
+    )
     if ranks > 1 and abs(ranks * logged / measured - 1.0) <= FPS_DIFFER:
         said += (
             f". They are {ranks} times as many, one count for each GPU. If a single process uses all {ranks}, set"
