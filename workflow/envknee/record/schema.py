@@ -211,7 +211,7 @@ class Load(Frozen):
     gpu_power_w: Annotated[float | None, Metric("sum", system="gpu_{gpu}_power_usage_watts")] = None
     """Mean power of the GPU; None if NVML does not know."""
     gpus_percent: list[float] | None = newer(None)
-    """`gpu_percent` of each GPU of a foreign command that uses several, in the order of CUDA_VISIBLE_DEVICES; None if NVML does not know."""
+    """`gpu_percent` of each GPU of a foreign command with several, as CUDA_VISIBLE_DEVICES lists them; None if NVML does not know."""
     others_cpu_percent: Annotated[float | None, Metric("first", recorded=True)] = newer(None)
     """Load of all other processes on the machine, beyond cores that were free: 100 is one core."""
 
