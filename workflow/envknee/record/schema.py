@@ -114,6 +114,8 @@ class Request(Setup, Frozen):
     """A throughput trial may end early once the standard error of its median FPS is below this share."""
     least_timed_s: float = newer(0.0)
     """On a GPU, timed iterations of a throughput trial go on until they took this many seconds; 0.0 with ask_version 1."""
+    timed_share: float | None = newer(None)
+    """A foreign command is timed until its timed iterations took this share of its start-up; None: for `iterations`."""
     waits: bool = newer(False)
     """Whether the trial waits before it begins, while other processes keep the machine busy (`run.quiet`)."""
     block: int | None = newer(None)
@@ -439,6 +441,8 @@ class Outcome(Frozen):
     learner_memory_map: MemoryMap | None = newer(None)
     warnings: list[str] = newer([])
     """Limits of the figures, such as a pipeline with one device for both sides."""
+    compile_s: float | None = newer(None)
+    """Seconds of a foreign command's start in which its newest lines said that kernels are compiled; None without such lines."""
     idle_gpus: list[int] = newer([])
     """Places in CUDA_VISIBLE_DEVICES of GPUs that were locked for a foreign command, and that it did not use."""
     attempt: int = newer(1)

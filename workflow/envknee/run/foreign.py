@@ -32,7 +32,7 @@ from envknee.machine.processes import (
 )
 from envknee.measure import validity
 from envknee.measure.out_of_memory import requested_gb
-from envknee.measure.rows import PAUSED, TrialDone, end_if_done
+from envknee.measure.rows import PAUSED, TrialDone, end_if_done, has_enough
 from envknee.record.schema import Failure, Request, Row
 from envknee.record.status import TRAINED
 from envknee.record.trial_files import TrialFiles
@@ -110,6 +110,7 @@ class Follower:
         self.builder = Builder(command.rows)
         self.output = ends.Output(command.oom, command.invalid)
         self.newest_s = self.started_s
+        self.compile_s = 0.0
         self.arrivals_s: list[float] = []
         self.first_step = 0.0
         self.before: LogRow | None = None
@@ -128,6 +129,8 @@ class Follower:
             UserError: when it ended, or logged nothing, without a result.
         """
         while exit_status(self.process) is None:
+            if not self.rows and self.output.is_compiling():
+                self.compile_s += POLL_S
             self._check_pauses()
             self._look(is_last=False)
             self._check_silence()
@@ -165,7 +168,11 @@ class Follower:
             file.write(row.model_dump_json() + "\n")
         losses = {f"losses/{name}": value for name, value in self.builder.losses(entry).items()}
         ends.check_figures({"rewards": self.builder.figure(entry, "reward"), **losses}, row.iteration)
-        end_if_done(self.rows, self.request)
+        end_if_done(self.rows, self.request, start_s=self._start_s())
+
+    def _start_s(self) -> float:
+        """Return the seconds from the command's start to its first timed iteration, as far as there are rows."""
+        return self.arrivals_s[: self.request.untimed_iterations][-1] - self.started_s
 
     def _row(self, entry: LogRow) -> Row | None:
         """Return a row from a log entry; None if its step or time does not follow the entry before."""
@@ -249,6 +256,8 @@ class Follower:
         allowed_s = max(self.command.hang_s, MEDIANS * usual_s)
         if self.command.rows.source == "tensorboard":
             allowed_s = max(allowed_s, FLUSH_S)
+        if self.rows and since_s > allowed_s and has_enough(self.rows, self.request):
+            raise TrialDone("ok")  # it ran fewer iterations than it was told, and hangs at its end
         if self.rows and since_s > allowed_s:
             reason = (
                 f"it hangs: no row for {since_s:.0f} s, where they came every {usual_s:.1f} s."
@@ -277,6 +286,8 @@ class Follower:
         if self.output.nan_line is not None:
             failure = Failure(iteration=len(self.rows), tensor="training")
             return TrialDone("nan", f"its log says: {self.output.nan_line}", failure)
+        if has_enough(self.rows, self.request):
+            return TrialDone("ok")  # it ran fewer iterations than it was told
         wanted = self.request.untimed_iterations + (self.request.iterations or 0)
         status = exit_status(self.process) or 0
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
@@ -414,7 +425,7 @@ def measure(trial: TrialFolder, request: Request) -> None:
         trial, started, status=end.status, reason=end.reason, failure=end.failure, environment=machine,
         setup_s=max(0.0, follower.origin_unix_s - started_unix_s) if follower.rows else None,
         num_mini_batches=batches if follower.rows else None, rollout_gb=None, warnings=follower.warnings(),
-        idle_gpus=idle_gpus(follower.rows),
+        idle_gpus=idle_gpus(follower.rows), compile_s=round(follower.compile_s, 1) or None,
     )  # fmt: skip
     attempts.check_newest(trial)
     files.write_outcome(outcome)

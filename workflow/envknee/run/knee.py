@@ -45,6 +45,9 @@ DOUBLINGS = 12
 FIRST_SIZE = 256
 
 GRID_REPEATS = 3
+TIMED = {"timed_share": 0.333, "precision": 0.015}
+"""A start of half a minute is worth ten seconds of timing, unless the median is known sooner."""
+
 CLIMB_REPEATS = 8
 """Most repeats of a size without a range: only those that decide get them."""
 
@@ -103,7 +106,11 @@ def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[s
         "study": given.name,
         "task": {"id": " ".join([Path(argv[0]).name, argv[-1]])},
         "arms": {"command": {"trainer": "command", "gpus": given.gpus, "command": command}},
-        "throughput": shared | {"repeats": repeats, "iterations": given.iterations, "limit_s": given.limit_s} | search,
+        "throughput": shared
+        | {"repeats": repeats, "iterations": given.iterations}
+        | TIMED
+        | {"limit_s": given.limit_s}
+        | search,
     }
     if climbs:
         study["window"] = 1
@@ -195,7 +202,7 @@ def main() -> int:
         type=int,
         help=f"of each size, in processes of their own (default: {GRID_REPEATS}; without --num-envs {CLIMB_REPEATS} at most)",
     )
-    parser.add_argument("--iterations", type=int, default=5, help="that are timed (default: 5)")
+    parser.add_argument("--iterations", type=int, default=5, help="that are timed at least (default: 5)")
     parser.add_argument(
         "--limit-s", type=float, default=900.0, help="a trial that takes longer is ended (default: 900)"
     )

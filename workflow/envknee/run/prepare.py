@@ -106,7 +106,13 @@ def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> Non
         # With several nodes, prepare one of them: all compile the same kernels.
         batch_size = None if request.batch_size is None else request.batch_size // request.nodes
         request = request.model_copy(
-            update={"kind": "throughput", "warmup_iterations": 0, "iterations": 1, "limit_s": 1800.0}
+            update={
+                "kind": "throughput",
+                "warmup_iterations": 0,
+                "iterations": 1,
+                "timed_share": None,
+                "limit_s": 1800.0,
+            }
             | {"nodes": 1, "batch_size": batch_size, "inject": None}
         )
         TrialFiles(trial).write_request(request)
