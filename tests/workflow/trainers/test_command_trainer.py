@@ -103,6 +103,10 @@ def test_each_end_has_the_status_that_other_trials_have(breaks: str, status: str
         ("crash", "KeyError: 'no such robot'\nThe command ended with exit status 1 after 2 of 5 rows."),
         ("quiet-crash", "ValueError: the stage is gone\nThe command ended with exit status 0 after 2 of 5 rows."),
         ("garbage", "left no row"),
+        (
+            "asks",
+            "EOFError: EOF when reading a line\nThe command ended with exit status 1 after 2 of 5 rows. It asked for input",
+        ),
     ],
 )
 def test_what_is_no_result_says_why_and_leaves_no_record(breaks: str, words: str, tmp_path: Path):
@@ -186,6 +190,15 @@ def test_fps_that_a_program_tells_wrongly_are_not_believed(tmp_path: Path):
     record, _ = measured(tmp_path, a_request(an_arm(breaks="lie")))
     assert record.fps_total is not None and record.fps_total.median < 12_000
     assert any("the command says 78,049 FPS" in warning for warning in record.outcome.warnings), record.outcome.warnings
+
+
+def test_a_program_that_changes_its_number_of_environments_is_found_out(tmp_path: Path):
+    record, _ = measured(tmp_path, a_request(an_arm(breaks="half-above-32")))
+    assert record.outcome.status == "ok"
+    said = (
+        "its log counts 128 transitions a row, and 64 environments with horizon 4 make 256: as if 32 environments ran"
+    )
+    assert any(said in warning for warning in record.outcome.warnings), record.outcome.warnings
 
 
 def test_memory_that_grows_all_the_time_makes_a_point_invalid(tmp_path: Path):

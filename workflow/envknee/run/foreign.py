@@ -42,10 +42,10 @@ from envknee.run.ends import outcome_of
 from envknee.run.printed import BoundedLog, Reader
 from envknee.study.errors import Crash, UserError
 from envknee.study.paths import TrialFolder
-from envknee.trainers.command import bounded, ends, program, sources
+from envknee.trainers.command import bounded, ends, program, sources, telling
 from envknee.trainers.command.clock import LogClock
 from envknee.trainers.command.idle import idle_gpus
-from envknee.trainers.command.rows import Builder, LogRow, transitions, unlike_clock
+from envknee.trainers.command.rows import Builder, LogRow, transitions, unlike_asked, unlike_clock
 from envknee.trainers.command.usage import SAMPLED, Usage
 from envknee.words.idle import idle_words
 
@@ -61,6 +61,9 @@ OOM_GRACE_S = 15.0
 
 COMPILING_TIMES = 4
 """How many times `first_row_s` the first row may take while the newest lines say that kernels are compiled."""
+
+HINT_LINES = 5
+"""Newest lines that may say that a program wanted something of a person: earlier ones are warnings that it outlived."""
 
 MOST_JUMPS = 3
 """Jumps of a log's clock that the outcome names."""
@@ -103,6 +106,8 @@ class Follower:
         """Transitions of an iteration."""
         self.rows: list[Row] = []
         self.logged_fps: list[float] = []
+        self.made: list[float] = []
+        """Transitions of each row but the first, by the log."""
         command = program.command_of(request)
         self.command, self.started_s = command, time.monotonic()
         self.pauses_before = pauses()
@@ -191,6 +196,7 @@ class Follower:
             self._set_origin(entry, timed.unix_time_s)
         elif timed.elapsed_s is not None:
             made = self._transitions(entry.step - before.step)
+            self.made.append(made)
             fps, iteration_s = _finite(made / timed.elapsed_s), timed.elapsed_s * rollout / made
         self.before = entry
         memory, load = self.usage.take()
@@ -293,19 +299,20 @@ class Follower:
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
         of = f" of {wanted}" if self.request.kind == "throughput" else ""
         ended = f"The command ended {how} after {len(self.rows)}{of} rows."
+        hint = telling.hint_of(self.output.newest[-HINT_LINES:])
         if (why := outside.why_ended(status, self.output.newest)) is not None:
             raise UserError(
                 f"the command did not end by itself: {why}. {ended} That is no crash. Run the sweep again."
                 f" The last that it printed: {self.output.last_error()}"
             )
         if status or self.output.error_line is not None:
-            raise Crash(f"{self.output.last_error()}\n{ended}")
+            raise Crash(f"{self.output.last_error()}\n{ended}{'' if hint is None else f' {hint}'}")
         if status == 0 and not self.rows:
             unreadable = self.source.problems.unreadable
             line = f" The first line that cannot be read: {unreadable}" if unreadable else ""
             raise UserError(
                 f"the command ended {how} and left no row: {self.builder.missing()}.{line}"
-                f" The last that it printed: {self.output.last_error()}"
+                f" The last that it printed: {self.output.last_error()}{'' if hint is None else f'. {hint}'}"
             )
         if status == 0 and self.request.kind == "learning":
             raise UserError(
@@ -336,7 +343,7 @@ class Follower:
     def warnings(self) -> list[str]:
         """Return the limits of the figures, as sentences."""
         clock = [row.fps_total for row in self.rows if not row.warmup and row.fps_total is not None]
-        notes = [SAMPLED, unlike_clock(self.logged_fps, clock, self.request.world_size)]
+        notes = [SAMPLED, self._other_size(), unlike_clock(self.logged_fps, clock, self.request.world_size)]
         if self.request.kind == "learning" and not self.origin_is_known:
             notes.append(
                 "seconds to the target count from the end of the first iteration: the command does not say when it began"
@@ -353,6 +360,11 @@ class Follower:
         if self.usage.before_gb is not None and self.usage.before_gb > 0.5:
             notes.append(f"another process used {self.usage.before_gb:.1f} GB of the GPU before; it is taken off")
         return [note for note in [*notes, *self._log_notes()] if note is not None]
+
+    def _other_size(self) -> str | None:
+        """Return a warning if the log counts other transitions than the command was told to make."""
+        request, timed = self.request, self.made[self.request.untimed_iterations - 1 :]
+        return unlike_asked(self.command.rows, timed, request.num_envs * request.world_size, request.horizon)
 
     def _log_notes(self) -> list[str]:
         """Return what of the program's log was not read, or is not what it says, as sentences."""

@@ -91,7 +91,7 @@ def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[s
     climbs = given.num_envs is None
     first = FIRST_SIZE if given.first_size is None else given.first_size
     shared = {
-        "num_envs": {"from": first, "to": first * 2**DOUBLINGS} if climbs else given.num_envs,
+        "num_envs": {"from": first, "to": given.last_size or first * 2**DOUBLINGS} if climbs else given.num_envs,
         "horizon": [horizon if given.horizon is None else given.horizon],
         "batch_size": "library" if given.batch_size is None else given.batch_size,
     }
@@ -151,12 +151,24 @@ def _check_range(given: argparse.Namespace) -> None:
         raise UserError(
             f"--from {given.first_size} begins a search without a range, and --num-envs gives one. Take one of them out"
         )
-    if given.first_size is not None and given.first_size < 1:
-        raise UserError(f"--from {given.first_size}: expected at least 1 environment")
+    if given.num_envs is not None and given.last_size is not None:
+        raise UserError(
+            f"--to {given.last_size} ends a search without a range, and --num-envs gives one. Take one of them out"
+        )
+    first = FIRST_SIZE if given.first_size is None else given.first_size
+    if first < 1:
+        raise UserError(f"--from {first}: expected at least 1 environment")
+    if given.last_size is not None and given.last_size < 2 * first:
+        default = "" if given.first_size is not None else ", its default"
+        raise UserError(
+            f"--from {first}{default}, and --to {given.last_size}: no doubling lies between them. Expected --to {2 * first} or"
+            f" more, or a smaller --from"
+        )
     if given.target_reward is not None and given.num_envs is None:
         raise UserError(
             f"--target-reward {given.target_reward:g} needs --num-envs A..B: the seconds to a reward do not tell how far to climb."
-            " Run without it first; its answer names the range"
+            f" Run without it first; its answer names the size. Then add sizes around that: --num-envs {first}..{16 * first}"
+            f" --target-reward {given.target_reward:g}"
         )
 
 
@@ -178,6 +190,13 @@ def main() -> int:
         metavar="N",
         type=int,
         help=f"first num_envs without --num-envs (default: {FIRST_SIZE})",
+    )
+    parser.add_argument(
+        "--to",
+        dest="last_size",
+        metavar="N",
+        type=int,
+        help=f"largest num_envs without --num-envs (default: {DOUBLINGS} doublings of --from)",
     )
     parser.add_argument(
         "--time",

@@ -17,6 +17,10 @@ FPS_DIFFER = 0.1
 """Relative difference between a program's own FPS and its rows' times above which a warning is given."""
 
 
+WHOLE = 0.01
+"""How far the rollouts of a row may be from a whole number."""
+
+
 @dataclass
 class LogRow:
     """The figures of one row in the log."""
@@ -151,3 +155,20 @@ def unlike_clock(logged_fps: Sequence[float], clock_fps: Sequence[float], ranks:
             " `command.ranks: 1` (`envknee knee --ranks 1`)"
         )
     return said
+
+
+def unlike_asked(rows: Rows, made: Sequence[float], num_envs_total: int, horizon: int) -> str | None:
+    """Return a warning if rows hold other transitions than whole rollouts of the environments that were asked for; None if they fit.
+
+    `made` are the transitions of each row, by a log that counts frames. One that counts iterations or steps of each environment does
+    not tell.
+    """
+    if not made or rows.step != "frames":
+        return None
+    each, rollout = statistics.median(made), num_envs_total * horizon
+    if each >= rollout and abs(each / rollout - round(each / rollout)) <= WHOLE:
+        return None
+    return (
+        f"its log counts {each:,.0f} transitions a row, and {num_envs_total:,} environments with horizon {horizon} make {rollout:,}: as if"
+        f" {each / horizon:,.0f} environments ran. If the command changes num_envs by itself, this size was not measured"
+    )
