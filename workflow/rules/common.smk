@@ -156,9 +156,7 @@ def finish():
     for command in sweep_end.commands(FOLDER, [*RECORDS, *FIGURES]):
         subprocess.run([sys.executable, "-m", "envknee", command, str(FOLDER.root)], check=True)
     if CLOSING is not None and CLOSING.why and CLOSING.then:
-        logger.warning(
-            f"envknee: stopped in time: {CLOSING.why}. {CLOSING.then}."
-        )
+        logger.warning(f"envknee: stopped in time: {CLOSING.why}. {CLOSING.then}.")
 
 
 onerror:
