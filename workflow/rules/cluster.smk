@@ -8,7 +8,7 @@
 # no directive for it: `workflow.register_resource`, `resource_settings` and `scheduler` are touched for this alone.
 from pathlib import Path
 
-from envknee.run import progress
+from envknee.run import deadline, progress
 from envknee.slurm import admission, allocation, login_node, rule_resources
 from envknee.slurm import site as slurm_site
 
@@ -50,6 +50,8 @@ if MARGIN_MINUTES is not None:
     # Each step is a waiting process here; what runs here beside them has this machine's own cores.
     workflow.resource_settings.cores = ALLOCATION.devices + os.cpu_count()
     workflow.register_resource("_cores", workflow.resource_settings.cores)
+elif deadline.is_set():
+    CLOSING = deadline.Watch(FOLDER)
 
 
 def in_step(command):

@@ -79,7 +79,7 @@ def tell_plan(tell):
             tell(f"envknee: {FOLDER.trial(number).root} is measured again: {why}")
 
 
-# Whether the sweep ends because its allocation does. `cluster.smk` knows; none does elsewhere.
+# Whether the sweep ends because its allocation or its time does. `cluster.smk` knows; otherwise none does.
 CLOSING = None
 
 logger.addFilter(messages.BetweenTrials(lambda: CLOSING is not None and CLOSING.why is not None))
@@ -155,10 +155,8 @@ def finish():
     BESIDE.close()
     for command in sweep_end.commands(FOLDER, [*RECORDS, *FIGURES]):
         subprocess.run([sys.executable, "-m", "envknee", command, str(FOLDER.root)], check=True)
-    if CLOSING is not None and CLOSING.why:
-        logger.warning(
-            f"envknee: stopped in time: {CLOSING.why}. Run this again in another allocation: it goes on from here."
-        )
+    if CLOSING is not None and CLOSING.why and CLOSING.then:
+        logger.warning(f"envknee: stopped in time: {CLOSING.why}. {CLOSING.then}.")
 
 
 onerror:

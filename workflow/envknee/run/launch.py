@@ -19,6 +19,7 @@ import os
 import signal
 import statistics
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from envknee.machine.processes import note_pauses, raise_at_signals
 from envknee.machine.schema import Image
 from envknee.record.schema import Outcome, Record, Request
 from envknee.record.trial_files import TrialFiles
-from envknee.run import attempts, claim, ends
+from envknee.run import attempts, claim, deadline, ends
 from envknee.run.container.enter import entrance_for
 from envknee.run.time_left import time_left
 from envknee.run.worker import Worker
@@ -39,6 +40,9 @@ from envknee.study.files import read_model
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.verdict.foresight import next_gain
+from envknee.verdict.schema.foresight import Foresight
+from envknee.words.idle import idle_words
 from envknee.words.progress import finished_line, result_words, trial_words
 from envknee.words.requests import why
 
@@ -125,26 +129,41 @@ def say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
         seconds = {number: outcome.total_s for number, outcome in outcomes.items()}
         skipped = {number for number, outcome in outcomes.items() if outcome.status == "skipped"}
         left = time_left(study, slots, seconds, skipped)
-        gain = _gain_of_a_climb(folder, study, record)
-        print(finished_line(record, len(outcomes), len(slots), left, alike, gain), flush=True)
+        climbed = _climbed_fps(folder, study, record)
+        gain, foresight = _gain_of_a_climb(record, climbed), _foresight(record, climbed)
+        print(finished_line(record, len(outcomes), len(slots), left, alike, gain, foresight), flush=True)
     else:
         print(f"{trial_words(record.request)} → {result_words(record)}", flush=True)
+    if record.outcome.idle_gpus:
+        print(f"  {idle_words(record.outcome.idle_gpus, record.devices, record.world_size)}", flush=True)
 
 
-def _gain_of_a_climb(folder: StudyFolder, study: Study, record: Record) -> float | None:
-    """Return the gain of a trial over those with half as many environments, in a search that climbs; else None."""
+def _climbed_fps(folder: StudyFolder, study: Study, record: Record) -> dict[int, list[float]]:
+    """Return num_envs -> FPS of a trial's series so far, in a search that climbs; nothing in another one."""
     request = record.request
+    fps: dict[int, list[float]] = {}
     if not study.sections[request.kind].adaptive.ascending or record.fps_total is None:
-        return None
-    half_point = replace(request.point, num_envs=request.num_envs // 2)
-    half = list[float]()
+        return fps
     for path in folder.trial_files("record.json"):
         with suppress(UserError):  # whoever needs a damaged record reports it
             earlier = read_model(path, Record, "")
             is_alike = (earlier.request.arm, earlier.request.kind) == (request.arm, request.kind)
-            if is_alike and earlier.request.point == half_point and earlier.fps_total is not None:
-                half.append(earlier.fps_total.median)
-    return record.fps_total.median / statistics.median(half) - 1.0 if half else None
+            is_alike = is_alike and replace(earlier.request.point, num_envs=request.num_envs) == request.point
+            if is_alike and earlier.fps_total is not None:
+                fps.setdefault(earlier.request.num_envs, []).append(earlier.fps_total.median)
+    return fps
+
+
+def _gain_of_a_climb(record: Record, fps: Mapping[int, Sequence[float]]) -> float | None:
+    """Return the gain of a trial over those with half as many environments; None without any."""
+    half = fps.get(record.request.num_envs // 2)
+    return record.fps_total.median / statistics.median(half) - 1.0 if half and record.fps_total is not None else None
+
+
+def _foresight(record: Record, fps: Mapping[int, Sequence[float]]) -> Foresight | None:
+    """Return what the law predicts of the next doubling, after the first trial of the largest size."""
+    is_first = bool(fps) and record.request.num_envs == max(fps) and len(fps[max(fps)]) == 1
+    return next_gain(fps) if is_first else None
 
 
 def main() -> int:
@@ -168,6 +187,8 @@ def main() -> int:
             if allocation.is_closing(folder):
                 print(f"{trial.root}: not begun, because this job ends soon", file=sys.stderr)
                 return EXIT_USER_ERROR
+            if deadline.why_not_begun(folder, trial) is not None:
+                return EXIT_USER_ERROR  # `knee` says why
             if arguments.log is not None:
                 link_log(arguments.log, trial.log)
             try:

@@ -17,15 +17,18 @@ AT_CLOSING = (
     "Removing output files of failed job",
     "Trying to restart job",
     "Will exit after",
+    "Shutting down, this might take some time",
+    "Exiting because a job execution failed",
+    "WorkflowError:\nAt least one job did not complete successfully",
 )
-"""How messages begin that call it an error when blocks stop between two trials because their allocation ends."""
+"""How messages begin that call it an error when trials stop because their allocation or their time ends."""
 
 
 class BetweenTrials(logging.Filter):
     """Leaves out what Snakemake says between two trials, which print a line each."""
 
     def __init__(self, is_closing: Callable[[], bool]) -> None:
-        """`is_closing` tells whether the sweep ends because its allocation does."""
+        """`is_closing` tells whether the sweep ends because its allocation or its time does."""
         super().__init__()
         self._is_closing = is_closing
 

@@ -57,7 +57,8 @@ def resolve_arms(study: Study) -> dict[str, Any]:
 
 def _resolved_command(request: Request) -> dict[str, Any]:
     """Return a foreign command at the smallest point. Raises UserError if its program is not on this machine."""
-    run_dir, gpus = Path("run"), 0 if request.gpus == 0 else min(request.world_size, len(visible_uuids()))
+    wanted = 1 if request.gpus == "auto" else request.gpus
+    run_dir, gpus = Path("run"), min(wanted, len(visible_uuids()))
     argv = program.arguments(request, run_dir, gpus)
     return {
         "command": program.located(argv, program.users_path(os.environ), Path.cwd()),
@@ -105,7 +106,13 @@ def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> Non
         # With several nodes, prepare one of them: all compile the same kernels.
         batch_size = None if request.batch_size is None else request.batch_size // request.nodes
         request = request.model_copy(
-            update={"kind": "throughput", "warmup_iterations": 0, "iterations": 1, "limit_s": 1800.0}
+            update={
+                "kind": "throughput",
+                "warmup_iterations": 0,
+                "iterations": 1,
+                "timed_share": None,
+                "limit_s": 1800.0,
+            }
             | {"nodes": 1, "batch_size": batch_size, "inject": None}
         )
         TrialFiles(trial).write_request(request)

@@ -36,6 +36,7 @@ class Supervised:
         """Start the time limit, and remove what an interrupted attempt left. `beats` returns each rank's newest beat."""
         self._trial, self._request = trial, request
         self._started, self._pauses_before = time.monotonic(), pauses()
+        self._shown = progress.Shown(trial, request)
         self._watch = HangWatch(beats, request.processes) if request.processes > 1 else None
         # A container of Docker or Podman has its own control group, and so does each step of srun.
         self._kernel_kills = KernelKills(anywhere=request.runtime == "docker" or request.nodes > 1)
@@ -52,7 +53,7 @@ class Supervised:
                 if self.hang or self._is_late() or self._was_paused():
                     return
                 alive()
-                progress.show(self._trial, self._request, time.monotonic() - self._started)
+                self._shown.look(time.monotonic() - self._started)
                 time.sleep(POLL_S)
         finally:
             progress.clear()

@@ -25,7 +25,7 @@ from pathlib import Path
 from envknee.machine import gpus, scratch
 from envknee.machine.processes import note_pauses, raise_at_signals
 from envknee.record.schema import Record
-from envknee.run import cost
+from envknee.run import cost, deadline
 from envknee.run.launch import Interrupted, launch, link_log, say_progress
 from envknee.run.pool import NoTrial, Pool
 from envknee.run.resources import gpus_here
@@ -116,11 +116,16 @@ def _measure_all(pool: Pool, folder: StudyFolder, processes: Processes, image: P
             )
             return EXIT_USER_ERROR
         given_up = {number for number, tries in broken.items() if tries >= MOST_TRIES}
-        record = None
+        record, time_over = None, None
         with pool.next_trial(given_up, processes.arm) as found:
             if isinstance(found, Slot):
+                time_over = deadline.why_not_begun(folder, pool.trial(found))
+            if isinstance(found, Slot) and time_over is None:
                 record = _measured(pool.trial(found), processes.of(found), image, log)
                 processes.end_unshared()
+        if time_over is not None:
+            _say_skipped(folder, skipped)
+            return EXIT_USER_ERROR
         if isinstance(found, NoTrial):
             _say_skipped(folder, skipped)
             if found is NoTrial.ALL_MEASURED:

@@ -135,6 +135,8 @@ class Closing:
     From then on no trial begins, here or in a block; running trials go on.
     """
 
+    then = "Run this again in another allocation: it goes on from here"
+
     def __init__(self, folder: StudyFolder, job_id: str, margin_s: float, close: Callable[[], None]) -> None:
         """Take `close`, which a thread calls once when the time has come."""
         self._folder, self._job_id, self._margin_s, self._close = folder, job_id, margin_s, close

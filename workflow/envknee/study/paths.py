@@ -46,6 +46,8 @@ class StudyFolder(Folder):
     """The requests that a replay runs again, one per line."""
     closing = In(".closing")
     """Names the SLURM job that ends soon, so that no further trial begins in it."""
+    time_over = In(".time-over")
+    """Which trial was not begun, because the time of `envknee knee --time` had no room for it."""
     trials = In("trials")
     """The folder of all trials."""
     archive = In("trials.zip")

@@ -57,7 +57,7 @@ def _part(entry: CardEntry) -> Part:
     lines += [("against", said) for said in against(entry)]
     if entry.load is not None and (said := load_sentences(entry.load)):
         lines.append(("load", " ".join(said)))
-    command = None if entry.command is None else _command_line(entry.command)
+    command = None if entry.command is None else command_line(entry.command)
     if entry.command is not None and (said := _lacks(entry.command)):
         lines.append(("lacks", said))
     return Part(QUESTIONS[entry.kind], [line for line in lines if line[1]], command)
@@ -219,7 +219,7 @@ def _digits(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 10.0 else f"{ratio:,.1f}"
 
 
-def _command_line(command: TrainingCommand) -> str | None:
+def command_line(command: TrainingCommand) -> str | None:
     """Return the command as a shell takes it, on one line; None if none is known."""
     if not command.argv:
         return None
