@@ -5,11 +5,11 @@
 # Out:  what rules ask SLURM for, in_step, which starts their commands, and TRIES
 #
 # How many devices are taken at once follows from the site's file or from the allocation, so no profile can say it, and Snakemake has
-# no directive for it: `workflow.register_resource`, `resource_settings` and `scheduler` are touched for this alone.
+# no directive for it: `workflow.register_resource`, `resource_settings` and `scheduler` are touched for this, and for the folder of jobs' logs.
 from pathlib import Path
 
 from envknee.run import progress
-from envknee.slurm import admission, allocation, rule_resources
+from envknee.slurm import admission, allocation, job_logs, rule_resources
 from envknee.slurm import site as slurm_site
 
 SITE = None
@@ -106,5 +106,7 @@ def check_cluster():
     if SITE is not None:
         for line in admission.to_cluster(STUDY, SITE, SITE_PATH):
             logger.warning(f"envknee: {line}")
+        # The profile cannot say it, because the folder follows from the study; the executor has read its settings by now.
+        workflow.scheduler._executor.slurm_logdir = job_logs.prepare(FOLDER)
     elif ALLOCATION is None:
         jobs.check_one_node(STUDY)

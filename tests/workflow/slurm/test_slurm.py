@@ -83,12 +83,15 @@ def assert_whole(folder: StudyFolder, count: int, cluster: Cluster, workspace: W
     return records
 
 
+def logs_of_jobs(site: Site) -> list[Path]:
+    """Return what jobs of any study printed that did not end well, or have not ended."""
+    return sorted(site.folder.glob("results/*/logs/slurm/**/*.log"))
+
+
 def what_jobs_said(site: Site, cluster: Cluster) -> str:
     """Return how jobs ended, the logs of those that did not end well, and what SLURM's own programs complain of."""
     ended = [f"{job['JobId']} {job['Name']}: {job['JobState']}, node {job['NodeList']}" for job in cluster.ended()]
-    logs = [
-        f"{path}\n{path.read_text(errors='replace')}" for path in (site.folder / "results/slurm-logs").rglob("*.log")
-    ]
+    logs = [f"{path}\n{path.read_text(errors='replace')}" for path in logs_of_jobs(site)]
     return "\n".join([*ended, *logs, *cluster.complaints()])
 
 
@@ -98,7 +101,7 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     both = {kind: sections[kind] | small for kind in ("throughput", "learning")}
     tiny = site.study(window=4, **both)
     first = site.start(tiny, site.verdict_of(tiny))
-    just_submitted = site.folder / "results/slurm-logs/rule_trial/9999"  # of a job that has not opened its log yet
+    just_submitted = site.results().job_logs / "rule_trial/9999"  # of a job that has not opened its log yet
     just_submitted.mkdir(parents=True)
     cpu = {"cpu": {"gpus": 0}}
     other = site.study(study="other", arms=cpu, throughput=THROUGHPUT | {"num_envs": 4}, learning=None)
@@ -141,8 +144,9 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     assert site.results("other").trial(0).log.stat().st_size > 0  # of the job whose Snakemake was killed
     report = site.results("other").report
     assert report.exists() and "<li>Cost: " in report.read_text(encoding="utf-8")
-    logs = list((site.folder / "results/slurm-logs").rglob("*.log"))
+    logs = logs_of_jobs(site)
     assert len(logs) == 1  # those of jobs that ended well are removed, but by the Snakemake that was killed
+    assert logs[0].is_relative_to(site.results("other").job_logs)
     assert just_submitted.exists()
 
     assert "Nothing to be done" in succeeded(site.sweep(other))
@@ -247,7 +251,7 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
 
     output, _ = sweep.communicate(timeout=600)
     assert sweep.returncode == 0, output
-    (log,) = (site.folder / "results/slurm-logs").rglob("*.log")
+    (log,) = logs_of_jobs(site)
     assert re.search(r"rank (0 or )?1 hangs \((rollout|learning)\)", log.read_text(encoding="utf-8"))
     (together,) = assert_whole(folder, 1, cluster, site)
     assert (together.outcome.status, together.world_size, together.num_envs_total) == ("ok", 2, 8)
@@ -268,7 +272,7 @@ def test_each_node_gets_its_gpus_and_a_trial_that_breaks_is_tried_as_often_as_th
     result = site.measure(study)
     assert result.returncode != 0
     assert result.stdout.count("has been submitted") == 2, result.stdout
-    logs = list((site.folder / "results/slurm-logs").rglob("*.log"))
+    logs = logs_of_jobs(site)
     assert len(logs) == 2 and not any("Trying to restart" in log.read_text(encoding="utf-8") for log in logs)
     # The nodes' GPUs are links to /dev/null: a node was given one, and CUDA shows none. The first that says so ends the other.
     said = folder.trial(0).log.read_text(encoding="utf-8")

@@ -7,5 +7,6 @@ site        the user's cluster: site.yaml, SLURM's names of its lines, and the e
 jobs        the resources of a job
 facts       partitions, nodes and accounts of the cluster, and how SLURM's answers are read
 checks      problems that are known before anything is submitted
+job_logs    where jobs print
 node        host and GPUs of a job, for its log
 """
