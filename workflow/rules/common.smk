@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "workflow"))
 
 from envknee.ask.ask import recorded_in
 from envknee.machine.processes import own_python_first
-from envknee.run import attempts, claim, messages, sweep_end, workers
+from envknee.run import attempts, claim, mend, messages, sweep_end, workers
 from envknee.slurm import jobs
 from envknee.study import space
 from envknee.study.continued import continued, with_more_repeats
@@ -84,6 +84,16 @@ CLOSING = None
 
 logger.addFilter(messages.BetweenTrials(lambda: CLOSING is not None and CLOSING.why is not None))
 logger.addHandler(messages.FailedJobs(sys.stderr))
+
+
+def give_up(jobid):
+    """Snakemake tries a job again as often as its rule says, whatever ended it: use that up. It has no other way."""
+    for job in workflow.dag.jobs:
+        if job.jobid == jobid:
+            job.attempt = job.restart_times + 1
+
+
+logger.addHandler(mend.NotAgain(give_up))
 # Whether this is a dry run is not known before the files are read.
 logger.addHandler(messages.DryRun(lambda: workflow.dryrun, tell_plan, sys.stderr))
 
@@ -137,6 +147,7 @@ onstart:
         locate_store(STUDY, FOLDER)  # a wrong address is told before anything is measured
         HELD.enter_context(claim.take(STUDY, FOLDER))
         workers.forget_given_up(FOLDER)
+        mend.forget(FOLDER.root / "logs")
         if CLOSING is not None:
             CLOSING.start()
         if SITE is None:

@@ -263,21 +263,37 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
     refused(here, "arms.two: nodes 2 needs a SLURM cluster")
 
 
-def test_each_node_gets_its_gpus_and_a_trial_that_breaks_is_tried_as_often_as_the_site_says(site: Site):
+def test_each_node_gets_its_gpus_and_only_a_trial_that_may_still_run_is_tried_again(site: Site):
     if gpus.visible_uuids():
         pytest.skip("this machine has GPUs, and the nodes would see them")
     site.edit_site(retries="1")
     folder = site.prepared()
-    study = site.study(arms={"two": {"gpus": 1, "nodes": 2}}, throughput=THROUGHPUT | {"num_envs": 4}, learning=None)
+    small = THROUGHPUT | {"num_envs": 4}
+    study = site.study(arms={"two": {"gpus": 1, "nodes": 2}}, window=2, throughput=small, learning=None)
     result = site.measure(study)
     assert result.returncode != 0
-    assert result.stdout.count("has been submitted") == 2, result.stdout
-    logs = logs_of_jobs(site)
-    assert len(logs) == 2 and not any("Trying to restart" in log.read_text(encoding="utf-8") for log in logs)
+    assert result.stdout.count("has been submitted") == 1, result.stdout
+    why = r"a job of 'trial' failed, and is not tried again before you mend this: .*\bgpus: 1 was asked for, and no GPU is visible"
+    assert len(re.findall(why, result.stdout)) == 1, result.stdout
+    (log,) = logs_of_jobs(site)
+    assert "Trying to restart" not in log.read_text(encoding="utf-8")
     # The nodes' GPUs are links to /dev/null: a node was given one, and CUDA shows none. The first that says so ends the other.
     said = folder.trial(0).log.read_text(encoding="utf-8")
     assert "gpus: 1 was asked for, and no GPU is visible here (CUDA_VISIBLE_DEVICES=0)" in said
     assert not folder.trial(0).record.exists()
+
+    # A program that crashes may have met a bad moment of its node.
+    crashing = site.study(
+        study="crashing", arms={"fake": an_arm(breaks="crash")}, task=None, throughput=small, learning=None
+    )
+    folder = site.prepared("crashing")
+    result = site.sweep(crashing, str(folder.trial(0).record.relative_to(site.folder)))
+    assert "1 of 1 trials crashed" in result.stdout and result.stdout.count("has been submitted") == 2, result.stdout
+    assert re.search(
+        r"a job of 'trial' failed: SLURM-job '\d+' failed, .* See results/.*/trial-0000.log and results/", result.stdout
+    )
+    assert "For further error details" not in result.stdout
+    assert load_records(folder)[0].outcome.status == "crashed"
 
 
 def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: Site, cluster: Cluster):

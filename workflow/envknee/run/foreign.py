@@ -40,7 +40,7 @@ from envknee.run import attempts, outside
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.run.printed import BoundedLog, Reader
-from envknee.study.errors import Crash, UserError
+from envknee.study.errors import Crash, ToMend, TryAgain, UserError
 from envknee.study.paths import TrialFolder
 from envknee.trainers.command import bounded, ends, program, sources
 from envknee.trainers.command.clock import LogClock
@@ -230,9 +230,9 @@ class Follower:
             self.origin_frames = max(self.rollout, round(self._transitions(entry.step)))
 
     def _check_pauses(self) -> None:
-        """Raise a UserError if this process was paused: it then does not know when rows arrived, nor whether the command went on."""
+        """Raise a TryAgain if this process was paused: it then does not know when rows arrived, nor whether the command went on."""
         if pauses() > self.pauses_before:
-            raise UserError(f"{self.trial.root}: {PAUSED}")
+            raise TryAgain(f"{self.trial.root}: {PAUSED}")
 
     def _check_silence(self) -> None:
         """End the trial of a running program that hangs."""
@@ -290,16 +290,16 @@ class Follower:
         if status == 0 and not self.rows:
             unreadable = self.source.problems.unreadable
             line = f" The first line that cannot be read: {unreadable}" if unreadable else ""
-            raise UserError(
+            raise ToMend(
                 f"the command ended {how} and left no row: {self.builder.missing()}.{line}"
                 f" The last that it printed: {self.output.last_error()}"
             )
         if status == 0 and self.request.kind == "learning":
-            raise UserError(
+            raise ToMend(
                 f"the command ended by itself after {len(self.rows)} rows, before its target and its budget. Raise"
                 " command.learning_iterations"
             )
-        raise UserError(
+        raise ToMend(
             f"{ended} Its log says: {self.output.last_error()}. Let it run for {{iterations}} or more: one row each is expected"
         )
 

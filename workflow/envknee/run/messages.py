@@ -5,9 +5,13 @@ Input: log records of Snakemake's logger, with events as its logger plugins get 
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import TextIO
 
 from snakemake_interface_logger_plugins.common import LogEvent
+
+from envknee.run import mend
+from envknee.study.errors import printable
 
 BETWEEN_TRIALS = ("Select jobs to execute", "Execute ", "Singularity containers")
 """How messages begin that Snakemake prints for each job, and the one on a container that nobody asked for."""
@@ -35,6 +39,10 @@ class BetweenTrials(logging.Filter):
         return not record.getMessage().startswith(left_out)
 
 
+SEE_ELSEWHERE = "For further error details see the cluster/cloud log and the log files of the involved rule(s)."
+"""What Snakemake's executors add to each reason, whether there is such a log or not."""
+
+
 class FailedJobs(logging.Handler):
     """Prints in a line why a job failed, such as what SLURM says of it: with `quiet: rules` Snakemake prints nothing of that."""
 
@@ -44,11 +52,28 @@ class FailedJobs(logging.Handler):
         self._stream = stream
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the first line of the reason, if this is a failed job's message."""
+        """Print the first line of the reason, if this is a failed job's message: the job's own words, or else what SLURM says."""
+        if getattr(record, "event", None) != LogEvent.JOB_ERROR:
+            return
+        job, logs = getattr(record, "rule_name", None), mend.logs_of(record)
         reason = getattr(record, "rule_msg", None)
-        if getattr(record, "event", None) == LogEvent.JOB_ERROR and reason:
-            job = getattr(record, "rule_name", None)
-            print(f"envknee: a job of {job!r} failed: {reason.splitlines()[0]}", file=self._stream, flush=True)
+        if not reason:  # a job of this machine, which has said it on the same terminal
+            return
+        if (told := mend.noted(logs)) is not None:
+            self._print(f"a job of {job!r} failed, and is not tried again before you mend this: {told}")
+            return
+        said = reason.replace(SEE_ELSEWHERE, "").strip().splitlines()[:1]
+        there = " and ".join(_from_here(log) for log in logs if log.exists())
+        self._print(f"a job of {job!r} failed: {' '.join([*said, *([f'See {there}'] if there else [])])}")
+
+    def _print(self, line: str) -> None:
+        text = printable(line, kept="\n\t")
+        print("envknee:", text, file=self._stream, flush=True)
+
+
+def _from_here(path: Path) -> str:
+    """Return a path as seen from the working directory, if it is below that."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 class DryRun(logging.Handler):

@@ -15,7 +15,7 @@ from envknee.record.status import TRAINED
 from envknee.record.trial_files import TrialFiles
 from envknee.run import attempts, ends, progress
 from envknee.run.hang_watch import HangWatch
-from envknee.study.errors import UserError
+from envknee.study.errors import ToMend, UserError
 from envknee.study.paths import TrialFolder
 from envknee.words.progress import trial_words
 
@@ -61,6 +61,7 @@ class Supervised:
         """Write the trial's outcome, unless its own process wrote one. `returncode` is None if that still runs.
 
         Raises:
+            ToMend: when no other attempt could have a result.
             UserError: when the trial ended without a result, its result is of a time with a pause in it, or a later attempt has begun.
         """
         trial, request = self._trial, self._request
@@ -85,6 +86,8 @@ class Supervised:
             status, reason = "timeout", f"still running after {request.limit_s:g} s (limit_s) and stopped"
         elif returncode is not None and self._kernel_kills.explain(returncode, trial.log if are_ranks else None):
             status, reason = "oom", "the kernel killed the process: host memory ran out"
+        elif returncode is not None and ends.is_to_mend(trial, returncode):
+            raise ToMend(f"{name}: cannot run. {ends.last_words(trial, request, returncode)}")
         elif returncode is not None and ends.is_crash(trial, returncode):
             line = ends.crash_line(trial, returncode)
             if attempts.note_crash(trial) < CRASHES:
