@@ -5,11 +5,12 @@
 # Out:  what rules ask SLURM for, in_step, which starts their commands, and TRIES
 #
 # How many devices are taken at once follows from the site's file or from the allocation, so no profile can say it, and Snakemake has
-# no directive for it: `workflow.register_resource`, `resource_settings` and `scheduler` are touched for this, and for the folder of jobs' logs.
+# no directive for it: `workflow.register_resource`, `resource_settings` and `scheduler` are touched for this, and for what
+# envknee/slurm/executor.py changes.
 from pathlib import Path
 
 from envknee.run import progress
-from envknee.slurm import admission, allocation, job_logs, rule_resources
+from envknee.slurm import admission, allocation, executor, job_logs, rule_resources, waits
 from envknee.slurm import site as slurm_site
 
 SITE = None
@@ -97,6 +98,21 @@ if SITE is not None and workflow.is_main_process:
     logger.addHandler(workers.GivenUp(FOLDER, TRIES))
 
 
+def watch_jobs(jobs_executor, logs):
+    """Jobs print into `logs`, and are cancelled at once by Ctrl-C. Why they wait is told.
+
+    No profile can say it: the folder follows from the study.
+    """
+
+    def tell(line):
+        logger.warning(f"envknee: {line}")
+
+    executor.adapt(jobs_executor, logs, tell)
+    watch = waits.Watch(jobs_executor.run_uuid, tell)
+    watch.start()
+    BESIDE.callback(watch.stop)
+
+
 def check_cluster():
     """What is wrong is said before anything is submitted: SLURM's own words would come job by job, or never."""
     more = "raise max_gpus of the site" if SITE else "say --resources device=N if there are N"
@@ -106,7 +122,8 @@ def check_cluster():
     if SITE is not None:
         for line in admission.to_cluster(STUDY, SITE, SITE_PATH):
             logger.warning(f"envknee: {line}")
-        # The profile cannot say it, because the folder follows from the study; the executor has read its settings by now.
-        workflow.scheduler._executor.slurm_logdir = job_logs.prepare(FOLDER)
+        logs = job_logs.prepare(FOLDER)
+        if hasattr(workflow.scheduler._executor, "run_uuid"):  # it has none with --executor local
+            watch_jobs(workflow.scheduler._executor, logs)
     elif ALLOCATION is None:
         jobs.check_one_node(STUDY)

@@ -83,6 +83,8 @@ def tell_plan(tell):
 CLOSING = None
 
 logger.addFilter(messages.BetweenTrials(lambda: CLOSING is not None and CLOSING.why is not None))
+STOPPED = messages.Stopped(lambda line: print(f"envknee: {line}", file=sys.stderr, flush=True))
+logger.addFilter(STOPPED)
 logger.addHandler(messages.FailedJobs(sys.stderr))
 
 
@@ -166,6 +168,8 @@ def finish():
     BESIDE.close()
     for command in sweep_end.commands(FOLDER, [*RECORDS, *FIGURES]):
         subprocess.run([sys.executable, "-m", "envknee", command, str(FOLDER.root)], check=True)
+    if STOPPED.is_stopped:
+        logger.warning("envknee: stopped. The same command goes on from here.")
     if CLOSING is not None and CLOSING.why:
         logger.warning(
             f"envknee: stopped in time: {CLOSING.why}. Run this again in another allocation: it goes on from here."

@@ -331,6 +331,8 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
     os.killpg(sweep.pid, signal.SIGINT)
     output, _ = sweep.communicate(timeout=60)
     assert sweep.returncode != 0
+    assert "envknee: cancelling 2 jobs" in output and "stopped. The same command goes on from here" in output, output
+    assert "WorkflowError" not in output
     wait_for(lambda: not {job, other} & set(cluster.jobs()), timeout_s=20)
     wait_until_none(lambda: trial_processes(site.folder), timeout_s=20)
     assert not list(folder.trials.glob("*/record.json")), output
@@ -498,6 +500,7 @@ def test_workers_are_jobs_and_the_verdict_waits_for_none_that_has_not_started(si
     print(output)
     print(what_jobs_said(site, cluster))
     assert sweep.returncode == 0, output
+    assert output.count("1 job waits: the nodes that fit are in use (Resources)") == 1
     records = load_records(folder)
     assert [record.outcome.status for record in records] == ["ok"] * 6
     assert [record.queue_wait_s is not None for record in records] == [True] + [False] * 5, (

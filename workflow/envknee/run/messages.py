@@ -16,6 +16,9 @@ from envknee.study.errors import printable
 BETWEEN_TRIALS = ("Select jobs to execute", "Execute ", "Singularity containers")
 """How messages begin that Snakemake prints for each job, and the one on a container that nobody asked for."""
 
+OF_THE_EXECUTOR = ("No SLURM account given", "Unable to guess SLURM account", "MinJobAge ")
+"""How messages of the SLURM executor begin on what is settled: accounts were compared before, and slurm/bin/sacct asks squeue."""
+
 AT_CLOSING = (
     "RuleException",
     "Removing output files of failed job",
@@ -23,6 +26,38 @@ AT_CLOSING = (
     "Will exit after",
 )
 """How messages begin that call it an error when blocks stop between two trials because their allocation ends."""
+
+
+AT_STOP = "Terminating processes on user request"
+"""How Snakemake's answer to Ctrl-C begins."""
+
+AFTER_STOP = (
+    "WorkflowError:\nAt least one job did not complete",
+    "RuleException",
+    "Removing output files of failed job",
+    "Exiting because a job execution failed",
+)
+"""How messages begin that call it an error when a person has stopped the sweep."""
+
+
+class Stopped(logging.Filter):
+    """Says what Ctrl-C does, and leaves out what Snakemake then calls an error."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """`tell` prints a line."""
+        super().__init__()
+        self._tell = tell
+        self.is_stopped = False
+        """Whether a person has stopped the sweep."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a message is shown. Changes nothing of it."""
+        message = record.getMessage()
+        if message.startswith(AT_STOP):
+            self.is_stopped = True
+            self._tell("stopping")
+            return False
+        return not (self.is_stopped and message.startswith(AFTER_STOP))
 
 
 class BetweenTrials(logging.Filter):
@@ -35,7 +70,7 @@ class BetweenTrials(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Tell whether a message is shown. Changes nothing of it."""
-        left_out = BETWEEN_TRIALS + (AT_CLOSING if self._is_closing() else ())
+        left_out = BETWEEN_TRIALS + OF_THE_EXECUTOR + (AT_CLOSING if self._is_closing() else ())
         return not record.getMessage().startswith(left_out)
 
 
