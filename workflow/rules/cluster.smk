@@ -10,7 +10,7 @@
 from pathlib import Path
 
 from envknee.run import progress
-from envknee.slurm import admission, allocation, executor, job_logs, rule_resources, waits
+from envknee.slurm import admission, allocation, checks, executor, job_logs, rule_resources, waits
 from envknee.slurm import site as slurm_site
 
 SITE = None
@@ -27,6 +27,7 @@ if SITE_FILE is not None:
     TRIES = SITE.retries if workflow.is_main_process else 0
     # profiles/default says 1, for one machine, and Snakemake lets it win over --profile.
     workflow.register_resource("device", SITE.max_gpus)
+    DEVICES = SITE.max_gpus, "site"
     slurm_site.enter(SITE, SITE_PATH)
 
 
@@ -48,6 +49,7 @@ if MARGIN_MINUTES is not None:
     CLOSING = allocation.Closing(FOLDER, ALLOCATION.job_id, 60.0 * MARGIN_MINUTES, close)
     allocation.enter(os.environ)
     workflow.register_resource("device", ALLOCATION.devices)
+    DEVICES = ALLOCATION.devices, "allocation"
     # Each step is a waiting process here; what runs here beside them has this machine's own cores.
     workflow.resource_settings.cores = ALLOCATION.devices + os.cpu_count()
     workflow.register_resource("_cores", workflow.resource_settings.cores)
@@ -96,6 +98,11 @@ def follow_jobs(beside):
 
 if SITE is not None and workflow.is_main_process:
     logger.addHandler(workers.GivenUp(FOLDER, TRIES))
+
+
+def site_warnings():
+    """What is known of a study on a cluster without asking that: a dry run says it, too."""
+    return [] if SITE is None else checks.of_site(STUDY, SITE)
 
 
 def watch_jobs(jobs_executor, logs):

@@ -72,15 +72,17 @@ def tell_plan(tell):
     """What is measured, what is left out, and what the repeats can show: before anything runs."""
     from envknee.ask import plan  # seconds of SciPy that the processes of jobs should not pay
 
-    for line in plan.lines_here(STUDY, FOLDER.root.parent):
+    elsewhere = None if DEVICES is None else plan.Elsewhere(*DEVICES)
+    for line in [*plan.lines_here(STUDY, FOLDER.root.parent, elsewhere), *site_warnings()]:
         tell(f"envknee: {line}")
     for number in range(TRIALS):
         if why := why_torn(number):
             tell(f"envknee: {FOLDER.trial(number).root} is measured again: {why}")
 
 
-# Whether the sweep ends because its allocation does. `cluster.smk` knows; none does elsewhere.
-CLOSING = None
+# `cluster.smk` knows these: how many devices trials share if they do not run on this machine, and of what place; and whether the
+# sweep ends because its allocation does.
+DEVICES, CLOSING = None, None
 
 logger.addFilter(messages.BetweenTrials(lambda: CLOSING is not None and CLOSING.why is not None))
 STOPPED = messages.Stopped(lambda line: print(f"envknee: {line}", file=sys.stderr, flush=True))

@@ -285,3 +285,22 @@ def test_a_rules_resources_are_those_of_its_job_with_more_time_for_each_attempt(
     assert minutes == [first, min(20, math.ceil(1.5 * first)), 20] and first < 20
     prepared = rule_resources.of_rule(study, None, here, None)["gres"]
     assert prepared(wildcards=None, attempt=1) == "gpu:h100:4"
+
+
+def test_a_window_that_keeps_gpus_idle_is_told_with_both_numbers():
+    points = {"num_envs": [16, 32, 64], "horizon": [8], "batch_size": 128, "repeats": 3}
+    arms = {"one": {"gpus": 2}}
+    eight = Site(partition="gpu", max_gpus=8)
+
+    def said(window: int, **section: Any) -> list[str]:
+        return checks.of_site(a_study(arms=arms, window=window, throughput=points | section, learning=None), eight)
+
+    (line,) = said(2)
+    assert line == (
+        "throughput: window 2 lets 2 of 9 trials run at once. They use 4 devices (GPUs, or a CPU as one), and max_gpus of the site is 8."
+        " Set window: 4 in the study before its first trial to use 8"
+    )
+    assert said(4) == []
+    (line,) = said(2, block="all")
+    assert "2 of 3 blocks run at once." in line and "Set window: 3 in the study before its first trial to use 6" in line
+    assert said(2, sampler="tpe", workers=2) == [], "workers have a number of their own"

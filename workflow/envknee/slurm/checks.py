@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence, Set
 
+from envknee.base.fields import Kind
 from envknee.slurm import jobs
 from envknee.slurm.facts import Cluster, Node
 from envknee.slurm.jobs import Shape
@@ -10,6 +11,7 @@ from envknee.slurm.site import Site
 from envknee.study import space
 from envknee.study.errors import nearest
 from envknee.study.model import Study
+from envknee.study.space import Slot
 
 NAMED = 3
 """So many nodes are named in a sentence."""
@@ -39,6 +41,30 @@ def warnings(study: Study, site: Site, cluster: Cluster) -> list[str]:
         *_ended_for_good(site, cluster),
         *_out_of_use(site, _with_features(site, cluster.nodes)),
     ]
+
+
+def of_site(study: Study, site: Site) -> list[str]:
+    """Return what a user should know beforehand, as far as the cluster need not be asked."""
+    alone = [job for job in space.jobs(space.plan(study)) if job[0].pool is None]  # workers have a number of their own
+    return [
+        line
+        for kind in study.sections
+        if (line := _narrow_window(study, site, kind, [job for job in alone if job[0].kind == kind]))
+    ]
+
+
+def _narrow_window(study: Study, site: Site, kind: Kind, planned: Sequence[Sequence[Slot]]) -> str | None:
+    """Return that a study's window keeps GPUs idle that the site allows; None if it does not."""
+    each = max((jobs.shape_of(study, job[0].arm).devices for job in planned), default=1)
+    at_once = min(len(planned), site.max_gpus // each)
+    if at_once <= study.window:
+        return None
+    what = "blocks" if any(len(job) > 1 for job in planned) else "trials"
+    return (
+        f"{kind}: window {study.window} lets {study.window} of {len(planned)} {what} run at once. They use {study.window * each} devices"
+        f" (GPUs, or a CPU as one), and max_gpus of the site is {site.max_gpus}. Set window: {at_once} in the study before its first trial"
+        f" to use {at_once * each}"
+    )
 
 
 def _out_of_use(site: Site, nodes: Sequence[Node]) -> Iterable[str]:
