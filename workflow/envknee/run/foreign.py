@@ -271,7 +271,7 @@ class Follower:
         if self.output.oom_line is not None:
             return self._out_of_memory(self.output.oom_line)
         if control_group.oom_kills(anywhere=False) > self.kills:
-            return self._out_of_memory("the kernel killed a process: host memory ran out")
+            return self._out_of_memory(f"the kernel killed a process: host memory ran out{control_group.limit_words()}")
         if self.output.nan_line is not None:
             failure = Failure(iteration=len(self.rows), tensor="training")
             return TrialDone("nan", f"its log says: {self.output.nan_line}", failure)
