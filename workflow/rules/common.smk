@@ -91,7 +91,7 @@ logger.addHandler(messages.FailedJobs(sys.stderr))
 
 
 def give_up(jobid):
-    """Snakemake tries a job again as often as its rule says, whatever ended it: use that up. It has no other way."""
+    """Use up a job's retries: Snakemake makes them whatever ended the job, and has no other way to leave them out."""
     for job in workflow.dag.jobs:
         if job.jobid == jobid:
             job.attempt = job.restart_times + 1
