@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -506,7 +507,9 @@ def test_workers_are_jobs_and_the_verdict_waits_for_none_that_has_not_started(si
     print(output)
     print(what_jobs_said(site, cluster))
     assert sweep.returncode == 0, output
-    assert output.count("1 job waits: the nodes that fit are in use (Resources)") == 1
+    why = re.findall(r"1 job waits: .*\((\w+)\)", output)
+    assert why[0] == "Resources", "n2 is taken"
+    assert all(told != before for before, told in pairwise(why)), "told once, and when it changes: held meanwhile"
     records = load_records(folder)
     assert [record.outcome.status for record in records] == ["ok"] * 6
     assert [record.queue_wait_s is not None for record in records] == [True] + [False] * 5, (
