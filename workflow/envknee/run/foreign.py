@@ -40,7 +40,7 @@ from envknee.run import attempts, deadline, outside
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.run.printed import BoundedLog, Reader
-from envknee.study.errors import Crash, UserError
+from envknee.study.errors import Crash, ToMend, TryAgain, UserError
 from envknee.study.paths import TrialFolder
 from envknee.trainers.command import bounded, ends, program, sources, telling
 from envknee.trainers.command.clock import LogClock
@@ -245,9 +245,9 @@ class Follower:
             self.origin_frames = max(self.rollout, round(self._transitions(entry.step)))
 
     def _check_pauses(self) -> None:
-        """Raise a UserError if this process was paused: it then does not know when rows arrived, nor whether the command went on."""
+        """Raise a TryAgain if this process was paused: it then does not know when rows arrived, nor whether the command went on."""
         if pauses() > self.pauses_before:
-            raise UserError(f"{self.trial.root}: {PAUSED}")
+            raise TryAgain(f"{self.trial.root}: {PAUSED}")
 
     def _check_silence(self) -> None:
         """End the trial of a running program that hangs."""
@@ -288,7 +288,7 @@ class Follower:
         if self.output.oom_line is not None:
             return self._out_of_memory(self.output.oom_line)
         if control_group.oom_kills(anywhere=False) > self.kills:
-            return self._out_of_memory("the kernel killed a process: host memory ran out")
+            return self._out_of_memory(f"the kernel killed a process: host memory ran out{control_group.limit_words()}")
         if self.output.nan_line is not None:
             failure = Failure(iteration=len(self.rows), tensor="training")
             return TrialDone("nan", f"its log says: {self.output.nan_line}", failure)
@@ -310,16 +310,16 @@ class Follower:
         if status == 0 and not self.rows:
             unreadable = self.source.problems.unreadable
             line = f" The first line that cannot be read: {unreadable}" if unreadable else ""
-            raise UserError(
+            raise ToMend(
                 f"the command ended {how} and left no row: {self.builder.missing()}.{line}"
                 f" The last that it printed: {self.output.last_error()}{'' if hint is None else f'. {hint}'}"
             )
         if status == 0 and self.request.kind == "learning":
-            raise UserError(
+            raise ToMend(
                 f"the command ended by itself after {len(self.rows)} rows, before its target and its budget. Raise"
                 " command.learning_iterations"
             )
-        raise UserError(
+        raise ToMend(
             f"{ended} Its log says: {self.output.last_error()}. Let it run for {{iterations}} or more: one row each is expected"
         )
 

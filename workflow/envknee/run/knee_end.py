@@ -20,7 +20,9 @@ from envknee.study.errors import UserError, printable
 from envknee.study.paths import StudyFolder
 from envknee.verdict.foresight import next_gain
 from envknee.verdict.lead import lead_of
+from envknee.verdict.schema.card import Card
 from envknee.verdict.schema.foresight import Foresight
+from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import by_series
 from envknee.verdict.throughput import measured_fps
 from envknee.words.answer import answer
@@ -98,17 +100,22 @@ def _remake_records(folder: StudyFolder) -> None:
 def _print_sentence(folder: StudyFolder) -> None:
     """Print the answer once more: Snakemake's last words stand below the summary."""
     verdict = read_verdict(folder)
-    _print_wrapped(lead_sentence(lead_of(verdict), answer(verdict.arms[0], verdict.rules)))
+    _print_wrapped(lead_sentence(lead_of(verdict, _card(folder, verdict)), answer(verdict.arms[0], verdict.rules)))
 
 
 def _print_command(folder: StudyFolder) -> None:
     """Print the command to train with on a line of its own, to copy; nothing without a setting."""
-    entries = study_card(load_study(folder), read_verdict(folder), load_records(folder)).entries
     lines = (
-        command_line(entry.command) for entry in entries if entry.command is not None and entry.setting is not None
+        command_line(entry.command)
+        for entry in _card(folder, read_verdict(folder)).entries
+        if entry.command is not None and entry.setting is not None
     )
     if line := next(filter(None, lines), None):
         print(f"  {printable(line)}")
+
+
+def _card(folder: StudyFolder, verdict: Verdict) -> Card:
+    return study_card(load_study(folder), verdict, load_records(folder))
 
 
 def _print_wrapped(text: str) -> None:

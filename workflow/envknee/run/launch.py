@@ -10,8 +10,8 @@ Input: request.json in a trial's folder. Output: record.json. A trial that has a
 Only the trial's process runs in the image; the launcher runs on the host. So locks on GPUs, the time limit and the end of all processes
 stay on the host, and Snakemake's option --sdm is not needed.
 
-Exit 0: record.json is there, whatever its status. Exit 2: something to mend, or the trial broke without a result (see trial.log) and
-may be tried again. Exit 130 or 143: interrupted.
+Exit 0: record.json is there, whatever its status. Exit 2: the trial broke without a result (see trial.log) and may be tried again.
+Exit 78: no other attempt would have a result before somebody has mended what is told. Exit 130 or 143: interrupted.
 """
 
 import argparse
@@ -29,13 +29,13 @@ from envknee.machine.processes import note_pauses, raise_at_signals
 from envknee.machine.schema import Image
 from envknee.record.schema import Outcome, Record, Request
 from envknee.record.trial_files import TrialFiles
-from envknee.run import attempts, claim, deadline, ends
+from envknee.run import attempts, claim, deadline, ends, mend
 from envknee.run.container.enter import entrance_for
 from envknee.run.time_left import time_left
 from envknee.run.worker import Worker
 from envknee.slurm import allocation
 from envknee.study import space
-from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
+from envknee.study.errors import EXIT_USER_ERROR, ToMend, UserError, run_command, tell
 from envknee.study.files import read_model
 from envknee.study.load import read_study
 from envknee.study.model import Study
@@ -77,7 +77,7 @@ def launch(
         if files.has_outcome():
             outcome = files.read_outcome()
             if not files.is_of_its_request(outcome):
-                raise UserError(
+                raise ToMend(
                     f"{trial.root} holds the measurement of another request than its request.json."
                     " Delete that folder to measure this trial again; no other trial is touched."
                 )
@@ -107,7 +107,7 @@ def _check_measured_in(trial: TrialFolder, outcome: Outcome, this_image: Image |
     """Make sure that an existing result was measured in the same image: one study needs one image."""
     measured = outcome.environment.image if outcome.environment else None
     if measured and this_image and measured.content_sha256 != this_image.content_sha256:
-        raise UserError(
+        raise ToMend(
             f"{trial.root} was measured in another image (content {measured.content_sha256[:12]}, now"
             f" {this_image.content_sha256[:12]}). Change `study:` to a new name and measure all in the new image, or put"
             " the old image back. Nothing measured was touched."
@@ -181,7 +181,7 @@ def main() -> int:
     scratch.use_named_folder()
     raise_at_signals(Interrupted)
     note_pauses()
-    status, skipped = 0, list[Record]()
+    errors, skipped = list[UserError](), list[Record]()
     with closing(Worker(trials)) as worker:
         for trial in trials:
             if allocation.is_closing(folder):
@@ -199,7 +199,7 @@ def main() -> int:
                 return 128 + interrupted.args[0]
             except UserError as error:
                 tell(error)  # and measure the other trials of the block
-                status = EXIT_USER_ERROR
+                errors.append(error)
             else:
                 if skipped and record.request.skip != skipped[-1].request.skip:
                     say_progress(folder, skipped[-1], len(skipped))
@@ -210,7 +210,7 @@ def main() -> int:
                     say_progress(folder, record)
     if skipped:
         say_progress(folder, skipped[-1], len(skipped))
-    return status
+    return mend.status_of(errors, arguments.log)
 
 
 def link_log(link: Path, log: Path) -> None:

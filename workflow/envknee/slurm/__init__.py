@@ -8,5 +8,8 @@ jobs        the resources of a job
 facts       partitions, nodes and accounts of the cluster, and how SLURM's answers are read
 login_node  whether trials may train where Snakemake runs
 checks      problems that are known before anything is submitted
+job_logs    where jobs print
+executor    what a sweep changes of Snakemake's executor
+waits       why jobs wait
 node        host and GPUs of a job, for its log
 """

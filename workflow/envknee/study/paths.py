@@ -52,6 +52,8 @@ class StudyFolder(Folder):
     """The folder of all trials."""
     archive = In("trials.zip")
     """In place of `trials`, for a study that `envknee keep` published: requests and measurements, with a hash of each file."""
+    job_logs = In("logs/slurm")
+    """What the study's jobs print on a SLURM cluster, in a folder for each rule."""
     records_csv = In("records.csv")
     """One line per trial."""
     verdict = In("verdict.json")

@@ -10,7 +10,7 @@ from envknee.measure.rows import MOST_TIMES
 from envknee.record.schema import Request
 from envknee.study import space
 from envknee.study.command import PLACEHOLDER, Command
-from envknee.study.errors import UserError, nearest
+from envknee.study.errors import ToMend, nearest
 
 USERS_PATH = "ENVKNEE_PATH"
 """The variable with the user's PATH. In PATH itself envknee's own Python comes first and would hide the user's."""
@@ -91,14 +91,14 @@ def located(argv: Sequence[str], path: str, start: Path) -> list[str]:
     """Return `argv` with full paths of the program and of files below `start`, because the command runs in another folder.
 
     Raises:
-        UserError: when the program does not exist.
+        ToMend: when the program does not exist.
     """
     program = argv[0]
     executable = shutil.which(str(start / program) if "/" in program else program, path=path)
     if executable is None:
         folders = [Path(folder) for folder in path.split(os.pathsep) if Path(folder).is_dir()]
         beside = {file.name for folder in folders for file in folder.iterdir()}
-        raise UserError(
+        raise ToMend(
             f"command.argv: there is no program {program!r} on this machine{nearest(program, beside)}. Expected a name on PATH, or a"
             f" path such as /home/me/venv/bin/{Path(program).name}. PATH is {path}"
         )
