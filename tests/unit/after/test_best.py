@@ -333,6 +333,13 @@ def test_the_report_of_a_study_keeps_its_answer(tmp_path: Path):
     assert (kept.study, known(kept.best).num_envs) == ("demo", 32)
 
 
+def test_the_report_of_an_archive_of_somebody_else_keeps_nothing(tmp_path: Path):
+    root = decided(tmp_path / "results/archives", fps_trials(PLATEAU, device=GPU)).root
+    run_main(draw.main, root)
+    run_main(report.main, root)
+    assert root.parent.name == "archives" and answers.stored_answers() == []
+
+
 def later(trials: list[Trial], seconds: float) -> list[Trial]:
     return [trial.ended(started_unix_s=trial.outcome.started_unix_s + seconds) for trial in trials]
 

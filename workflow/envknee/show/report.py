@@ -189,5 +189,5 @@ def main() -> None:
     folder = study_folder(parser.parse_args().folder)
     evidence = read_evidence(folder)
     print(write(folder, evidence))
-    if not folder.archive.exists():  # a published study was measured elsewhere
+    if not folder.archive.exists() and not folder.is_received:  # those were measured elsewhere, perhaps by somebody else
         keep_answers(evidence.verdict, evidence.records)

@@ -31,6 +31,10 @@ class In:
         return folder.root / self.name
 
 
+RECEIVED = "archives"
+"""The folder in results/ into which archives are unpacked."""
+
+
 class StudyFolder(Folder):
     """The files of one study, results/<study>/."""
 
@@ -68,6 +72,11 @@ class StudyFolder(Folder):
     def trial(self, number: int) -> "TrialFolder":
         """Return the folder of one trial."""
         return TrialFolder(self.trials / trial_name(number))
+
+    @property
+    def is_received(self) -> bool:
+        """Whether the study came as an archive, and so may be somebody else's."""
+        return self.root.absolute().parent.name == RECEIVED
 
     def pool_lock(self, pool: int) -> Path:
         """Return the file that is locked while a worker of a pool chooses its next trial."""
