@@ -189,5 +189,6 @@ def main() -> None:
     folder = study_folder(parser.parse_args().folder)
     evidence = read_evidence(folder)
     print(write(folder, evidence))
-    if not folder.archive.exists() and not folder.is_received:  # those were measured elsewhere, perhaps by somebody else
+    # Published and unpacked studies were measured elsewhere, perhaps by somebody else.
+    if not folder.archive.exists() and not folder.is_received:
         keep_answers(evidence.verdict, evidence.records)
