@@ -4,7 +4,8 @@
 #     make sweep CONFIG=config/studies/NAME.yaml       another one; ARGS="..." goes to snakemake as it stands
 #     make sweep FROM=study.zip                        the study of an archive, measured here (TRUST=1: whatever it runs and reads)
 #     make replay STUDY=results/NAME                   the requests of a study once more, and what is different now
-#     make sweep PROFILE=slurm                         as jobs of the cluster that slurm/site.yaml describes
+#     make prepare PROFILE=slurm                       the smallest trial of each arm, to see that all is there
+#     make sweep PROFILE=slurm                         as jobs of the cluster that slurm/site.local.yaml describes
 #     make sweep PROFILE=allocation                    as steps on nodes that you have (salloc, sbatch)
 #     make sweep PYTHON=python3.12 TORCH=cpu           which Python and which build of PyTorch .venv is made with
 #     make setup TRAINERS=all                          the trainers beside RSL-RL, too (TRAINERS=ray: and Ray)
@@ -45,12 +46,14 @@ export PYTHONSAFEPATH := 1
 
 study_name = python -m envknee check "$$CONFIG"
 study_folder = "$${STUDY:-results/$$($(study_name))}"
+# Targets before --configfile, which takes every word behind it.
+snakemake = if [ -n "$$PROFILE" ]; then set -- --profile "$$PROFILE"; else set -- --resources device=$$(python -m envknee gpus); fi && \
+	snakemake $(1) "$$@" --configfile "$$CONFIG" $(ARGS)
 measure = study=$$($(study_name)) && echo "envknee: study $$study" && \
-	if [ -n "$$PROFILE" ]; then set -- --profile "$$PROFILE"; else set -- --resources device=$$(python -m envknee gpus); fi && \
-	snakemake "$$@" --configfile "$$CONFIG" $(ARGS) && \
+	$(call snakemake) && \
 	python -m envknee summary --where "results/$$study"
 
-.PHONY: help setup sweep replay ui server publish verify keep archive optuna overhead compare prove prove-joint drill test gpu-test check locks numbers docs
+.PHONY: help setup prepare sweep replay ui server publish verify keep archive optuna overhead compare prove prove-joint drill test gpu-test check locks numbers docs
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -58,6 +61,9 @@ help: ## this list
 
 setup: ## make .venv and nothing else
 	@bash workflow/setup.sh
+
+prepare: setup ## run the smallest trial of each arm of CONFIG, and nothing else; with PROFILE=slurm as a job
+	@$(call snakemake,prepare)
 
 sweep: setup ## run the study CONFIG, or go on with it, and say what was found
 	@if [ -n "$$STUDY" ]; then echo "envknee: sweep takes CONFIG=FILE or FROM=ARCHIVE, and STUDY=$$STUDY was given. To go on with a" \

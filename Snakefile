@@ -3,7 +3,7 @@
 #     snakemake                                            the default study, config/config.yaml
 #     snakemake --configfile config/studies/one-gpu.yaml   another one
 #     snakemake -n                                         what would run, and nothing else
-#     snakemake --profile slurm                            as jobs of a cluster, described in slurm/site.yaml
+#     snakemake --profile slurm                            as jobs of a cluster, described in slurm/site.local.yaml
 #     snakemake --profile allocation                       as steps on nodes that you have (salloc, sbatch)
 #
 # Everything a study produces is under results/<study>/. Rules are in workflow/rules, logic in workflow/envknee.

@@ -33,7 +33,8 @@ class WithProject(build_py):
             source, target = HERE / name, into / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                shutil.copytree(source, target)
+                # A user's own cluster stays on its machine.
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.local.yaml"))
             else:
                 shutil.copy2(source, target)
 

@@ -29,6 +29,7 @@ TOP = {
     "README.md": "index.md",
     "CHANGELOG.md": "CHANGELOG.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
+    "AGENTS.md": "AGENTS.md",
     "SECURITY.md": "SECURITY.md",
 }
 """Pages at the top of the project, and what they are called in the site."""
@@ -58,6 +59,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             path = (page.parent / target).resolve()
             if path.is_file() and path.is_relative_to(ROOT) and path.parent != ROOT / "docs" and path.name not in TOP:
                 add(files, config, path)
+    for name, schema in json_schemas().items():
+        files.append(File.generated(config, f"schemas/{name}.json", content=schema))
+    files.append(File.generated(config, "llms.txt", content=list_for_models(config)))
     return files
 
 
@@ -80,6 +84,36 @@ def in_the_site(page: Path) -> str:
         return f"{place}/README.md{anchor}" if path.is_dir() else f"{place}{anchor}"
 
     return LINK.sub(moved, page.read_text(encoding="utf-8"))
+
+
+def list_for_models(config: MkDocsConfig) -> str:
+    """Return llms.txt: every page of the navigation with its first sentence, as language models look for it (llmstxt.org)."""
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
+    for entry in config.nav or []:
+        ((section, pages),) = entry.items()
+        lines += ["", f"## {section}", ""]
+        for page in [{section: pages}] if isinstance(pages, str) else pages:
+            uri = page if isinstance(page, str) else next(iter(page.values()))
+            if (source := source_of(uri)) is not None:
+                text = source.read_text(encoding="utf-8")
+                title = next(line.removeprefix("# ") for line in text.splitlines() if line.startswith("# "))
+                lines.append(f"- [{title}]({uri.removesuffix('.md')}.html): {first_sentence(text)}")
+    schemas = [f"- [Schema of `envknee {name} --json`](schemas/{name}.json)" for name in json_schemas()]
+    return "\n".join([*lines, "", "## Optional", "", *schemas, ""])
+
+
+def source_of(uri: str) -> Path | None:
+    """Return the file of a page in the site; None for one that is generated."""
+    source = next((ROOT / name for name, place in TOP.items() if place == uri), ROOT / "docs" / uri)
+    return source if source.is_file() else None
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a page's first paragraph, without links and marks."""
+    paragraphs = re.split(r"\n\s*\n", text)
+    prose = next((own for own in paragraphs if re.match(r"(?!```|\* )[A-Za-z*`]", own)), "")
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(prose.split())).replace("**", "")
+    return re.split(r"(?<=[.?]) (?=[A-Z`])", plain)[0].rstrip(":")
 
 
 def list_of_studies() -> str:
@@ -271,6 +305,34 @@ def verdict_fields() -> str:
     )
 
 
+def json_schemas() -> dict[str, str]:
+    """Return by command the JSON schema of what it prints with --json."""
+    from envknee.json_schemas import answering, schema_of
+
+    return {name: f"{json.dumps(schema_of(name), indent=2, ensure_ascii=False)}\n" for name in answering()}
+
+
+def json_commands() -> str:
+    """Return a table of the commands that print JSON, each with its schema."""
+    from envknee.commands import COMMANDS
+
+    rows = [
+        (f"`envknee {name} --json`", cell(COMMANDS[name].does), f"[{name}.json](schemas/{name}.json)")
+        for name in json_schemas()
+    ]
+    return table(("command", "what it does", "schema"), rows)
+
+
+def best_fields() -> str:
+    """Return every field of what `envknee best --json` prints."""
+    rows = [
+        (f"`{field}`", f"`{cell(kind)}`", cell(words))
+        for field, (kind, words) in fields_of("verdict/schema/best.py", "Best").items()
+        if field != "schema_version"
+    ]
+    return table(("field", "type", "meaning"), rows)
+
+
 def csv_columns() -> str:
     """Return every column of records.csv, with what the files of a trial say of it."""
     from envknee.decide.records_csv import CSV_COLUMNS
@@ -294,5 +356,6 @@ def licences() -> str:
 GENERATED = {
     "study_keys": study_keys, "commands": commands, "files_of_a_study": files_of_a_study, "trial_fields": trial_fields,
     "verdict_fields": verdict_fields, "csv_columns": csv_columns, "licences": licences,
+    "json_commands": json_commands, "best_fields": best_fields,
 }  # fmt: skip
 """By the name in a page's mark, what stands there in the site."""

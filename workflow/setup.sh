@@ -12,6 +12,7 @@
 #          at first none
 # PHYSICS  ovphysx (PhysX without Isaac Sim: requirements-ovphysx.lock) or newton; without it what .venv has, at first newton
 set -euo pipefail
+unset PYTHONPATH PYTHONHOME # of a cluster's module: pip would find foreign packages
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 fail() {
@@ -61,10 +62,26 @@ make_venv() {
   output=$("$PYTHON" -m venv --clear .venv 2>&1) || fail "could not make .venv: $(tail -n 1 <<<"$output")"
 }
 
+# .venv/bin/NAME: Python's module MODULE, with .venv's packages alone. Two set-ups may write it at once.
 write_command() {
-  printf '#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/python" -m envknee "$@"\n' >.venv/bin/envknee.new
-  chmod +x .venv/bin/envknee.new
-  mv .venv/bin/envknee.new .venv/bin/envknee # two set-ups may write it at once
+  local name=$1 module=$2 text
+  text=$(
+    cat <<EOF
+#!/bin/sh
+# A cluster's modules and ROS set these variables, and foreign packages would come before .venv's.
+unset PYTHONPATH PYTHONHOME
+exec "\$(dirname "\$(readlink -f "\$0")")/python" -P -m $module "\$@"
+EOF
+  )
+  [[ -x .venv/bin/$name && $(<".venv/bin/$name") == "$text" ]] && return
+  printf '%s\n' "$text" >".venv/bin/$name.new"
+  chmod +x ".venv/bin/$name.new"
+  mv ".venv/bin/$name.new" ".venv/bin/$name"
+}
+
+write_commands() {
+  write_command envknee envknee
+  write_command snakemake envknee.run.snakemake_here
 }
 
 discard_incomplete() {
@@ -81,8 +98,8 @@ case ${PHYSICS:-newton} in
   *) fail "PHYSICS=$PHYSICS: expected PHYSICS=ovphysx (PhysX without Isaac Sim, too) or PHYSICS=newton (Newton alone)." ;;
 esac
 if is_complete; then
-  # One that an earlier version made has no command. Somebody else's, which cannot be written to, goes without.
-  if [ ! -x .venv/bin/envknee ] && [ -w .venv/bin ]; then write_command; fi
+  # One that an earlier version made has other commands. Somebody else's, which cannot be written to, keeps them.
+  if [ -w .venv/bin ]; then write_commands; fi
   exit 0
 fi
 version_of_python3=$(version_of python3 || true)
@@ -116,5 +133,5 @@ TMPDIR=$PWD/.venv/tmp bash containers/install.sh .venv/bin/python "${locks[@]}"
 rmdir .venv/tmp
 # Relative: Python reads this file in the encoding of the locale, and a path outside of ASCII would stop every command under LC_ALL=C.
 echo "../../../../workflow" >"$(echo .venv/lib/python3.*/site-packages)/envknee.pth"
-write_command
+write_commands
 printf '%s\n' "$(key .venv/bin/python)" "${TORCH:-auto}" "$TRAINERS" "$PHYSICS" >.venv/complete

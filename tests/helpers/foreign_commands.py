@@ -83,6 +83,8 @@ env: {SEED: "{seed}"}
 rows: {source: jsonl, path: log.jsonl, step: frames, time_name: time, names: {fps: train/fps, reward: train/reward}}
 """
 
+CLIMBING_PRESET = FAKE_PRESET.replace(", --breaks, oom-above-32", "").replace('env: {SEED: "{seed}"}\n', "")
+
 KNEE = ["knee", "--gpus", "0"]
 
 

@@ -37,7 +37,7 @@ class Site(Workspace):
             "PYTHONPATH": str(folder / "workflow"),
         }  # fmt: skip
         for name in ("config", "workflow"):
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.local.yaml"))
         for name in ("Snakefile", "Makefile", "profiles", "slurm", "allocation"):
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)  # the last three are links
         snakemake = folder / "bin/snakemake"

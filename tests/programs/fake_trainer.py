@@ -20,6 +20,8 @@ parser.add_argument("--iterations", type=int)
 parser.add_argument("--log", choices=["tensorboard", "jsonl", "csv", "print"], default="jsonl")
 parser.add_argument("--breaks", default="")
 given = parser.parse_args()
+if given.breaks == "half-above-32" and given.envs > 32:
+    given.envs //= 2
 iteration_s = 0.02 + 0.0002 * given.envs
 
 
@@ -94,6 +96,8 @@ for number in range(1, given.iterations + 1):
             )
         if given.breaks == "crash" or (given.breaks == "crash-above-32" and given.envs > 32):
             raise KeyError("no such robot")
+        if given.breaks == "asks":
+            input("Overwrite old logs? ")
         if given.breaks == "full-disk":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "checkpoint.pt")
         if given.breaks == "killed-below":  # as a shell says that a signal ended its program

@@ -1,4 +1,4 @@
-"""Holds a lock, starts a command under a keeper that has the lock, too, and tells the keeper's PID: LOCK COMMAND."""
+"""Holds a lock, starts a command under a keeper that has the lock, too, and tells the keeper's PID: LOCK FOLDER COMMAND."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from envknee.machine import lock, processes
 
 with lock.locked(Path(sys.argv[1])):
-    command = [*processes.kept(), sys.argv[2]]
+    command = [*processes.kept(Path(sys.argv[2])), sys.argv[3]]
     keeper = subprocess.Popen(command, start_new_session=True, pass_fds=lock.held())
     print(keeper.pid, flush=True)
     keeper.wait()

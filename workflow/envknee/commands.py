@@ -22,6 +22,8 @@ class Command(NamedTuple):
     does: str
     needs: str | None = None
     """The package without which the command does nothing."""
+    prints: str | None = None
+    """`module:type` of what it prints with --json; None without that option."""
 
     @property
     def is_ready(self) -> bool:
@@ -34,7 +36,11 @@ COMMANDS = {
     "presets": Command("envknee.trainers.command.known", "list the programs whose flags and logs are known"),
     "init": Command("envknee.run.init", "write a first study of your task, with its own settings", ISAAC_LAB),
     "check": Command("envknee.run.check", "check a study file"),
-    "plan": Command("envknee.ask.plan", "say what a study would measure and could show"),
+    "plan": Command(
+        "envknee.ask.plan",
+        "say what a study would measure and could show",
+        prints="envknee.verdict.schema.plan:StudyPlan",
+    ),
     "prepare": Command("envknee.run.prepare", "check every arm of a study before its first trial"),
     "ask": Command("envknee.ask.ask", "write the next request of a study"),
     "workers": Command("envknee.run.workers", "start the workers of a pool, and wait for their records"),
@@ -47,10 +53,25 @@ COMMANDS = {
     "verdict": Command("envknee.decide.study", "decide: verdict.json and records.csv"),
     "figures": Command("envknee.show.figures.draw", "draw every figure"),
     "report": Command("envknee.show.report", "write report.html"),
-    "summary": Command("envknee.show.terminal", "print what a study found"),
+    "summary": Command(
+        "envknee.show.terminal", "print what a study found", prints="envknee.verdict.schema.study:Verdict"
+    ),
+    "best": Command(
+        "envknee.after.best",
+        "print the setting of a study's answer, for a shell or a script",
+        prints="envknee.verdict.schema.best:Best",
+    ),
     "watch": Command("envknee.show.watch.command", "show a sweep as it runs, here or elsewhere"),
-    "limits": Command("envknee.after.csv.command", "a verdict over your own table of measurements"),
-    "compare": Command("envknee.after.compare.print", "compare two studies, arms or commits"),
+    "limits": Command(
+        "envknee.after.csv.command",
+        "a verdict over your own table of measurements",
+        prints="envknee.verdict.schema.table:TableAnswer",
+    ),
+    "compare": Command(
+        "envknee.after.compare.print",
+        "compare two studies, arms or commits",
+        prints="envknee.verdict.schema.comparison:Comparisons",
+    ),
     "replay": Command("envknee.after.replay", "run recorded requests again, or verify a study's decisions"),
     "repeats": Command("envknee.after.repeats", "say whether trials came out the same, bit for bit"),
     "keep": Command("envknee.after.keep", "copy a study's measurements, to be committed"),

@@ -5,11 +5,12 @@
 # Out:  what rules ask SLURM for, in_step, which starts their commands, and TRIES
 #
 # How many devices are taken at once follows from the site's file or from the allocation, so no profile can say it, and Snakemake has
-# no directive for it: `workflow.register_resource`, `resource_settings` and `scheduler` are touched for this alone.
+# no directive for it: `workflow.register_resource`, `resource_settings` and `scheduler` are touched for this, and for what
+# envknee/slurm/executor.py changes.
 from pathlib import Path
 
-from envknee.run import progress
-from envknee.slurm import admission, allocation, rule_resources
+from envknee.run import deadline, progress
+from envknee.slurm import admission, allocation, checks, executor, job_logs, login_node, rule_resources, waits
 from envknee.slurm import site as slurm_site
 
 SITE = None
@@ -26,6 +27,7 @@ if SITE_FILE is not None:
     TRIES = SITE.retries if workflow.is_main_process else 0
     # profiles/default says 1, for one machine, and Snakemake lets it win over --profile.
     workflow.register_resource("device", SITE.max_gpus)
+    DEVICES = SITE.max_gpus, "site"
     slurm_site.enter(SITE, SITE_PATH)
 
 
@@ -47,9 +49,12 @@ if MARGIN_MINUTES is not None:
     CLOSING = allocation.Closing(FOLDER, ALLOCATION.job_id, 60.0 * MARGIN_MINUTES, close)
     allocation.enter(os.environ)
     workflow.register_resource("device", ALLOCATION.devices)
+    DEVICES = ALLOCATION.devices, "allocation"
     # Each step is a waiting process here; what runs here beside them has this machine's own cores.
     workflow.resource_settings.cores = ALLOCATION.devices + os.cpu_count()
     workflow.register_resource("_cores", workflow.resource_settings.cores)
+elif deadline.is_set():
+    CLOSING = deadline.Watch(FOLDER)
 
 
 def in_step(command):
@@ -97,6 +102,26 @@ if SITE is not None and workflow.is_main_process:
     logger.addHandler(workers.GivenUp(FOLDER, TRIES))
 
 
+def site_warnings():
+    """What is known of a study on a cluster without asking that: a dry run says it, too."""
+    return [] if SITE is None else checks.of_site(STUDY, SITE)
+
+
+def watch_jobs(jobs_executor, logs):
+    """Jobs print into `logs`, and are cancelled at once by Ctrl-C. Why they wait is told.
+
+    No profile can say it: the folder follows from the study.
+    """
+
+    def tell(line):
+        logger.warning(f"envknee: {line}")
+
+    executor.adapt(jobs_executor, logs, tell)
+    watch = waits.Watch(jobs_executor.run_uuid, tell)
+    watch.start()
+    BESIDE.callback(watch.stop)
+
+
 def check_cluster():
     """What is wrong is said before anything is submitted: SLURM's own words would come job by job, or never."""
     more = "raise max_gpus of the site" if SITE else "say --resources device=N if there are N"
@@ -106,5 +131,10 @@ def check_cluster():
     if SITE is not None:
         for line in admission.to_cluster(STUDY, SITE, SITE_PATH):
             logger.warning(f"envknee: {line}")
+        logs = job_logs.prepare(FOLDER)
+        if hasattr(workflow.scheduler._executor, "run_uuid"):  # it has none with --executor local
+            watch_jobs(workflow.scheduler._executor, logs)
     elif ALLOCATION is None:
         jobs.check_one_node(STUDY)
+        if warning := login_node.check():
+            logger.warning(f"envknee: {warning}")

@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "workflow"))
 
 from envknee.ask.ask import recorded_in
 from envknee.machine.processes import own_python_first
-from envknee.run import attempts, claim, messages, sweep_end, workers
+from envknee.run import attempts, claim, mend, messages, sweep_end, workers
 from envknee.slurm import jobs
 from envknee.study import space
 from envknee.study.continued import continued, with_more_repeats
@@ -72,18 +72,32 @@ def tell_plan(tell):
     """What is measured, what is left out, and what the repeats can show: before anything runs."""
     from envknee.ask import plan  # seconds of SciPy that the processes of jobs should not pay
 
-    for line in plan.lines_here(STUDY, FOLDER.root.parent):
+    elsewhere = None if DEVICES is None else plan.Elsewhere(*DEVICES)
+    for line in [*plan.lines_here(STUDY, FOLDER.root.parent, elsewhere), *site_warnings()]:
         tell(f"envknee: {line}")
     for number in range(TRIALS):
         if why := why_torn(number):
             tell(f"envknee: {FOLDER.trial(number).root} is measured again: {why}")
 
 
-# Whether the sweep ends because its allocation does. `cluster.smk` knows; none does elsewhere.
-CLOSING = None
+# `cluster.smk` knows these: how many devices trials share if they do not run on this machine, and of what place; and whether the
+# sweep ends because its allocation or its time does.
+DEVICES, CLOSING = None, None
 
 logger.addFilter(messages.BetweenTrials(lambda: CLOSING is not None and CLOSING.why is not None))
+STOPPED = messages.Stopped(lambda line: print(f"envknee: {line}", file=sys.stderr, flush=True))
+logger.addFilter(STOPPED)
 logger.addHandler(messages.FailedJobs(sys.stderr))
+
+
+def give_up(jobid):
+    """Use up a job's retries: Snakemake makes them whatever ended the job, and has no other way to leave them out."""
+    for job in workflow.dag.jobs:
+        if job.jobid == jobid:
+            job.attempt = job.restart_times + 1
+
+
+logger.addHandler(mend.NotAgain(give_up))
 # Whether this is a dry run is not known before the files are read.
 logger.addHandler(messages.DryRun(lambda: workflow.dryrun, tell_plan, sys.stderr))
 
@@ -137,6 +151,7 @@ onstart:
         locate_store(STUDY, FOLDER)  # a wrong address is told before anything is measured
         HELD.enter_context(claim.take(STUDY, FOLDER))
         workers.forget_given_up(FOLDER)
+        mend.forget(FOLDER.root / "logs")
         if CLOSING is not None:
             CLOSING.start()
         if SITE is None:
@@ -155,10 +170,10 @@ def finish():
     BESIDE.close()
     for command in sweep_end.commands(FOLDER, [*RECORDS, *FIGURES]):
         subprocess.run([sys.executable, "-m", "envknee", command, str(FOLDER.root)], check=True)
-    if CLOSING is not None and CLOSING.why:
-        logger.warning(
-            f"envknee: stopped in time: {CLOSING.why}. Run this again in another allocation: it goes on from here."
-        )
+    if STOPPED.is_stopped:
+        logger.warning("envknee: stopped. The same command goes on from here.")
+    if CLOSING is not None and CLOSING.why and CLOSING.then:
+        logger.warning(f"envknee: stopped in time: {CLOSING.why}. {CLOSING.then}.")
 
 
 onerror:

@@ -29,7 +29,7 @@ rule prepare:
         folder=FOLDER.root,
         study=lambda wildcards: canonical_json(STUDY.measured_part()),  # braces in it are no wildcards; the same in whatever order a file lists its keys
     shell:
-        in_step("python -m envknee prepare {params.folder:q} {input.image:q} 2>&1 | tee {log:q}")
+        in_step("python -m envknee prepare {params.folder:q} {input.image:q} --log {log:q} 2>&1 | tee {log:q}")
 
 
 rule request:

@@ -15,7 +15,7 @@ from envknee.after.compare.ratios import stratified
 from envknee.after.compare.sides import Side
 from envknee.machine.schema import Image
 from envknee.record.schema import PHASES, Status
-from envknee.study.errors import UserError
+from envknee.study.errors import EXIT_UNDECIDED, EXIT_WORSE, UserError
 from envknee.study.paths import StudyFolder
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.comparison import Apart, Comparison, Difference, LeftOut, Outcome, Place, Ratio
@@ -117,7 +117,7 @@ def test_one_pair_alone_tells_no_noise_and_one_pair_a_point_lets_points_be_the_s
 
 
 def test_too_few_pairs_are_inconclusive_and_the_power_is_told(tmp_path: Path, capsys):
-    assert command(*written(tmp_path, fps_trials({16: [100.0]}), fps_trials({16: [50.0]}))) == compare.INCONCLUSIVE
+    assert command(*written(tmp_path, fps_trials({16: [100.0]}), fps_trials({16: [50.0]}))) == EXIT_UNDECIDED
     assert "inconclusive: FPS, total: one pair tells no noise" in capsys.readouterr().out
     gate = found_in(fps_trials(noisy(1.0, 1, 0.06)), fps_trials(noisy(1.0, 2, 0.06))).gate
     (fps,) = [bounded for bounded in gate.bounds if bounded.measure == "fps_total"]
@@ -211,12 +211,12 @@ def test_throughput_trials_that_break_are_a_regression_and_their_pairs_are_named
 def test_nothing_left_of_b_is_told_in_place_of_a_table(tmp_path: Path, capsys):
     lost = [a_trial(64, number=repeat, repeat=repeat, status="oom") for repeat in range(2)]
     a, b = written(tmp_path, fps_trials({64: [1000.0, 1010.0]}), lost)
-    assert command(a, b) == compare.REGRESSION
+    assert command(a, b) == EXIT_WORSE
     printed = capsys.readouterr().out
     assert "no pair of trials succeeded on both sides" in printed
     place = "throughput, 64 environments, horizon 8, batch 128"
     assert f"REGRESSION in outcomes: {place}: 2 of 2 ok, then 0 of 2" in printed
-    assert command(b, a) == compare.INCONCLUSIVE
+    assert command(b, a) == EXIT_UNDECIDED
     assert f"outcomes at {place}: 0 of 2 ok (2 oom), then 2 of 2" in capsys.readouterr().out
 
 
@@ -287,7 +287,7 @@ def test_pairs_across_machines_and_gpus_are_counted():
 def test_a_note_on_machines_is_printed_and_written(tmp_path: Path, capsys):
     trials = fps_trials({16: [100.0, 101.0]}, device=GPU)
     folders = written(tmp_path, trials, [moved(trial, uuid="GPU-2", host="node2") for trial in trials])
-    assert command(*folders, "--output", tmp_path / "found.json") == compare.INCONCLUSIVE
+    assert command(*folders, "--output", tmp_path / "found.json") == EXIT_UNDECIDED
     note = "pairs across machines: 2 of 2"
     printed = capsys.readouterr().out
     assert f"note  {note}" in printed

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from envknee.ask.plan import earlier_records, plan_of
+from envknee.ask.plan import Elsewhere, earlier_records, plan_of
 from envknee.base.point import Point
 from envknee.run.workers import check_devices
 from envknee.study.errors import UserError
@@ -77,6 +77,21 @@ def test_a_plan_says_when_this_machine_has_too_few_devices_for_its_workers():
         0, sweep=asked, arms={"stock": {"gpus": 0}}
     )
     assert not any("A sweep refuses that" in line for line in lines_on(0, sweep=asked)), "a login node has no GPU"
+
+
+def test_a_plan_for_a_cluster_counts_the_devices_there_and_none_of_the_login_node():
+    study = parse_study(
+        {"study": "x", "arms": {"stock": {}}, "throughput": SWEEP | {"workers": 4, "sampler": "tpe"}, "window": 4}
+    )
+
+    def told(elsewhere: Elsewhere) -> list[str]:
+        return [line for line in plan_lines(plan_of(study, on_cpu=True, elsewhere=elsewhere)) if "refuses" in line]
+
+    assert told(Elsewhere(4, "site")) == []
+    (line,) = told(Elsewhere(2, "site"))
+    assert line.endswith("and max_gpus of the site is 2. A sweep refuses that. Set workers: 2, or raise max_gpus")
+    (line,) = told(Elsewhere(3, "allocation"))
+    assert line.endswith("and these nodes have 3. A sweep refuses that. Set workers: 3, or ask for more nodes")
 
 
 @pytest.mark.parametrize("gpus", ["auto", 0, 1, 2])

@@ -62,7 +62,7 @@ def test_a_group_that_an_ended_process_left_is_ended(tmp_path: Path):
 
 
 def kept(command: list[str], **options: object) -> "subprocess.Popen[bytes]":
-    return started([*processes.kept(), *command], **options)
+    return started([*processes.kept(Path("/there/is/none")), *command], **options)
 
 
 @pytest.mark.parametrize(("ends", "status"), [("exit 3", 3), ("kill -KILL $$", -9), ("kill -TERM $$", -15)])
@@ -92,7 +92,15 @@ def test_a_keeper_leaves_nothing_and_keeps_a_lock_until_then(ends: str, tmp_path
     """A daemon in a session of its own, a child that ignores SIGTERM, and a stopped one; 40 generations deep."""
     a_program(tmp_path, "deep", f"exec {sys.executable} {PROGRAMS / 'generations.py'} {tmp_path / 'pids'}")
     a_program(tmp_path, "command", f"{tmp_path}/deep & (setsid sleep 600 &) ; sleep 600 & kill -STOP $! ; read line")
-    parent = [sys.executable, str(PROGRAMS / "keep_locked.py"), str(tmp_path / "lock"), str(tmp_path / "command")]
+    folder = tmp_path / "meeting"
+    (folder / "kernels").mkdir(parents=True)
+    parent = [
+        sys.executable,
+        str(PROGRAMS / "keep_locked.py"),
+        str(tmp_path / "lock"),
+        str(folder),
+        str(tmp_path / "command"),
+    ]
     reads, writes = os.pipe()
     with subprocess.Popen(parent, stdin=reads, stdout=subprocess.PIPE, text=True) as launcher:
         assert launcher.stdout is not None
@@ -113,6 +121,7 @@ def test_a_keeper_leaves_nothing_and_keeps_a_lock_until_then(ends: str, tmp_path
         until(lambda: all(is_gone(process.pid) for process in [keeper, *below]))
         launcher.wait()
         is_free(tmp_path / "lock")
+    assert folder.exists() is (ends == "the command"), "its parent removes it, or is no more"
     os.close(reads)
     os.close(writes)
 

@@ -43,8 +43,14 @@ INSIDE = {
 
 
 @pytest.mark.parametrize("files", [VERSION_2, VERSION_1, INSIDE], ids=["version 2", "version 1", "in a container"])
-def test_limit_and_kills_are_the_groups_own_and_not_the_machines(tmp_path: Path, files: dict[str, str]):
+def test_limit_and_kills_are_the_groups_own_and_not_the_machines(
+    tmp_path: Path, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
     root = a_root(tmp_path, files)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert control_group.limit_words(root) == " (the limit here is 16.0 GB)"
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert "16.0 GB, which mem_gb_per_gpu of the site or --mem of the job sets" in control_group.limit_words(root)
     assert control_group.memory_limit_bytes(root) == 16_000_000_000
     assert control_group.oom_kills(root) == 2
     assert control_group.oom_kills(root, anywhere=True) == 50
@@ -53,6 +59,7 @@ def test_limit_and_kills_are_the_groups_own_and_not_the_machines(tmp_path: Path,
 def test_without_a_group_the_machine_counts_and_nothing_limits(tmp_path: Path):
     root = a_root(tmp_path, {"proc/self/cgroup": "0::/\n", "proc/vmstat": "pgfault 1\noom_kill 50\n"})
     assert (control_group.memory_limit_bytes(root), control_group.oom_kills(root)) == (None, 50)
+    assert control_group.limit_words(root) == ""
     assert (control_group.memory_limit_bytes(tmp_path / "no"), control_group.oom_kills(tmp_path / "no")) == (None, 0)
 
 

@@ -361,7 +361,8 @@ def test_a_bad_loss_ends_the_trial(tmp_path, loss, status):
 
 
 def test_every_figure_of_a_row_says_how_the_ranks_make_it():
-    not_figures = {"iteration", "warmup", "frames", "ranks", "gradients", "pipeline"}
+    of_one_process = {"gpus_percent"}
+    not_figures = {"iteration", "warmup", "frames", "ranks", "gradients", "pipeline"} | of_one_process
     assert Row.model_fields.keys() - metrics_of(Row).keys() == not_figures
     assert set(Load.model_fields) <= set(RankRow.model_fields) & set(Collected.model_fields)
 

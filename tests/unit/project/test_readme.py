@@ -50,7 +50,7 @@ RUN_BY = {
     "make sweep": "tests/helpers/slurm_site.py: \"make\", \"sweep\"",
     "make sweep FROM=study.zip": "tests/workflow/project/test_setup.py: FROM=",
     "make sweep PROFILE=slurm": "tests/helpers/slurm_site.py: PROFILE=",
-    "snakemake prepare --profile slurm": "tests/workflow/slurm/test_slurm.py: \"prepare\"",
+    "make prepare PROFILE=slurm": "tests/workflow/project/test_setup.py: \"make\", \"prepare\"",
     "make sweep PROFILE=allocation": "tests/workflow/slurm/test_slurm.py: test_blocks_run_as_steps_of_an_allocation",
     "make test": ".ci/run: make test",
     "make setup": "tests/workflow/project/test_setup.py: workflow/setup.sh",
@@ -67,14 +67,17 @@ RUN_BY = {
     **dict.fromkeys(("envknee plan", "envknee knee", "envknee limits", "envknee presets", "envknee --help"), "here"),
     "envknee init": "tests/unit/run/test_init.py: \"init\"",
     "envknee summary": "tests/unit/show/test_summary.py: --all",
+    "envknee compare": "tests/unit/after/test_compare.py: run_main(compare.main",
+    "envknee best": "tests/unit/after/test_best.py: --only",
     "envknee repeats": "tests/unit/after/test_repeats.py: repeats",
 }  # fmt: skip
 """By command, the test that runs it: a file, and a word of it."""
 
 NOT_RUN = {
     "apt-get install": "changes the machine",
-    "isaaclab train": "one of `envknee knee`'s arguments; test_foreign_trainers.py runs it where Isaac Lab is there",
+    "isaaclab train": "an argument of `envknee knee`, which test_foreign_trainers.py runs, and with `envknee best` test_best_trains.py",
     "cp config/": "an ordinary copy",
+    "cp slurm/": "an ordinary copy",
     "source .venv/bin/activate": "a shell's own command",
     "$EDITOR": "an editor",
 }

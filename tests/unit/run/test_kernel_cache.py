@@ -1,11 +1,13 @@
 """Of the processes that need the same kernels one compiles: real processes, real locks."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 from envknee.run.kernel_cache import OneCompiles
 from places import PROGRAMS
+from programs import ran, succeeded
 
 
 def start(key: str, folder: Path, seconds: float) -> "subprocess.Popen[str]":
@@ -57,3 +59,13 @@ def test_a_folder_that_cannot_be_made_costs_nothing_but_the_waiting(tmp_path, ca
     turn.wait()
     turn.done()
     assert "takes no lock" in capsys.readouterr().err
+
+
+def test_no_headers_are_left_in_tmp_and_warp_compiles_on_without_them(tmp_path):
+    """As a trial's process ends: by os._exit, at which Python tidies nothing up."""
+    program = PROGRAMS / "compile_twice.py"
+    variables = os.environ | {"TMPDIR": str(tmp_path), "WARP_CACHE_PATH": str(tmp_path / "kernels")}
+    said = succeeded(ran([sys.executable, program], env=variables))
+    folders = [line for line in said.splitlines() if "folder" in line]
+    assert folders == ["first: 1 folder, then 0", "second: 1 folder, then 0"]
+    assert not list(tmp_path.glob("wp_pch_*"))

@@ -14,8 +14,8 @@ from envknee.machine import control_group, gpus
 from envknee.record.read import load_record, load_records
 from envknee.record.schema import Lost, Outcome
 from envknee.record.trial_files import TrialFiles
-from envknee.run import attempts, launch, resources, worker
-from envknee.study.errors import UserError
+from envknee.run import attempts, ends, launch, resources, worker
+from envknee.study.errors import EXIT_TO_MEND, UserError
 from envknee.study.files import canonical_json, read_model, write_atomically
 from envknee.study.paths import StudyFolder, TrialFolder
 from places import PROGRAMS
@@ -245,3 +245,19 @@ def test_files_of_trials_come_in_the_order_of_their_numbers(tmp_path):
         (folder.trials / name).mkdir(parents=True)
         (folder.trials / name / "record.json").touch()
     assert [path.parent.name for path in folder.trial_files("record.json")] == ["0002", "9999", "10000"]
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "is_to_mend"),
+    [
+        ("envknee: no such task", EXIT_TO_MEND, True),
+        ("  rank      : 1 (local_rank: 1)\n  exitcode  : 78 (pid: 4711)", 1, True),
+        ("srun: error: n1: task 0: Exited with exit code 78", 143, True),
+        ("  exitcode  : 1 (pid: 78)", 1, False),
+        ("ValueError: 78", 1, False),
+    ],
+)
+def test_an_error_to_mend_is_known_by_its_status_also_among_ranks_and_nodes(tmp_path, said, status, is_to_mend):
+    trial = TrialFolder(tmp_path)
+    trial.log.write_text(f"{said}\n")
+    assert ends.is_to_mend(trial, status) == is_to_mend

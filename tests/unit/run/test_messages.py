@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from envknee.run import sweep_end
+from envknee.run import mend, sweep_end
 from envknee.run.messages import BetweenTrials, DryRun, FailedJobs
+from envknee.study.errors import EXIT_TO_MEND, EXIT_USER_ERROR, ToMend, UserError
 from envknee.study.paths import StudyFolder
 from snakemake_interface_logger_plugins.common import LogEvent
 
@@ -35,6 +36,43 @@ def test_a_failed_job_says_why_in_one_line():
         handler.emit(record)
     assert stream.getvalue() == "envknee: a job of 'trial' failed: sbatch: error: no account\n"
     assert failed.__dict__ == unchanged
+
+
+def of_a_job(logs: list[Path]) -> logging.LogRecord:
+    """Return what Snakemake 9.27.1 and the SLURM executor 2.8.0 send of a job that failed."""
+    said = (
+        "SLURM-job '7' failed, SLURM status is: 'FAILED'. Reason: Unknown.For further error details see the cluster/cloud log"
+        " and the log files of the involved rule(s)."
+    )
+    return a_message("", event=LogEvent.JOB_ERROR, rule_name="trial", jobid=4, rule_msg=said, log=[*map(str, logs)])
+
+
+def test_a_failed_job_of_a_cluster_names_the_logs_that_exist(tmp_path: Path):
+    stream = io.StringIO()
+    there = tmp_path / "7.log"
+    there.touch()
+    FailedJobs(stream).emit(of_a_job([tmp_path / "trial-0000.log", there]))
+    said = f"envknee: a job of 'trial' failed: SLURM-job '7' failed, SLURM status is: 'FAILED'. Reason: Unknown. See {there}\n"
+    assert stream.getvalue() == said
+
+
+def test_what_has_to_be_mended_is_told_in_the_jobs_own_words_and_is_not_tried_again(tmp_path: Path):
+    stream, given_up = io.StringIO(), list[int]()
+    handlers = [FailedJobs(stream), mend.NotAgain(given_up.append)]
+    log = tmp_path / "trial-0000.log"
+
+    def fail() -> str:
+        stream.truncate(0)
+        for handler in handlers:
+            handler.emit(of_a_job([log, tmp_path / "7.log"]))
+        return stream.getvalue()
+
+    assert mend.status_of([ToMend("gpus: 1 was asked for"), UserError("a driver hangs")], log) == EXIT_USER_ERROR
+    assert "SLURM-job '7' failed" in fail() and given_up == []
+    assert mend.status_of([ToMend("gpus: 1 was asked for")], log) == EXIT_TO_MEND
+    assert "is not tried again before you mend this: gpus: 1 was asked for\n" in fail() and given_up == [4]
+    mend.forget(tmp_path)
+    assert "SLURM-job '7' failed" in fail() and given_up == [4], "a sweep looks at its own errors only"
 
 
 def test_a_dry_run_prints_the_plan_and_the_table_once():

@@ -13,20 +13,20 @@ from envknee.ask.ask import ask, ask_again
 from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Request, Shared
-from envknee.run import claim, quiet, work, workers
+from envknee.run import claim, mend, quiet, work, workers
 from envknee.run.launch import launch
 from envknee.run.pool import NoTrial, Pool
 from envknee.run.time_left import time_left
 from envknee.slurm import jobs
 from envknee.study import space
-from envknee.study.errors import UserError
+from envknee.study.errors import EXIT_TO_MEND, ToMend, UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.study.space import Slot
 from envknee.verdict.memory_sample import counted_peak_gb
-from records import a_trial, write_trial
+from records import a_trial, known, write_trial
 from snakemake_interface_logger_plugins.common import LogEvent
 
 SIZES: dict[str, Any] = {"num_envs": [16, 32, 64], "horizon": 8, "batch_size": 128}
@@ -270,11 +270,11 @@ def test_a_result_without_a_record_gets_one_and_a_torn_trial_is_measured_again(
 # A worker
 
 
-def a_launcher(breaks: set[int], tried: list[int]) -> Any:
+def a_launcher(breaks: set[int], tried: list[int], error: type[UserError] = UserError) -> Any:
     def launched(trial: Any, *_: Any, **__: Any) -> Any:
         tried.append(int(trial.root.name))
         if tried[-1] in breaks:
-            raise UserError(f"{trial.root.name} broke")
+            raise error(f"{trial.root.name} broke")
         request = Request.model_validate_json(trial.request.read_text(encoding="utf-8"))
         write_trial(trial, measured(request))
         return launch(trial, is_locked=True)
@@ -309,6 +309,19 @@ def test_a_trial_that_breaks_is_tried_twice_and_told_and_the_worker_goes_on_as_f
     assert (
         "this worker ends, because the other trials ended without a result, or need the record of one that did" in said
     )
+
+
+def test_a_worker_tries_nothing_again_that_has_to_be_mended_and_says_so_to_its_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv(gpus.OTHER_LOCKS, str(tmp_path))
+    tried, log = list[int](), tmp_path / "pool-0000-1.log"
+    monkeypatch.setattr(work, "launch", a_launcher({1}, tried, ToMend))
+    folder = a_folder(tmp_path / "demo", study())
+    assert work.work(study(), folder, 0, log=log) == EXIT_TO_MEND
+    assert tried == [0, 1, 2, 3]
+    assert workers.logs_of_workers(tmp_path / "pool-0000.log", 2)[1] == log
+    assert "0001 broke" in known(mend.noted([log]))
 
 
 # Beside the workers

@@ -3,6 +3,7 @@
 import pytest
 from envknee.base.fields import Kind
 from envknee.run import progress
+from envknee.verdict.schema.foresight import Foresight
 from envknee.verdict.schema.plan import KindTime
 from envknee.words.progress import finished_line, result_words, time_left_words, trial_words
 from records import a_study, a_trial, write_study
@@ -92,3 +93,31 @@ def test_each_kind_has_a_range_of_its_own():
     timed, untimed = a_time(130.0, 310.0), a_time(None, None, "learning")
     assert time_left_words([timed, untimed]) == "left: throughput 2 to 6 min, learning not timed yet"
     assert time_left_words([untimed]) == time_left_words([]) == ""
+
+
+def test_a_prediction_is_said_to_be_one_before_the_time_left():
+    seen = Foresight(num_envs=2048, gain=0.047, lower=-0.003, upper=0.099)
+    line = finished_line(a_trial(32, fps=1432.4).record, 4, 58, [a_time(12.0, 18.0)], gain=0.09, foresight=seen)
+    assert "(+9% over half as many envs)" in line
+    assert line.endswith("; predicted: 2,048 would gain 5% (0% to 10%); 10 to 20 s left")
+
+
+def test_a_cold_start_says_now_and_then_what_it_waits_for(tmp_path, capsys):
+    folder = write_study(tmp_path / "demo", a_study(), [a_trial(16)])
+    trial = folder.trial(0)
+    trial.metrics.unlink()
+    trial.log.write_text("envknee runs: train\nModule envs.physics 1f3a9c2 load on device 'cuda:0' took 812 ms\n\n")
+    shown = progress.Shown(trial, a_trial(16).request)
+    for elapsed_s in range(0, 400, 5):
+        shown.look(float(elapsed_s))
+    said = capsys.readouterr().err.splitlines()
+    assert [int(line.split(", ")[1].split(" s")[0]) for line in said] == [30, 60, 120, 240, 360], (
+        "a line, not ten a second"
+    )
+    assert "compiling kernels, 30 s since its start; newest line: Module envs.physics 1f3a9c2 load" in said[0]
+    trial.log.write_text("")
+    shown.look(480.0)
+    assert "starting, 480 s since its start; it has printed nothing" in capsys.readouterr().err
+    trial.metrics.write_text(a_trial(16).rows[0].model_dump_json() + "\n", encoding="utf-8")
+    shown.look(600.0)
+    assert capsys.readouterr().err == "", "it has begun"

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from envknee.record.schema import Request
-from envknee.run.training_command import PRESETS, training_command, without_lengths
+from envknee.run.training_command import has_no_length, picked_options, training_command
 from envknee.study import presets
 from envknee.study.arm import Memory
 from envknee.study.command import Command
 from envknee.trainers.command import program
+from envknee.trainers.common.isaac_lab import PRESETS
 from envknee.verdict.schema.joint import Setting
 from records import GPU, a_trial, known
 
@@ -93,7 +94,7 @@ def test_a_command_of_ones_own_is_the_studys_without_the_end_of_a_trial():
 def test_every_preset_loses_its_length_and_nothing_else(name: str):
     preset = presets.read(name)
     command = Command.model_validate({"preset": name, "argv": preset.example})
-    words = without_lengths([*command.argv, *command.arguments])
+    words = picked_options([*command.argv, *command.arguments], has_no_length)
     assert not [
         word for word in words if any(f"{{{length}}}" in word for length in ("iterations", "evaluations", "frames"))
     ]

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -11,15 +12,14 @@ import pytest
 from envknee.record.schema import Lost
 from envknee.run.attempts import Attempts
 from envknee.show.watch.command import Watch
-from envknee.show.watch.reading import Reader
+from envknee.show.watch.reading import HALF_WRITTEN_S, Reader
 from envknee.show.watch.state import SILENT_S, findings_of, state_of
 from envknee.show.watch.view import view_of
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.paths import StudyFolder
+from records import a_study, a_trial, fps_trials, write_study, write_trial
 from rich.console import Console
-
-from tests.helpers.records import a_study, a_trial, fps_trials, write_study, write_trial
 
 SIZES = {"throughput": {"num_envs": [16, 32, 64], "horizon": [8], "batch_size": 128, "repeats": 3}}
 FPS = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
@@ -44,18 +44,18 @@ def shown(folder: StudyFolder, width: int) -> list[str]:
 @pytest.mark.parametrize("width", [80, 40])
 def test_grid_fills_up(tmp_path: Path, width: int) -> None:
     trials = [a_trial(16), a_trial(32, number=1), a_trial(64, number=2, status="oom")]
-    trials.append(a_trial(64, number=3, repeat=1, status="skipped"))
+    trials += [a_trial(64, number=3, repeat=1, status="skipped"), a_trial(16, number=5, repeat=1, status="nan")]
     folder = write_study(tmp_path / "demo", a_study(**SIZES), trials)
     begin(folder, 4, 32, 1)
     lines = shown(folder, width)
     assert max(map(len, lines)) <= width
     assert [line for line in lines if line[:3] in ("16 ", "32 ", "64 ") and "envs" not in line] == [
-        "16  ■ · ·",
+        "16  ■ x ·",
         "32  ■ ▶ ·",
-        "64  x - ·",
+        "64  ▲ - ·",
     ]
     text = " ".join(lines)
-    assert "demo: 2 of 9 done, 1 running, 1 failed, 1 skipped, 4 waiting" in text
+    assert "demo: 2 of 9 done, 1 running, 1 failed, 1 do not fit, 1 skipped, 3 waiting" in text
     assert "throughput stock · 32 envs · T8 · B128 · repeat 2" in text and "runs since" in text
     assert "left" in text and "no sweep" not in text
 
@@ -71,6 +71,29 @@ def test_without_records_all_wait(tmp_path: Path) -> None:
     folder = write_study(tmp_path / "demo", a_study(**SIZES), [])
     assert "16  · · ·" in shown(folder, 80)
     assert findings_of(a_study(**SIZES), {}) == []
+
+
+def test_an_attempt_that_was_lost_long_ago_does_not_run(tmp_path: Path) -> None:
+    folder = write_study(tmp_path / "demo", a_study(**SIZES), [a_trial(32, number=1)])
+    begin(folder, 0, 16, 0)
+    long_ago = time.time() - 2 * SILENT_S
+    os.utime(folder.trial(0).attempts, (long_ago, long_ago))
+    assert Reader(folder).look().running == []
+
+
+def test_a_record_that_stays_unreadable_is_named(tmp_path: Path) -> None:
+    folder = write_study(tmp_path / "demo", a_study(**SIZES), [a_trial(16)])
+    record = folder.trial(0).record
+    record.write_text(record.read_text(encoding="utf-8")[:100], encoding="utf-8")
+    long_ago = time.time() - 2 * HALF_WRITTEN_S
+    os.utime(record, (long_ago, long_ago))
+    with pytest.raises(UserError, match=r"record\.json"):
+        Reader(folder).look()
+
+
+def test_before_the_first_trial_silence_is_preparation(tmp_path: Path) -> None:
+    seen = Reader(write_study(tmp_path / "demo", a_study(**SIZES), [])).look()
+    assert state_of(a_study(**SIZES), replace(seen, silent_s=720.0), []).end is None
 
 
 def test_silence_is_told_and_a_sign_of_life_ends_it(tmp_path: Path) -> None:

@@ -66,6 +66,10 @@ def test_a_step_gets_its_devices_with_their_share_of_cores_and_memory():
     assert {"--gres=none", "--cpus-per-task=4", "--mem=16000M"} <= {*on_cpu}
     assert {"--gres=none", "--cpus-per-task=16"} <= {*shlex.split(alike(1, gpus=0).prefix(Shape(0)))}
     assert "--cpus-per-task=14" in replace(alike(1, gpus=4, cpus=60), threads_per_core=2).prefix(Shape(1))
+    one_core = alike(1, gpus=4, cpus=1, mem_mb=4000)  # what `salloc --gres=gpu:4` gives
+    assert {"--cpus-per-task=1", "--mem=4000M"} <= {*shlex.split(one_core.prefix(Shape(0)))}, "one such step at a time"
+    assert {"--cpus-per-task=1", "--mem=1000M"} <= {*shlex.split(one_core.prefix(Shape(1)))}
+    assert {"--cpus-per-task=1", "--mem=4000M"} <= {*shlex.split(one_core.prefix(Shape(4)))}, "SLURM has no more cores"
     assert "--mem" not in alike(1, gpus=1, mem_mb=0).prefix(Shape(1))  # memory is not shared out there
 
 

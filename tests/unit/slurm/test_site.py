@@ -1,6 +1,7 @@
 """A cluster's description, what jobs ask for, and what does not fit: decided without a SLURM."""
 
 import math
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 import records
 from envknee.machine import gpus
-from envknee.slurm import checks, facts, jobs, node, rule_resources, site
+from envknee.slurm import admission, checks, facts, jobs, node, rule_resources, site
 from envknee.slurm.facts import Cluster
 from envknee.slurm.site import Site
 from envknee.study import space
@@ -16,7 +17,7 @@ from envknee.study.errors import UserError
 from envknee.study.model import Study
 from envknee.study.space import plan
 from places import ROOT
-from programs import told
+from programs import a_program, ran, succeeded, told
 from records import known
 
 PROFILE = ROOT / "workflow/profiles/slurm"
@@ -26,7 +27,13 @@ PARTITIONS = (
     "PartitionName=debug MaxTime=00:10:00 PreemptMode=CANCEL State=UP\n"
     "PartitionName=old MaxTime=UNLIMITED State=DOWN\n"
 )
-NODES = "n1|gpu:h100:4(S:0-1),nvme:1|64|512000\nn2|gpu:a100:8(S:0-3)|128|1024000+\nn2|gpu:a100:8(S:0-3)|128|1024000+\nn3|(null)|32|64000\n"
+NODES = (
+    "n1|gpu:h100:4(S:0-1),nvme:1|64|512000|h100,nvlink|idle|none\n"
+    "n2|gpu:a100:8(S:0-3)|128|1024000+|a100,nvlink|mixed|none\n"
+    "n2|gpu:a100:8(S:0-3)|128|1024000+|a100,nvlink|mixed|none\n"
+    "n3|(null)|32|64000|(null)|idle|none\n"
+)
+"""sinfo 22.05, as `facts.observe` asks it."""
 
 
 def a_study(**sections: Any) -> Study:
@@ -203,6 +210,15 @@ def test_what_fits_is_left_alone_but_for_a_partition_that_ends_preempted_jobs():
         ),
         ({"cpus_per_gpu": 64}, ["arms.four: 4 GPUs with 256 CPU cores", "more than 128", "Lower cpus_per_gpu"]),
         ({"mem_gb_per_gpu": 300.0}, ["arms.four: 4 GPUs with 1,200,000 MB", "more than 1,024,000"]),
+        (
+            {"constraint": "v100"},
+            ["constraint 'v100': no node of partition 'gpu' has these features; there: a100, h100, nvlink"],
+        ),
+        ({"constraint": "h100&a100"}, ["constraint 'h100&a100': no node"]),
+        (
+            {"constraint": "nvlink", "gpu_type": "v100"},
+            ["no node of partition 'gpu' with constraint 'nvlink' has more than 0 of type v100"],
+        ),
     ],
 )
 def test_what_does_not_fit_is_said_before_anything_is_submitted(lines: dict[str, Any], words: list[str]):
@@ -210,6 +226,27 @@ def test_what_does_not_fit_is_said_before_anything_is_submitted(lines: dict[str,
     text = "\n".join(checks.problems(a_study(), Site(**described), a_cluster()))
     for word in words:
         assert word in text, text
+
+
+@pytest.mark.parametrize(
+    "constraint", ["h100&nvlink", "h100|v100", "[h100|v100]", "(h100&ib)|a100", "h100*2", "h100,nvlink"]
+)
+def test_a_constraint_that_a_node_may_meet_is_left_to_slurm(constraint: str):
+    assert checks.problems(a_study(arms={"one": {}}), Site(partition="gpu", constraint=constraint), a_cluster()) == []
+
+
+def test_nodes_that_take_no_jobs_are_told_with_the_administrators_reason():
+    drained = NODES.replace("idle|none", "drained|ECC errors | card 3", 1)
+    assert facts.parse_nodes(drained)[0].out_of_use == "drained: ECC errors | card 3"
+    (line,) = checks.warnings(a_study(), Site(partition="gpu"), a_cluster(nodes=facts.parse_nodes(drained)))
+    assert line == "1 of 3 nodes of partition 'gpu' takes no jobs now: n1 (drained: ECC errors | card 3)"
+    mine = Site(partition="gpu", constraint="h100")
+    (line,) = checks.warnings(a_study(), mine, a_cluster(nodes=facts.parse_nodes(drained)))
+    assert line.startswith("1 of 1 nodes of partition 'gpu' with constraint 'h100' takes no jobs now: n1 (")
+    assert line.endswith(". Jobs wait until one does")
+    lost = facts.parse_nodes("\n".join(f"n{number}|(null)|8|8000|(null)|down*|Not responding" for number in range(5)))
+    (line,) = checks.warnings(a_study(), Site(partition="gpu"), a_cluster(nodes=lost))
+    assert "5 of 5 nodes" in line and "n2 (down, no answer: Not responding); and 2 more" in line
 
 
 def test_a_block_asks_for_the_time_of_all_its_trials_and_may_be_cut_off():
@@ -249,3 +286,45 @@ def test_a_rules_resources_are_those_of_its_job_with_more_time_for_each_attempt(
     assert minutes == [first, min(20, math.ceil(1.5 * first)), 20] and first < 20
     prepared = rule_resources.of_rule(study, None, here, None)["gres"]
     assert prepared(wildcards=None, attempt=1) == "gpu:h100:4"
+
+
+def test_a_file_that_git_ignores_goes_before_the_one_that_ships(tmp_path: Path):
+    for name, expected in (("site.yaml", "site.yaml"), ("site.local.yaml", "site.local.yaml")):
+        (tmp_path / name).write_text("")
+        assert admission.find_site("site.yaml", [tmp_path / "other", tmp_path]) == tmp_path / expected
+    ignored = ["git", "-C", ROOT, "check-ignore", "workflow/profiles/slurm/site.local.yaml"]
+    if (ROOT / ".git").exists():
+        succeeded(ran(ignored))
+
+
+def test_a_site_file_elsewhere_finds_the_projects_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "/usr/bin")
+    path = tmp_path / "mine.yaml"
+    path.write_text("partition: gpu\n")
+    site.enter(site.load(path), path)
+    assert Path(known(shutil.which("sacct"))) == ROOT / "workflow/profiles/slurm/bin/sacct"
+    (tmp_path / "bin").mkdir()  # of somebody's own
+    site.enter(site.load(path), path)
+    assert Path(known(shutil.which("sacct"))) == ROOT / "workflow/profiles/slurm/bin/sacct"
+    a_program(tmp_path / "bin", "sacct", "exit 0")
+    site.enter(site.load(path), path)
+    assert Path(known(shutil.which("sacct"))) == tmp_path / "bin/sacct"
+
+
+def test_a_window_that_keeps_gpus_idle_is_told_with_both_numbers():
+    points = {"num_envs": [16, 32, 64], "horizon": [8], "batch_size": 128, "repeats": 3}
+    arms = {"one": {"gpus": 2}}
+    eight = Site(partition="gpu", max_gpus=8)
+
+    def said(window: int, **section: Any) -> list[str]:
+        return checks.of_site(a_study(arms=arms, window=window, throughput=points | section, learning=None), eight)
+
+    (line,) = said(2)
+    assert line == (
+        "throughput: window 2 lets 2 of 9 trials run at once. They use 4 devices (GPUs, or a CPU as one), and max_gpus of the site is 8."
+        " Set window: 4 in the study before its first trial to use 8"
+    )
+    assert said(4) == []
+    (line,) = said(2, block="all")
+    assert "2 of 3 blocks run at once." in line and "Set window: 3 in the study before its first trial to use 6" in line
+    assert said(2, sampler="tpe", workers=2) == [], "workers have a number of their own"

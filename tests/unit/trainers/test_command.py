@@ -11,15 +11,15 @@ from envknee.base.point import Point
 from envknee.run import knee
 from envknee.run.foreign import patience_s
 from envknee.study import presets
-from envknee.study.command import OF_A_RULE, PLACEHOLDERS, Command, placeholders
+from envknee.study.command import OF_A_RULE, PLACEHOLDERS, Command, Rows, placeholders
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study, read_study
 from envknee.study.model import Study
 from envknee.study.reach import reach_of
 from envknee.study.space import Slot
-from envknee.trainers.command import ends, program
+from envknee.trainers.command import ends, program, telling
 from envknee.trainers.command import presets as shipped
-from envknee.trainers.command.rows import Builder, unlike_clock
+from envknee.trainers.command.rows import Builder, unlike_asked, unlike_clock
 from envknee.trainers.command.sources import Event
 from programs import a_program, run_main, told
 from records import known
@@ -216,6 +216,61 @@ def test_fps_that_differ_from_the_clock_are_told():
     assert unlike_clock([6_600.0], [6_500.0]) is None and unlike_clock([], [6_500.0]) is None
 
 
+def test_one_process_on_two_gpus_counted_twice_is_told_what_to_set():
+    said = known(unlike_clock([6_600.0], [13_100.0], ranks=2))
+    assert "They are 2 times as many" in said and "`envknee knee --ranks 1`" in said
+    assert "--ranks" not in known(unlike_clock([6_600.0], [9_000.0], ranks=2)), "another difference"
+
+
+def counting(step: str) -> Rows:
+    return Rows.model_validate(ROWS | {"step": step})
+
+
+@pytest.mark.parametrize(
+    ("made", "environments"),
+    [([256.0, 256.0], None), ([512.0, 512.0], None), ([128.0, 128.0], "32"), ([384.0, 384.0], "96"), ([], None)],
+)
+def test_a_command_that_changes_its_number_of_environments_is_told_by_its_own_count(
+    made: list[float], environments: str | None
+):
+    said = unlike_asked(counting("frames"), made, num_envs_total=64, horizon=4)
+    assert (said is None) is (environments is None)
+    if said is not None:
+        assert f"a row, and 64 environments with horizon 4 make 256: as if {environments} environments ran" in said
+    assert unlike_asked(counting("iterations"), made, num_envs_total=64, horizon=4) is None, "it does not tell"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["Traceback", "EOFError: EOF when reading a line"], "It asked for input, and gets none"),
+        (["Overwrite old logs? [y/N] "], "It asked for input, and gets none"),
+        (["Password for wandb: "], "It asked for input, and gets none"),
+        (["termios.error: (25, 'Inappropriate ioctl for device')"], "It needs a terminal, and gets none"),
+        (["the input device is not a TTY"], "It needs a terminal, and gets none"),
+        (["No such device or address: '/dev/tty'"], "It needs a terminal, and gets none"),
+        (["KeyError: 'no such robot'"], None),
+        (["password policies: 3"], None),
+    ],
+)
+def test_what_a_command_wanted_of_a_person_is_said(lines: list[str], said: str | None):
+    hint = telling.hint_of(lines)
+    assert hint is None if said is None else known(hint).startswith(said)
+
+
+def test_ranks_of_a_command_are_its_gpus_or_what_it_says(tmp_path: Path):
+    def values(**command: Any) -> dict[str, str]:
+        study = a_study(arm={"gpus": 2}, command={"argv": ["train", "{num_envs}"]} | command)
+        return program.values(a_request(study, 8), tmp_path, gpus=2)
+
+    assert {name: values()[name] for name in ("ranks", "gpus", "num_envs_total")} == {
+        "ranks": "2", "gpus": "2", "num_envs_total": "16",
+    }  # fmt: skip
+    one = values(ranks=1)
+    assert (one["ranks"], one["gpus"], one["num_envs_total"], one["rollout"]) == ("1", "2", "8", "32")
+    assert '"ranks":' not in a_study(command={"argv": ["train"]}).model_dump_json(), "recorded studies stay the same"
+
+
 def test_a_line_of_sizes_is_read_as_people_write_it():
     assert knee.sizes("512..16384") == {"from": 512, "to": 16384} and knee.sizes("8,12") == [8, 12]
     assert knee.name_for("mjlab", ["train", "Mjlab-Cartpole-Balance"]) == "mjlab-mjlab-cartpole-balance"
@@ -238,24 +293,38 @@ def test_without_a_range_sizes_double_from_the_first_until_the_gain_is_known(tmp
 
 def test_where_the_climb_begins_and_how_often_sizes_repeat_can_be_said(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sweep = known(a_climb(tmp_path, "--from", "8", "--repeats", "4").throughput)
-    assert (sweep.num_envs[:2], sweep.repeats) == ((8, 16), 4)
+    sweep = known(a_climb(tmp_path, "--from", "8", "--to", "64", "--repeats", "4").throughput)
+    assert (sweep.num_envs, sweep.repeats) == ((8, 16, 32, 64), 4)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--from", "8", "--num-envs", "8..32"], "--from 8 begins a search without a range, and --num-envs gives one"),
+        (["--to", "64", "--num-envs", "8..32"], "--to 64 ends a search without a range, and --num-envs gives one"),
+        (
+            ["--from", "64", "--to", "8"],
+            "--from 64, and --to 8: no doubling lies between them. Expected --to 128 or more",
+        ),
+        (["--to", "256"], "--from 256, its default, and --to 256: no doubling lies between them"),
         (["--from", "0"], "--from 0: expected at least 1"),
         (["--from", "-4"], "--from -4: expected at least 1"),
         (["--repeats", "0"], "throughput.repeats: expected greater than or equal to 1 (got 0)"),
-        (["--target-reward", "3.5"], "--target-reward 3.5 needs --num-envs A..B"),
+        (["--target-reward", "3.5"], "--num-envs 256..4096 --target-reward 3.5"),
     ],
 )
 def test_options_about_sizes_that_do_not_fit_are_told(words: list[str], said: str, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     told(lambda: run_main(knee.main, *words, "--preset", "mjlab", "--dry-run", "--", "true"), said)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_that_does_not_exist_is_told_with_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    a_program(tmp_path / "bin", "trainer", "exit 0")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.delenv(program.USERS_PATH, raising=False)
+    words = ("--preset", "mjlab", "--", "trainr", "Task")
+    told(lambda: run_main(knee.main, *words), "there is no program 'trainr'", "did you mean 'trainer'?")
 
 
 def test_no_environment_steps_per_rollout_are_no_default(tmp_path: Path, monkeypatch):

@@ -44,8 +44,8 @@ def watched(usage: Usage, *program: str) -> Iterator["subprocess.Popen[str]"]:
 class FakeGpu:
     """A GPU that says how often it was asked."""
 
-    def __init__(self, used_gb: Sequence[float]) -> None:
-        self.answers, self.asked = list(used_gb), 0
+    def __init__(self, used_gb: Sequence[float], busy: float | None = None) -> None:
+        self.answers, self.asked, self.busy = list(used_gb), 0, busy
 
     def used_gb(self) -> float:
         answer = self.answers[min(self.asked, len(self.answers) - 1)]
@@ -53,7 +53,7 @@ class FakeGpu:
         return answer
 
     def busy_percent(self) -> float | None:
-        return None
+        return self.busy
 
     def power_w(self) -> float | None:
         return None
@@ -119,6 +119,16 @@ def test_of_several_gpus_each_has_its_peak_and_the_fullest_counts():
         memory, _ = alone.take()
     assert (memory.device_used_gb, memory.gpus_used_gb) == (2.5, None)
     assert "gpus_used_gb" not in memory.model_dump_json(), "rows of earlier versions stay the same"
+
+
+@pytest.mark.parametrize(
+    ("busy", "mean", "each"), [((60.0, 0.0), 30.0, [60.0, 0.0]), ((60.0,), 60.0, None), ((60.0, None), 60.0, None)]
+)
+def test_of_several_gpus_each_has_its_load(busy: Sequence[float | None], mean: float, each: list[float] | None):
+    with watched(usage := usage_of(*(FakeGpu([1.0], share) for share in busy))):
+        time.sleep(0.3)
+        _, load = usage.take()
+    assert (load.gpu_percent, load.gpus_percent) == (mean, each)
 
 
 def of_two_gpus(num_envs: int, *peaks_gb: list[float], **about: Any) -> Trial:

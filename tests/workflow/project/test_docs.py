@@ -1,5 +1,6 @@
 """The documentation as a site: `make docs` builds it strictly, and what is generated names every key, command and column."""
 
+import json
 import os
 import re
 import shutil
@@ -11,9 +12,11 @@ import pytest
 from browser import browse
 from envknee import commands
 from envknee.decide.records_csv import CSV_COLUMNS
+from envknee.json_schemas import answering, schema_of
 from envknee.record.schema import Record, Request, Row
 from envknee.study.paths import In, StudyFolder, TrialFolder
 from envknee.study.schema import study_schema
+from envknee.verdict.schema.best import Best
 from needs import need
 from places import ROOT
 from programs import python, refused, succeeded
@@ -58,6 +61,16 @@ def test_every_column_field_and_file_of_a_study_is_in_the_reference(site: Path):
     files = {file.name for file in vars(StudyFolder).values() if isinstance(file, In)}
     files |= {f"trials/0007/{file.name}" for file in vars(TrialFolder).values() if isinstance(file, In)}
     assert fields | files <= codes_of(site / "files.html")
+
+
+def test_models_find_every_page_and_every_schema(site: Path):
+    text = (site / "llms.txt").read_text(encoding="utf-8")
+    named = set(re.findall(r"\]\(([^)]+)\): \S", text)) | set(re.findall(r"\]\((schemas/[^)]+)\)$", text, re.MULTILINE))
+    written = {page.stem for page in (ROOT / "docs").glob("*.md")} | {"index", "AGENTS", "CHANGELOG", "CONTRIBUTING"}
+    assert {f"{page}.html" for page in written} <= named and all((site / place).is_file() for place in named)
+    for name in answering():
+        assert json.loads((site / f"schemas/{name}.json").read_text(encoding="utf-8")) == schema_of(name)
+    assert set(Best.model_fields) - {"schema_version"} <= codes_of(site / "json.html")
 
 
 def test_every_page_is_there_and_loads_nothing_from_elsewhere(site: Path):

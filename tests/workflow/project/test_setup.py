@@ -188,7 +188,8 @@ def test_what_sets_up_and_what_makes_an_image_name_no_host_of_packages() -> None
     files = [ROOT / "Makefile", ROOT / "pyproject.toml", ROOT / ".ci/run"]
     files += [path for name in ("containers", "workflow") for path in (ROOT / name).iterdir() if path.is_file()]
     host = re.compile(r"\w+://\S*|--(?:extra-)?index-url|--find-links|--trusted-host")
-    named = {path.name: host.findall(path.read_text()) for path in files if path.suffix != ".sif"}
+    # licences.csv has addresses of licences, and nothing installs from it.
+    named = {path.name: host.findall(path.read_text()) for path in files if path.suffix not in (".sif", ".csv")}
     assert {name: hosts for name, hosts in named.items() if hosts} == {}
 
 
@@ -322,6 +323,23 @@ def test_the_command_runs_from_anywhere_and_an_older_environment_gets_it(made: P
     command.unlink()  # versions before it had none
     assert made.does() == ""
     assert made.does(str(link), "a") == "['a']\n"
+
+
+def test_packages_of_a_clusters_module_stay_out_of_both_commands(made: Project, tmp_path: Path) -> None:
+    """Modules set PYTHONPATH to another Python's packages, and some PYTHONHOME."""
+    (tmp_path / "tool.py").write_text("raise ImportError('of another Python')")
+    foreign = {"PYTHONPATH": str(tmp_path), "PYTHONHOME": "/nonexistent"}
+    program = "import os, sys, tool; print(sys.argv[1:], sorted({'PYTHONPATH', 'PYTHONHOME'} & {*os.environ}))"
+    package = made.root / "workflow/envknee"
+    (package / "run").mkdir()
+    for name in ("__main__.py", "run/snakemake_here.py"):
+        (package / name).write_text(program)
+    # Of pip, or of an earlier set-up: the next one replaces them.
+    for name in ("envknee", "snakemake"):
+        a_program(made.root / ".venv/bin", name, "exit 1")
+    assert made.does(**foreign) == ""
+    for name in ("envknee", "snakemake"):
+        assert made.does(f".venv/bin/{name}", "a", "b c", **foreign) == "['a', 'b c'] []\n"
 
 
 def test_a_path_outside_of_ascii_stops_no_command_in_the_c_locale(tmp_path: Path, quick_python: str) -> None:
@@ -564,6 +582,16 @@ def test_sweep_hands_a_config_on_as_it_stands(project: Project, make_calls: Path
         "<python><-m><envknee><summary><--where><results/a-study>",
     ]
     assert not (project.root / "made").exists()
+
+
+def test_prepare_runs_one_rule_here_or_as_a_job(project: Project, make_calls: Path) -> None:
+    project.does("make", "prepare", "CONFIG=my study.yaml")
+    project.does("make", "prepare", "CONFIG=my study.yaml", "PROFILE=slurm")
+    assert make_calls.read_text().splitlines() == [
+        "<python><-m><envknee><gpus>",
+        "<snakemake><prepare><--resources><device=2><--configfile><my study.yaml>",
+        "<snakemake><prepare><--profile><slurm><--configfile><my study.yaml>",
+    ]
 
 
 def test_replay_measures_the_study_that_it_makes_and_compares(project: Project, make_calls: Path) -> None:

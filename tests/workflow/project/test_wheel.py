@@ -150,7 +150,7 @@ def test_a_mistake_names_files_that_are_there(installed: Installed):
 
 USED = {
     "knee", "presets", "check", "plan", "prepare", "ask", "launch", "trial", "record", "verdict", "figures", "report",
-    "summary", "limits", "compare", "replay", "repeats", "keep", "archive", "optuna", "publish", "gpus",
+    "summary", "best", "limits", "compare", "replay", "repeats", "keep", "archive", "optuna", "publish", "gpus",
 }  # fmt: skip
 """Commands that the tests below use, apart from `--help`; `knee` and the rules of its sweep are among those who call them."""
 
@@ -194,6 +194,8 @@ def test_a_published_study_is_drawn_summed_up_and_recomputed(installed: Installe
     installed.does("report", published.root)
     assert "<html" in published.report.read_text(encoding="utf-8")
     assert "171,233" in installed.does("summary", published.root)
+    asked = ("best", published.root, "--arm", "lean", "--format", "env", "--allow-undecided")
+    assert installed.does(*asked).endswith("NUM_ENVS=4096\nHORIZON=32\n")
     assert "10 requests recomputed, all identical" in installed.does("replay", "--verify", published.root)
     assert "3.339" in installed.does("compare", f"{published.root}:stock", f"{published.root}:lean")
 

@@ -201,7 +201,7 @@ def test_a_trial_that_breaks_leaves_no_record_and_says_why(tmp_path):
 def test_images_that_are_too_small_for_a_network_are_a_sentence(tmp_path, trainer, pixels):
     need(trainer)
     trial = a_trial(tmp_path / "small", trainer=trainer, overrides=camera(pixels))
-    words = rf"without a result\. trainer: {trainer}: images are too small .*Make them larger \(task\.overrides"
+    words = rf"cannot run\. trainer: {trainer}: images are too small .*Make them larger \(task\.overrides"
     with pytest.raises(UserError, match=words):
         quick.launch(trial)
     assert not trial.record.exists() and not trial.outcome.exists()

@@ -23,6 +23,7 @@ import os, sys, time
 from pathlib import Path
 from envknee.machine import gpus
 from envknee.run import claim
+from envknee.slurm import job_logs
 from envknee.study.errors import run_command
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
@@ -110,4 +111,22 @@ def test_a_study_of_another_user_is_not_swept(shared: Path) -> None:
     folder = shared / "demo"
     succeeded(alice.run(f"os.umask(0o022); Path({str(folder)!r}).mkdir()"))
     check = f"run_command(lambda: claim.check(None, StudyFolder(Path({str(folder)!r}))))"
-    refused(bob.run(check), f"{folder} cannot be written to", "belongs to another user", status=2)
+    refused(bob.run(check), f"{folder} cannot be written to", f"belongs to another user ({ALICE})", status=2)
+    take = f"run_command(lambda: claim.make_folder(Path({str(folder / 'new')!r})))"
+    refused(bob.run(take), f"{folder} cannot be written to", status=2)
+
+
+def test_logs_that_another_user_keeps_are_told_before_jobs_are_submitted(shared: Path) -> None:
+    alice, bob = (User(number, shared) for number in (ALICE, BOB))
+    folder = shared / "demo"
+    rule = folder / "logs/slurm/rule_trial"
+    make = f"os.umask(0); Path({str(rule.parent)!r}).mkdir(parents=True); Path({str(rule)!r}).mkdir(mode=0o755)"
+    succeeded(alice.run(make))
+    prepare = f"job_logs.prepare(StudyFolder(Path({str(folder)!r})))"
+    succeeded(alice.run(prepare))
+    refused(
+        bob.run(f"run_command(lambda: {prepare} and 0)"),
+        f"{rule} cannot be written to",
+        f"belongs to another user ({ALICE})",
+        status=2,
+    )

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -83,12 +84,15 @@ def assert_whole(folder: StudyFolder, count: int, cluster: Cluster, workspace: W
     return records
 
 
+def logs_of_jobs(site: Site) -> list[Path]:
+    """Return what jobs of any study printed that did not end well, or have not ended."""
+    return sorted(site.folder.glob("results/*/logs/slurm/**/*.log"))
+
+
 def what_jobs_said(site: Site, cluster: Cluster) -> str:
     """Return how jobs ended, the logs of those that did not end well, and what SLURM's own programs complain of."""
     ended = [f"{job['JobId']} {job['Name']}: {job['JobState']}, node {job['NodeList']}" for job in cluster.ended()]
-    logs = [
-        f"{path}\n{path.read_text(errors='replace')}" for path in (site.folder / "results/slurm-logs").rglob("*.log")
-    ]
+    logs = [f"{path}\n{path.read_text(errors='replace')}" for path in logs_of_jobs(site)]
     return "\n".join([*ended, *logs, *cluster.complaints()])
 
 
@@ -98,7 +102,7 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     both = {kind: sections[kind] | small for kind in ("throughput", "learning")}
     tiny = site.study(window=4, **both)
     first = site.start(tiny, site.verdict_of(tiny))
-    just_submitted = site.folder / "results/slurm-logs/rule_trial/9999"  # of a job that has not opened its log yet
+    just_submitted = site.results().job_logs / "rule_trial/9999"  # of a job that has not opened its log yet
     just_submitted.mkdir(parents=True)
     cpu = {"cpu": {"gpus": 0}}
     other = site.study(study="other", arms=cpu, throughput=THROUGHPUT | {"num_envs": 4}, learning=None)
@@ -141,8 +145,9 @@ def test_two_studies_at_once_are_measured_and_reported(site: Site, cluster: Clus
     assert site.results("other").trial(0).log.stat().st_size > 0  # of the job whose Snakemake was killed
     report = site.results("other").report
     assert report.exists() and "<li>Cost: " in report.read_text(encoding="utf-8")
-    logs = list((site.folder / "results/slurm-logs").rglob("*.log"))
+    logs = logs_of_jobs(site)
     assert len(logs) == 1  # those of jobs that ended well are removed, but by the Snakemake that was killed
+    assert logs[0].is_relative_to(site.results("other").job_logs)
     assert just_submitted.exists()
 
     assert "Nothing to be done" in succeeded(site.sweep(other))
@@ -247,7 +252,7 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
 
     output, _ = sweep.communicate(timeout=600)
     assert sweep.returncode == 0, output
-    (log,) = (site.folder / "results/slurm-logs").rglob("*.log")
+    (log,) = logs_of_jobs(site)
     assert re.search(r"rank (0 or )?1 hangs \((rollout|learning)\)", log.read_text(encoding="utf-8"))
     (together,) = assert_whole(folder, 1, cluster, site)
     assert (together.outcome.status, together.world_size, together.num_envs_total) == ("ok", 2, 8)
@@ -259,21 +264,37 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
     refused(here, "arms.two: nodes 2 needs a SLURM cluster")
 
 
-def test_each_node_gets_its_gpus_and_a_trial_that_breaks_is_tried_as_often_as_the_site_says(site: Site):
+def test_each_node_gets_its_gpus_and_only_a_trial_that_may_still_run_is_tried_again(site: Site):
     if gpus.visible_uuids():
         pytest.skip("this machine has GPUs, and the nodes would see them")
     site.edit_site(retries="1")
     folder = site.prepared()
-    study = site.study(arms={"two": {"gpus": 1, "nodes": 2}}, throughput=THROUGHPUT | {"num_envs": 4}, learning=None)
+    small = THROUGHPUT | {"num_envs": 4}
+    study = site.study(arms={"two": {"gpus": 1, "nodes": 2}}, window=2, throughput=small, learning=None)
     result = site.measure(study)
     assert result.returncode != 0
-    assert result.stdout.count("has been submitted") == 2, result.stdout
-    logs = list((site.folder / "results/slurm-logs").rglob("*.log"))
-    assert len(logs) == 2 and not any("Trying to restart" in log.read_text(encoding="utf-8") for log in logs)
+    assert result.stdout.count("has been submitted") == 1, result.stdout
+    why = r"a job of 'trial' failed, and is not tried again before you mend this: .*\bgpus: 1 was asked for, and no GPU is visible"
+    assert len(re.findall(why, result.stdout)) == 1, result.stdout
+    (log,) = logs_of_jobs(site)
+    assert "Trying to restart" not in log.read_text(encoding="utf-8")
     # The nodes' GPUs are links to /dev/null: a node was given one, and CUDA shows none. The first that says so ends the other.
     said = folder.trial(0).log.read_text(encoding="utf-8")
     assert "gpus: 1 was asked for, and no GPU is visible here (CUDA_VISIBLE_DEVICES=0)" in said
     assert not folder.trial(0).record.exists()
+
+    # A program that crashes may have met a bad moment of its node.
+    crashing = site.study(
+        study="crashing", arms={"fake": an_arm(breaks="crash")}, task=None, throughput=small, learning=None
+    )
+    folder = site.prepared("crashing")
+    result = site.sweep(crashing, str(folder.trial(0).record.relative_to(site.folder)))
+    assert "1 of 1 trials crashed" in result.stdout and result.stdout.count("has been submitted") == 2, result.stdout
+    assert re.search(
+        r"a job of 'trial' failed: SLURM-job '\d+' failed, .* See results/.*/trial-0000.log and results/", result.stdout
+    )
+    assert "For further error details" not in result.stdout
+    assert load_records(folder)[0].outcome.status == "crashed"
 
 
 def test_a_queue_that_takes_no_more_jobs_costs_another_sweep_and_no_trial(site: Site, cluster: Cluster):
@@ -311,6 +332,8 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
     os.killpg(sweep.pid, signal.SIGINT)
     output, _ = sweep.communicate(timeout=60)
     assert sweep.returncode != 0
+    assert "envknee: cancelling 2 jobs" in output and "stopped. The same command goes on from here" in output, output
+    assert "WorkflowError" not in output
     wait_for(lambda: not {job, other} & set(cluster.jobs()), timeout_s=20)
     wait_until_none(lambda: trial_processes(site.folder), timeout_s=20)
     assert not list(folder.trials.glob("*/record.json")), output
@@ -320,8 +343,11 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
     assert_whole(folder, 2, cluster, site)
 
 
-def test_a_suspended_job_measures_its_trial_again_and_loses_no_other(site: Site, cluster: Cluster):
-    """SLURM stops all processes of the job, and tells them to go on: times with a pause in them count for nothing."""
+def test_a_suspended_and_a_requeued_job_measure_their_trials_again(site: Site, cluster: Cluster):
+    """SLURM stops all processes of the job, and tells them to go on: times with a pause in them count for nothing.
+
+    A job that an administrator puts back into the queue (scontrol requeue) starts again under its number.
+    """
     folder = site.prepared()
     long = THROUGHPUT | {"num_envs": 4, "iterations": 1000, "repeats": 2}  # of 0.02 s
     study = site.study(window=1, arms={"fake": an_arm()}, task=None, throughput=long, learning=None)
@@ -336,11 +362,16 @@ def test_a_suspended_job_measures_its_trial_again_and_loses_no_other(site: Site,
     time.sleep(2)
     assert rows.stat().st_size == stopped
     cluster.ask("scontrol", "resume", job)
+    rows = folder.trial(1).metrics
+    wait_for(lambda: rows.exists() and rows.stat().st_size > 0, timeout_s=240)
+    requeued = known(job_of(cluster, 1))
+    cluster.ask("scontrol", "requeue", requeued)
+    wait_for(lambda: job_of(cluster, 1, "PENDING") == requeued)
     output, _ = sweep.communicate(timeout=400)
     assert sweep.returncode == 0, output
     records = assert_whole(folder, 2, cluster, site)
-    assert [(record.outcome.status, record.lost_attempts) for record in records] == [("ok", 1), ("ok", 0)]
-    assert len(list(folder.trial(0).root.glob("metrics.interrupted-*"))) == 1
+    assert [(record.outcome.status, record.lost_attempts) for record in records] == [("ok", 1), ("ok", 1)]
+    assert all(len(list(folder.trial(number).root.glob("metrics.interrupted-*"))) == 1 for number in (0, 1))
 
 
 def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site: Site, cluster: Cluster):
@@ -415,8 +446,31 @@ def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):
     site.edit_site(partition="gpu", max_gpus="1")
     result = site.sweep(site.study(arms={"two": {"gpus": 2}}))
     assert "arms.two: a trial asks for 2 GPUs, and max_gpus of the site is 1" in result.stdout
+    (site.folder / "slurm/site.local.yaml").write_text("partition: mine\n", encoding="utf-8")
+    result = site.sweep(site.study())
+    assert "slurm/site.local.yaml and this cluster do not fit" in result.stdout and "'mine'" in result.stdout
+    section = THROUGHPUT | {"num_envs": [4, 8, 16], "sampler": "tpe"}
+    dry = site.sweep(site.study(throughput=section | {"workers": 2}, learning=None, window=2), "-n")
+    assert "workers 2 need 2 devices (GPUs, or a CPU as one), and max_gpus of the site is 1" in succeeded(dry)
+    site.edit_site(max_gpus="3", constraint="warm&dry")
+    result = site.sweep(site.study(throughput=section, learning=None, window=2))
+    assert "constraint 'warm&dry': no node of partition 'gpu' has these features; there: none" in result.stdout
     assert len(cluster.ended()) == before and not cluster.jobs()
     assert not list((site.folder / "results").glob("*/trials"))
+
+
+def test_a_sweep_without_a_profile_trains_on_no_login_node(site: Site):
+    study = site.study(arms={"fake": an_arm()}, task=None, throughput=THROUGHPUT, learning=None)
+    folder = site.prepared()
+    request = folder.trial(0).request
+    words = ["snakemake", str(request.relative_to(site.folder)), "--configfile", study.name]
+    ways = ("is it a login node?", "make sweep PROFILE=slurm", "ENVKNEE_HERE=1 make sweep")
+    refused(site.run(words, timeout_s=60), *ways)
+    assert not request.exists()
+    assert "login node" not in succeeded(site.run([*words, "-n"], timeout_s=60))  # a dry run trains nowhere
+    site.environment |= {"ENVKNEE_HERE": "1"}
+    succeeded(site.run(words, timeout_s=60))
+    assert request.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a node its own view of folders")
@@ -478,6 +532,9 @@ def test_workers_are_jobs_and_the_verdict_waits_for_none_that_has_not_started(si
     print(output)
     print(what_jobs_said(site, cluster))
     assert sweep.returncode == 0, output
+    why = re.findall(r"1 job waits: .*\((\w+)\)", output)
+    assert why[0] == "Resources", "n2 is taken"
+    assert all(told != before for before, told in pairwise(why)), "told once, and when it changes: held meanwhile"
     records = load_records(folder)
     assert [record.outcome.status for record in records] == ["ok"] * 6
     assert [record.queue_wait_s is not None for record in records] == [True] + [False] * 5, (

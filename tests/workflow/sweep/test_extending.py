@@ -46,7 +46,16 @@ def test_the_task_and_the_trainer_of_the_page_are_swept(checkout):
     (study,) = re.findall(r"^make sweep CONFIG=(\S+)$", sweep, re.MULTILINE)
     verdict = "results/swing-up/verdict.json"
     workspace.prepared("swing-up")
-    words = ["snakemake", verdict, "--snakefile", str(checkout / "Snakefile"), "--configfile", study]
+    words = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        verdict,
+        "--snakefile",
+        str(checkout / "Snakefile"),
+        "--configfile",
+        study,
+    ]
     succeeded(workspace.run(words, timeout_s=540))
     # As plain data: this process knows neither the trainer nor the remedy.
     files = workspace.results("swing-up").trial_files("record.json")

@@ -13,6 +13,7 @@ from envknee.run import launch as launcher
 from envknee.study.errors import UserError
 from envknee.study.paths import TrialFolder
 from envknee.trainers.command import program
+from envknee.words.progress import result_words
 from foreign_commands import ROWS, a_request, an_arm, measured
 from records import known
 
@@ -45,6 +46,22 @@ def test_every_kind_of_log_gives_rows_timed_by_its_own_clock(log: str, tmp_path:
 def test_a_command_is_timed_for_all_its_iterations_whatever_the_precision(tmp_path: Path):
     record, trial = measured(tmp_path, a_request(an_arm(), precision=0.9))
     assert record.outcome.status == "ok" and len(read_rows(trial)) == 5
+
+
+def test_a_long_start_is_followed_by_longer_timing(tmp_path: Path):
+    record, trial = measured(tmp_path, a_request(an_arm(breaks="starts"), timed_share=0.333))
+    assert record.outcome.status == "ok"
+    timed_s = sum(known(row.iteration_s) for row in read_rows(trial)[1:])
+    assert timed_s >= 0.333 * 4.0, "it sleeps for 4 s before its first iteration"
+    assert 4 < known(record.fps_total).iterations < 80, "five alone are 0.2 s; the most are 80"
+    assert re.search(r"\(start \d\.\d s; timed \d\.\d s\)", result_words(record))
+
+
+def test_a_program_that_ends_before_it_was_timed_for_as_long_as_it_may_is_a_success(tmp_path: Path):
+    arm = an_arm(breaks="starts")
+    arm["command"]["argv"] = ["9" if word == "{iterations}" else word for word in arm["command"]["argv"]]
+    record, trial = measured(tmp_path, a_request(arm, timed_share=0.333))
+    assert record.outcome.status == "ok" and len(read_rows(trial)) == 9
 
 
 def test_a_row_of_which_the_end_is_written_late_is_whole(tmp_path: Path):
@@ -86,6 +103,10 @@ def test_each_end_has_the_status_that_other_trials_have(breaks: str, status: str
         ("crash", "KeyError: 'no such robot'\nThe command ended with exit status 1 after 2 of 5 rows."),
         ("quiet-crash", "ValueError: the stage is gone\nThe command ended with exit status 0 after 2 of 5 rows."),
         ("garbage", "left no row"),
+        (
+            "asks",
+            "EOFError: EOF when reading a line\nThe command ended with exit status 1 after 2 of 5 rows. It asked for input",
+        ),
     ],
 )
 def test_what_is_no_result_says_why_and_leaves_no_record(breaks: str, words: str, tmp_path: Path):
@@ -152,6 +173,8 @@ def test_the_first_row_may_take_as_long_as_compiling_takes(tmp_path: Path):
     record, _ = measured(tmp_path / "whole", a_request(an_arm(breaks="compiles", first_row_s=3.0)))
     assert record.outcome.status == "ok"
     (said,) = [warning for warning in record.outcome.warnings if "compiled" in warning]
+    assert 2.0 < known(record.outcome.compile_s) < 30.0, "it compiles for 4 s"
+    assert ", of which compiling " in result_words(record)
     assert re.fullmatch(
         r"the first row came after \d+ s, because the command compiled: later trials may be quicker", said
     )
@@ -167,6 +190,15 @@ def test_fps_that_a_program_tells_wrongly_are_not_believed(tmp_path: Path):
     record, _ = measured(tmp_path, a_request(an_arm(breaks="lie")))
     assert record.fps_total is not None and record.fps_total.median < 12_000
     assert any("the command says 78,049 FPS" in warning for warning in record.outcome.warnings), record.outcome.warnings
+
+
+def test_a_program_that_changes_its_number_of_environments_is_found_out(tmp_path: Path):
+    record, _ = measured(tmp_path, a_request(an_arm(breaks="half-above-32")))
+    assert record.outcome.status == "ok"
+    said = (
+        "its log counts 128 transitions a row, and 64 environments with horizon 4 make 256: as if 32 environments ran"
+    )
+    assert any(said in warning for warning in record.outcome.warnings), record.outcome.warnings
 
 
 def test_memory_that_grows_all_the_time_makes_a_point_invalid(tmp_path: Path):

@@ -65,7 +65,7 @@ def test_isaac_labs_own_commands_are_measured_unchanged(preset: str, command: li
     record, trial = of_isaac_lab(tmp_path, preset, [*command, *task], iterations=2)
     assert record.outcome.status == "ok" and record.outcome.environment is not None
     assert record.outcome.environment.packages["isaaclab"] == "3.0.0"
-    assert record.fps_total is not None and record.fps_total.iterations == 2
+    assert record.fps_total is not None and record.fps_total.iterations >= 2
     # RSL-RL tells how long it collected and learned.
     assert all(row.collect_s and row.learn_s for row in read_rows(trial))
 
@@ -127,7 +127,7 @@ def test_a_real_program_is_swept_to_a_verdict(name: str, command: list[str], opt
     assert_whole(folder, result, ["ok"] * 6)
     for record in load_records(folder):
         assert record.outcome.environment is not None and record.outcome.environment.packages
-        assert record.fps_total is not None and record.fps_total.iterations == 2
+        assert record.fps_total is not None and record.fps_total.iterations >= 2
         assert record.outcome.environment.packages.get(name) is not None
     workspace = Workspace(tmp_path)
     runs = stored_runs(folder, name="real")

@@ -25,7 +25,7 @@ from envknee.show import report
 from envknee.study import secret_values
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
-from envknee.study.paths import PROJECT, StudyFolder
+from envknee.study.paths import PROJECT, RECEIVED, StudyFolder
 from envknee.study.reach import reach_of
 from envknee.verdict.hardware import hardware
 
@@ -152,7 +152,7 @@ def main() -> None:
     what.add_argument("--unpack", type=Path, metavar="FILE", help="unpack an archive and print where its study file is")
     parser.add_argument("--to", type=Path, help="the file to write (default: beside the folder, with .zip)")
     parser.add_argument(
-        "--into", type=Path, default=Path("results/archives"), help="where to unpack (default: %(default)s)"
+        "--into", type=Path, default=Path("results") / RECEIVED, help="where to unpack (default: %(default)s)"
     )
     given = parser.parse_args()
     if given.check:

@@ -131,6 +131,7 @@ def request_for(
         fresh=_is_fresh(sweep, slot, point, confirms),
         compose_horizons=getattr(sweep, "compose_horizons", False),
         least_timed_s=_least_timed_s(study, sweep, arm),
+        timed_share=None if arm.command is None else getattr(sweep, "timed_share", None),
         waits=study.ask_version > 1 and isinstance(sweep, Throughput) and sweep.wait_for_others,
         scaled_from=base
         and ScaledFrom(rule=base.rule, num_envs=base.num_envs, horizon=point.horizon, batch_size=point.batch_size or 0),

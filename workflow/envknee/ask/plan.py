@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from envknee.ask.expected_time import expected_time
 from envknee.ask.power import of_study
@@ -21,22 +22,45 @@ from envknee.machine.gpus import visible_uuids
 from envknee.record.schema import Record
 from envknee.study import space
 from envknee.study.errors import UserError
-from envknee.study.files import read_model
+from envknee.study.files import canonical_json, read_model
 from envknee.study.load import read_study
 from envknee.study.model import Arm, Study, Sweep
 from envknee.study.paths import StudyFolder
 from envknee.verdict import noise
-from envknee.verdict.schema.plan import DevicesOfWorkers, IllegalPoints, RulePlan, RulePoint, SectionPlan, StudyPlan
+from envknee.verdict.schema.plan import (
+    DevicesOfWorkers,
+    IllegalPoints,
+    Place,
+    RulePlan,
+    RulePoint,
+    SectionPlan,
+    StudyPlan,
+)
 from envknee.verdict.series import by_series
 from envknee.verdict.throughput import measured_fps
 from envknee.words.plan import plan_lines
 
 
-def plan_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False, visible_gpus: int = 1) -> StudyPlan:
+class Elsewhere(NamedTuple):
+    """Where trials run if not on this machine."""
+
+    devices: int
+    """GPUs, or CPUs as one each, that a sweep may use at once."""
+    place: Place
+
+
+def plan_of(
+    study: Study,
+    earlier: Sequence[Record] = (),
+    on_cpu: bool = False,
+    visible_gpus: int = 1,
+    elsewhere: Elsewhere | None = None,
+) -> StudyPlan:
     """Return what a study measures, kind by kind, how long that takes, and its statistical power. Pure.
 
-    `earlier` are records of this machine's earlier studies. If they hold no repeats, the noise is that of the published studies. An arm
-    with `gpus: auto` takes as many of `visible_gpus` as its strategy uses, or on a CPU none.
+    Trials run on this machine, or on the devices `elsewhere`. `earlier` are records of this machine's earlier studies. If they hold
+    no repeats, the noise is that of the published studies. An arm with `gpus: auto` takes as many of `visible_gpus` as its strategy
+    uses, or on a CPU none.
     """
     slots = space.plan(study)
     has_doubling = study.throughput is None or len(study.throughput.num_envs) > 1
@@ -52,7 +76,7 @@ def plan_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False, 
         trials=len(slots),
         arms=sorted(study.arms),
         sections=[
-            _section(kind, sweep, [slot for slot in slots if slot.kind == kind], study, gpus_here)
+            _section(kind, sweep, [slot for slot in slots if slot.kind == kind], study, gpus_here, elsewhere)
             for kind, sweep in study.sections.items()
         ],
         has_doubling=has_doubling,
@@ -61,7 +85,9 @@ def plan_of(study: Study, earlier: Sequence[Record] = (), on_cpu: bool = False, 
     )
 
 
-def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study, gpus_here: int) -> SectionPlan:
+def _section(
+    kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study, gpus_here: int, elsewhere: Elsewhere | None
+) -> SectionPlan:
     num_envs, horizons, _ = space.axes(sweep)
     legal = len(space.legal_points(sweep, study.world_sizes))
     return SectionPlan(
@@ -84,19 +110,23 @@ def _section(kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study
         fresh_seeds=None if sweep.confirm is None else sweep.confirm.seeds + sweep.more_repeats,
         learns_like={arm: leader for arm in sorted(study.arms) if (leader := study.leader(arm, kind)) is not None},
         workers=sweep.workers,
-        too_few_devices=_too_few_devices(sweep, study, gpus_here),
+        too_few_devices=_too_few_devices(sweep, study, gpus_here, elsewhere),
     )
 
 
-def _too_few_devices(sweep: Sweep, study: Study, gpus_here: int) -> DevicesOfWorkers | None:
-    """Return the devices of a section's workers and of this machine if it has too few for all of them; else None.
+def _too_few_devices(
+    sweep: Sweep, study: Study, gpus_here: int, elsewhere: Elsewhere | None
+) -> DevicesOfWorkers | None:
+    """Return the devices of a section's workers and of the place where they run if it has too few for all of them; else None.
 
     A study on GPUs is not compared with a machine that has none, such as a login node.
     """
     needs_gpus = any(arm.gpus not in (0, "auto") for arm in study.arms.values())
-    if sweep.workers is None or (needs_gpus and not gpus_here):
+    if sweep.workers is None or (elsewhere is None and needs_gpus and not gpus_here):
         return None
     devices = DevicesOfWorkers(each=study.worker_devices, here=max(1, gpus_here))
+    if elsewhere is not None:
+        devices = DevicesOfWorkers(each=study.worker_devices, here=elsewhere.devices, place=elsewhere.place)
     return devices if sweep.workers * devices.each > devices.here else None
 
 
@@ -128,13 +158,19 @@ def _rule_point(arm: Arm, point: Point) -> RulePoint:
     )
 
 
-def lines_here(study: Study, results: Path) -> list[str]:
-    """Return the plan of a study on this machine, with the noise of earlier studies in `results`."""
+def plan_here(study: Study, results: Path, elsewhere: Elsewhere | None = None) -> StudyPlan:
+    """Return the plan of a study on this machine, or with its trials `elsewhere`, with the noise of earlier studies in `results`."""
     gpus: list[str] = []
     if any(arm.gpus != 0 for arm in study.arms.values()):
         with suppress(UserError):  # trials report what is wrong with a driver
             gpus = visible_uuids()
-    return plan_lines(plan_of(study, earlier_records(results, study, gpus), on_cpu=not gpus, visible_gpus=len(gpus)))
+    earlier = earlier_records(results, study, gpus)
+    return plan_of(study, earlier, on_cpu=not gpus, visible_gpus=len(gpus), elsewhere=elsewhere)
+
+
+def lines_here(study: Study, results: Path, elsewhere: Elsewhere | None = None) -> list[str]:
+    """Return `plan_here` in sentences."""
+    return plan_lines(plan_here(study, results, elsewhere))
 
 
 def earlier_records(results: Path, study: Study, gpus: Sequence[str]) -> list[Record]:
@@ -168,9 +204,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("study", type=Path, help="a study file, such as config/config.yaml")
     parser.add_argument("--results", type=Path, default=Path("results"), help="earlier studies (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     arguments = parser.parse_args()
-    study = read_study(arguments.study)
-    for line in lines_here(study, arguments.results):
+    plan = plan_here(read_study(arguments.study), arguments.results)
+    if arguments.json:
+        print(canonical_json(plan), end="")
+        return
+    for line in plan_lines(plan):
         print(_fitted(line))
 
 

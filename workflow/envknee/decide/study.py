@@ -38,4 +38,4 @@ def main() -> None:
     decided = decide(records, study)
     write_atomically(folder.verdict, canonical_json(decided))
     write_atomically(folder.records_csv, records_csv(records))
-    print(f"{folder.verdict}: decided from {decided.trials_measured} trials")
+    print(f"{folder.verdict}: written; trials measured: {decided.trials_measured}")

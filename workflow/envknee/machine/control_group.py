@@ -4,6 +4,7 @@ Input: /proc/self/cgroup, /sys/fs/cgroup. A SLURM job, a systemd scope and a con
 the machine's memory. Upstream: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
 
+import os
 import re
 from pathlib import Path
 
@@ -18,6 +19,15 @@ def memory_limit_bytes(root: Path = ROOT) -> int | None:
     limits = [_read(group / name) for group in _groups(root) for name in ("memory.max", "memory.limit_in_bytes")]
     numbers = [int(text) for text in limits if text.strip() not in ("", "max")]
     return min((number for number in numbers if number < NO_LIMIT_BYTES), default=None)
+
+
+def limit_words(root: Path = ROOT) -> str:
+    """Return the memory limit of this process's group as the end of a sentence, and who sets it in a SLURM job; nothing without one."""
+    limit = memory_limit_bytes(root)
+    if limit is None:
+        return ""
+    of_slurm = ", which mem_gb_per_gpu of the site or --mem of the job sets" if "SLURM_JOB_ID" in os.environ else ""
+    return f" (the limit here is {limit / 1e9:.1f} GB{of_slurm})"
 
 
 def oom_kills(root: Path = ROOT, anywhere: bool = False) -> int:

@@ -89,6 +89,12 @@ def gpu_of(device: str) -> Gpu | None:
     raise UserError(f"NVML knows no GPU {uuid}, which CUDA uses. Is the driver's library of another version?")
 
 
+def device_name() -> str:
+    """Return the name of this machine's first GPU that CUDA shows, or without one of its CPU. Needs no torch."""
+    gpu = next((found for uuid in visible_uuids() if (found := Gpu.named(uuid))), None)
+    return _cpu_model() if gpu is None else gpu.name()
+
+
 def observe(device: str, memory_cap_gb: float | None = None) -> Environment:
     """Return the environment of this process on `device` ('cpu', 'cuda:0', ...), with at most `memory_cap_gb` of its memory.
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Literal
 
 from envknee.machine import lock, nvml
-from envknee.study.errors import UserError
+from envknee.study.errors import ToMend, UserError
 
 POLL_S = 0.5
 
@@ -70,7 +70,7 @@ def full_name(given: uuid.UUID) -> str:
 
 
 def check_enough(asked: Literal["auto"] | int, visible: int, seen: str = "") -> None:
-    """Raise a UserError if fewer GPUs are visible than an arm's `gpus:` asks for. `seen` adds details.
+    """Raise a ToMend if fewer GPUs are visible than an arm's `gpus:` asks for. `seen` adds details.
 
     With 'auto', if none is, and the machine seems to have one that CUDA_VISIBLE_DEVICES does not hide on purpose: the CPU would be
     measured instead.
@@ -78,13 +78,13 @@ def check_enough(asked: Literal["auto"] | int, visible: int, seen: str = "") -> 
     listed = os.environ.get("CUDA_VISIBLE_DEVICES", "unset")
     here = f"here (CUDA_VISIBLE_DEVICES={listed}{seen})"
     if asked != "auto" and asked > visible:
-        raise UserError(
+        raise ToMend(
             f"gpus: {asked} was asked for, and {visible or 'no'} GPU{'s are' if visible > 1 else ' is'} visible {here}. Use gpus: 0 to"
             f" run on the CPU, or start on a machine with {asked} NVIDIA GPU{'s' if asked > 1 else ''} and a CUDA build of torch"
         )
     sign = shutil.which("nvidia-smi") or (DRIVER if DRIVER.exists() else None)
     if asked == "auto" and not visible and sign and listed.strip() not in NO_GPU_WANTED:
-        raise UserError(
+        raise ToMend(
             f"gpus: auto finds no GPU {here}, and this machine seems to have one: it has {sign}. Repair the driver until `nvidia-smi -L`"
             " lists the GPU (a container is started with --nv or --gpus), set up a CUDA build of torch (`make setup TORCH=cuda`), and"
             " run this again; to measure the CPU, say gpus: 0"

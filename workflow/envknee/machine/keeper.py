@@ -1,13 +1,15 @@
 """Runs a command, and ends everything that it started before this process ends: at the command's end, or at its parent's.
 
-    python -I -S keeper.py PARENT COMMAND...
+    python -I -S keeper.py PARENT FOLDER COMMAND...
 
-In:  PARENT, the PID of the process that started this one; descriptors of its locks, which stay open as long as this process lives
+In:  PARENT, the PID of the process that started this one; FOLDER, its temporary one; descriptors of its locks, which stay open as long as
+     this process lives
 Out: the command's exit status, or the signal that ended it
 
 A launcher that gets SIGKILL ends nothing and releases its locks. The kernel then signals this process (PR_SET_PDEATHSIG), which kills the
 command and all its descendants. A daemon that left its session and its parents becomes a child of this process (PR_SET_CHILD_SUBREAPER).
-The locks are free only when no descendant is left, so that the next launcher measures beside none.
+The locks are free only when no descendant is left, so that the next launcher measures beside none. The folder of a parent that
+ended first goes with them.
 
 It uses nothing but Python's standard library, and of that little: it must start in milliseconds, and lives beside a measurement.
 """
@@ -36,7 +38,7 @@ KILLS_S = 0.02
 
 def main() -> None:
     """Run the command, end what it started, and end as it did."""
-    parent, command = int(sys.argv[1]), sys.argv[2:]
+    parent, folder, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_FOR)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     _prctl(PR_SET_PDEATHSIG, PARENT_ENDED)
@@ -48,6 +50,8 @@ def main() -> None:
     child = _start(command, mask)
     status = _wait(child, parent)
     _end_children()
+    if status is None:
+        _remove(folder)
     _end_as(status)
 
 
@@ -118,6 +122,13 @@ def _children() -> set[int]:
             if parent == os.getpid():
                 children.add(int(name))
     return children
+
+
+def _remove(folder: str) -> None:
+    """Remove the folder that the parent would have removed at its own end."""
+    import shutil  # takes longer than all else here
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _end_as(status: int | None) -> None:

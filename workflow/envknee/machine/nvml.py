@@ -42,6 +42,15 @@ def driver_version() -> tuple[str, tuple[int, int]]:
     return pynvml.nvmlSystemGetDriverVersion(), (cuda // 1000, cuda % 1000 // 10)
 
 
+def is_only_gpu(name: str) -> bool:
+    """Tell whether a full name is that of the only GPU which this container, job or machine has. A MIG instance has no other name."""
+    try:
+        start()
+        return name.startswith("GPU-") and "," not in name and pynvml.nvmlDeviceGetCount() == 1
+    except (UserError, *UNTOLD):
+        return False
+
+
 @dataclass(frozen=True)
 class Gpu:
     """One GPU, or one MIG instance."""

@@ -60,12 +60,14 @@ def dying_with_parent(how: Literal["KILL", "TERM", "USR1"] = "KILL") -> list[str
     return [*_python(), DYING, str(os.getpid()), how]
 
 
-def kept() -> list[str]:
+def kept(folder: Path) -> list[str]:
     """Return the words before a command that must leave no process behind when it ends, or when this process ends.
+
+    `folder` is this process's temporary one for the command: it is removed if this process ends first.
 
     Pass the descriptors of this process's locks on, too (`machine.lock.held`): the locks then last until the last process is gone.
     """
-    return [*_python(), KEEPER, str(os.getpid())]
+    return [*_python(), KEEPER, str(os.getpid()), str(folder.absolute())]
 
 
 def age_s() -> float:

@@ -12,7 +12,7 @@ from envknee.measure.ranks import Ranks
 from envknee.measure.rows import PAUSED, Collected, Part, end_if_done, parts_of_collectors, whole_row
 from envknee.record.schema import Request, Row
 from envknee.record.trial_files import TrialFiles
-from envknee.study.errors import UserError
+from envknee.study.errors import TryAgain
 from envknee.study.paths import TrialFolder
 
 
@@ -78,7 +78,7 @@ class RowLog:
             may_wait: whether the GPU shall get its next work first
 
         Raises:
-            TrialDone, UserError: as `write` does.
+            TrialDone, TryAgain: as `write` does.
         """
 
         def write_row() -> None:
@@ -107,12 +107,12 @@ class RowLog:
 
         Raises:
             TrialDone: if it has its result.
-            UserError: if this process was paused since training began.
+            TryAgain: if this process was paused since training began.
         """
         if not self._flush():
             return
         if pauses() > self._pauses_before:
-            raise UserError(f"{self._trial.root}: {PAUSED}")
+            raise TryAgain(f"{self._trial.root}: {PAUSED}")
         # On a CPU two iterations take longer than that, and all of them cost the time of a study.
         least_timed_s = self._request.least_timed_s if self.device.type == "cuda" else 0.0
         end_if_done(self.rows, self._request, least_timed_s)

@@ -142,17 +142,26 @@ def _gradients(squares: Sequence[tuple[float, float] | None], rank_batch: int) -
     return GradientSquares(rank_batch=rank_batch, batch=rank_batch * len(known), rank_mean=rank_mean, shared=shared)
 
 
-def end_if_done(rows: Sequence[Row], request: Request, least_timed_s: float = 0.0) -> None:
+MOST_TIMES = 20
+"""With `timed_share`, a foreign command is timed for at most this many times its `iterations`."""
+
+
+def end_if_done(
+    rows: Sequence[Row], request: Request, least_timed_s: float = 0.0, start_s: float | None = None
+) -> None:
     """Raise a TrialDone if the newest row has ended the trial: all timed, known well enough, target reached, or budget spent.
 
-    Timed iterations of a throughput trial go on until they took `least_timed_s` together.
+    Timed iterations of a throughput trial go on until they took `least_timed_s` together. `start_s` are the seconds of a foreign command
+    before its first timed iteration.
     """
     if request.kind == "throughput":
-        timed = [row for row in rows[request.untimed_iterations :] if row.fps_total is not None]
+        timed = timed_rows(rows, request)
         fps = [row.fps_total for row in timed if row.fps_total is not None]
         # A foreign command runs all of them: whether its memory leaks takes several to tell.
         share = request.precision if request.command is None else None
-        if not (len(timed) >= (request.iterations or 0) or is_known_within(fps, share)):
+        if not (has_enough(rows, request) or is_known_within(fps, share)):
+            return
+        if request.timed_share is not None and not _is_long_enough(timed, request, start_s or 0.0):
             return
         if sum(row.iteration_s or 0.0 for row in timed) >= least_timed_s:
             raise TrialDone("ok")
@@ -164,6 +173,27 @@ def end_if_done(rows: Sequence[Row], request: Request, least_timed_s: float = 0.
         raise TrialDone(
             "timeout", f"{request.budget_s:g} s of training were spent below reward {request.target_reward:g}"
         )
+
+
+def timed_rows(rows: Sequence[Row], request: Request) -> list[Row]:
+    """Return the rows behind the warm-up that have FPS."""
+    return [row for row in rows[request.untimed_iterations :] if row.fps_total is not None]
+
+
+def has_enough(rows: Sequence[Row], request: Request) -> bool:
+    """Tell whether a throughput trial has the iterations that it needs at least."""
+    return request.kind == "throughput" and len(timed_rows(rows, request)) >= (request.iterations or 0)
+
+
+def _is_long_enough(timed: Sequence[Row], request: Request, start_s: float) -> bool:
+    """Tell whether a foreign command was timed for long enough after `start_s` seconds of start-up.
+
+    Nothing in the verdict's rule changes by it: a trial stays one figure, and repeats tell the noise.
+    """
+    is_long = sum(row.iteration_s or 0.0 for row in timed) >= (request.timed_share or 0.0) * start_s
+    fps = [row.fps_total for row in timed if row.fps_total is not None]
+    is_most = len(timed) >= MOST_TIMES * (request.iterations or 0)
+    return is_long or is_most or is_known_within(fps, request.precision)
 
 
 def is_known_within(fps: Sequence[float], share: float | None) -> bool:

@@ -114,6 +114,8 @@ class Request(Setup, Frozen):
     """A throughput trial may end early once the standard error of its median FPS is below this share."""
     least_timed_s: float = newer(0.0)
     """On a GPU, timed iterations of a throughput trial go on until they took this many seconds; 0.0 with ask_version 1."""
+    timed_share: float | None = newer(None)
+    """A foreign command is timed until its timed iterations took this share of its start-up; None: for `iterations`."""
     waits: bool = newer(False)
     """Whether the trial waits before it begins, while other processes keep the machine busy (`run.quiet`)."""
     block: int | None = newer(None)
@@ -210,6 +212,8 @@ class Load(Frozen):
     """Share of the time in which the GPU ran a kernel: the mean of NVML's samples, which cover up to a second each."""
     gpu_power_w: Annotated[float | None, Metric("sum", system="gpu_{gpu}_power_usage_watts")] = None
     """Mean power of the GPU; None if NVML does not know."""
+    gpus_percent: list[float] | None = newer(None)
+    """`gpu_percent` of each GPU of a foreign command with several, as CUDA_VISIBLE_DEVICES lists them; None if NVML does not know."""
     others_cpu_percent: Annotated[float | None, Metric("first", recorded=True)] = newer(None)
     """Load of all other processes on the machine, beyond cores that were free: 100 is one core."""
 
@@ -437,6 +441,10 @@ class Outcome(Frozen):
     learner_memory_map: MemoryMap | None = newer(None)
     warnings: list[str] = newer([])
     """Limits of the figures, such as a pipeline with one device for both sides."""
+    compile_s: float | None = newer(None)
+    """Seconds of a foreign command's start in which its newest lines said that kernels are compiled; None without such lines."""
+    idle_gpus: list[int] = newer([])
+    """Places in CUDA_VISIBLE_DEVICES of GPUs that were locked for a foreign command, and that it did not use."""
     attempt: int = newer(1)
     """Number of the attempt, by which the outcome of an earlier attempt that comes late is recognised."""
     ranks: list[RankResult] | None = None
@@ -572,7 +580,9 @@ class Record(Frozen):
 
     @property
     def devices(self) -> int:
-        """GPUs (on a CPU: ranks) of the trial: one for each rank, and a pipeline's second."""
+        """GPUs (on a CPU: ranks) of the trial: one for each rank, and a pipeline's second. A command has those that were locked for it."""
+        if self.request.command is not None and self.request.gpus not in ("auto", 0):
+            return self.request.gpus
         return self.world_size + (self.outcome.learner_device is not None)
 
     @property

@@ -26,5 +26,7 @@ ends         outcomes of trials, and the last words of a process that wrote none
 cost         GPUs, time and energy of a trial
 kernel_cache Warp's kernels: compiled once, while other processes wait
 container/   how a trial enters its image
+answers      the store of what studies decided here
+snakemake_here what .venv/bin/snakemake runs
 knee         `envknee knee`: a study from a command line
 """

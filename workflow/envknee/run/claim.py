@@ -12,7 +12,7 @@ from envknee.machine.lock import locked
 from envknee.record.packed import PackedStudy
 from envknee.study.continued import asked_before
 from envknee.study.errors import UserError
-from envknee.study.files import READABLE, SECRET, canonical_json, write_atomically
+from envknee.study.files import READABLE, SECRET, canonical_json, check_writable, make_folder, write_atomically
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
 
@@ -25,11 +25,8 @@ def check(study: Study, folder: StudyFolder) -> None:
     Raises:
         UserError: names the folder, or lists the keys that differ: the measured value, and the value now.
     """
-    if folder.root.exists() and not os.access(folder.root, os.W_OK):
-        raise UserError(
-            f"{folder.root} cannot be written to: it is on a read-only file system, or belongs to another user."
-            " Make it writable, or run the study in another folder. What is measured there is untouched."
-        )
+    if folder.root.exists():
+        check_writable([folder.root, *sorted(path for path in folder.root.iterdir() if path.is_dir())])
     if folder.archive.exists() and not isinstance(folder, PackedStudy):  # which reads it, for example to publish it
         raise UserError(
             f"{folder.root} holds a published study, and a sweep does not read its {folder.archive.name}. Move that folder away. To go on"
@@ -62,7 +59,7 @@ def take(study: Study, folder: StudyFolder) -> IO[str]:
         UserError: when the folder belongs to another study, another sweep works in it, or its file system has no locks.
     """
     check(study, folder)
-    folder.root.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.root)
     lock = (folder.root / ".lock").open("a+", encoding="utf-8")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -46,4 +46,4 @@ def command_of(
         variables |= own_cluster(request.strategy, meeting)
     if entrance is not None:
         return command_line(entrance, trials, request, command, variables, meeting)
-    return [*kept(), *command], variables
+    return [*kept(meeting), *command], variables

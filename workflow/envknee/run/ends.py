@@ -1,5 +1,6 @@
 """Outcomes of trials: when it ends in its own process, in several ranks, or in neither."""
 
+import re
 import shutil
 import signal
 import time
@@ -11,13 +12,16 @@ from envknee.record.schema import Failure, Outcome, Request
 from envknee.record.status import Status
 from envknee.record.trial_files import TrialFiles
 from envknee.run import attempts, outside
-from envknee.study.errors import EXIT_CRASHED, EXIT_USER_ERROR
+from envknee.study.errors import EXIT_CRASHED, EXIT_TO_MEND, EXIT_USER_ERROR
 from envknee.study.files import sha256_of, sync
 from envknee.study.paths import TrialFolder
 from envknee.trainers.command import bounded, telling
 
 POLL_S = 0.2
 """Between two looks at whether the ranks of other machines have written how they ended."""
+
+TO_MEND = re.compile(rf"\bexitcode\s*: {EXIT_TO_MEND} \(pid: |\bExited with exit code {EXIT_TO_MEND}$")
+"""How torchrun 2.11 and srun 22.05 name the exit status of the rank or node that ended first; they have one of their own."""
 
 FULL_DISK_BYTES = 100_000
 """With less free space, a trial cannot write its rows."""
@@ -73,9 +77,17 @@ def is_crash(trial: TrialFolder, returncode: int) -> bool:
     if returncode == EXIT_CRASHED:  # of a foreign command: its own process looked for ends from outside
         return True
     lines = _lines(trial)
-    if returncode == EXIT_USER_ERROR or outside.why_ended(returncode, lines[-telling.NEWEST_LINES :]) is not None:
+    if (
+        returncode in (EXIT_USER_ERROR, EXIT_TO_MEND)
+        or outside.why_ended(returncode, lines[-telling.NEWEST_LINES :]) is not None
+    ):
         return False
     return not any(line.startswith("envknee: ") for line in lines)
+
+
+def is_to_mend(trial: TrialFolder, returncode: int) -> bool:
+    """Tell whether every further attempt would end as this one, whose processes ended without a result."""
+    return returncode == EXIT_TO_MEND or any(TO_MEND.search(line) for line in _lines(trial)[-telling.NEWEST_LINES :])
 
 
 def is_disk_full(trial: TrialFolder) -> bool:

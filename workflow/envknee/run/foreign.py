@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from envknee.machine import control_group, environment
-from envknee.machine.nvml import Gpu
+from envknee.machine.nvml import Gpu, is_only_gpu
 from envknee.machine.processes import (
     GRACE_S,
     NO_BYTECODE,
@@ -32,20 +32,22 @@ from envknee.machine.processes import (
 )
 from envknee.measure import validity
 from envknee.measure.out_of_memory import requested_gb
-from envknee.measure.rows import PAUSED, TrialDone, end_if_done
+from envknee.measure.rows import PAUSED, TrialDone, end_if_done, has_enough
 from envknee.record.schema import Failure, Request, Row
 from envknee.record.status import TRAINED
 from envknee.record.trial_files import TrialFiles
-from envknee.run import attempts, outside
+from envknee.run import attempts, deadline, outside
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
 from envknee.run.printed import BoundedLog, Reader
-from envknee.study.errors import Crash, UserError
+from envknee.study.errors import Crash, ToMend, TryAgain, UserError
 from envknee.study.paths import TrialFolder
-from envknee.trainers.command import bounded, ends, program, sources
+from envknee.trainers.command import bounded, ends, program, sources, telling
 from envknee.trainers.command.clock import LogClock
-from envknee.trainers.command.rows import Builder, LogRow, transitions, unlike_clock
+from envknee.trainers.command.idle import idle_gpus
+from envknee.trainers.command.rows import Builder, LogRow, transitions, unlike_asked, unlike_clock
 from envknee.trainers.command.usage import SAMPLED, Usage
+from envknee.words.idle import idle_words
 
 POLL_S = 0.1
 SETTLED_S = 1.0
@@ -59,6 +61,9 @@ OOM_GRACE_S = 15.0
 
 COMPILING_TIMES = 4
 """How many times `first_row_s` the first row may take while the newest lines say that kernels are compiled."""
+
+HINT_LINES = 5
+"""Newest lines that may say that a program wanted something of a person: earlier ones are warnings that it outlived."""
 
 MOST_JUMPS = 3
 """Jumps of a log's clock that the outcome names."""
@@ -101,6 +106,8 @@ class Follower:
         """Transitions of an iteration."""
         self.rows: list[Row] = []
         self.logged_fps: list[float] = []
+        self.made: list[float] = []
+        """Transitions of each row but the first, by the log."""
         command = program.command_of(request)
         self.command, self.started_s = command, time.monotonic()
         self.pauses_before = pauses()
@@ -108,6 +115,7 @@ class Follower:
         self.builder = Builder(command.rows)
         self.output = ends.Output(command.oom, command.invalid)
         self.newest_s = self.started_s
+        self.compile_s = 0.0
         self.arrivals_s: list[float] = []
         self.first_step = 0.0
         self.before: LogRow | None = None
@@ -126,6 +134,8 @@ class Follower:
             UserError: when it ended, or logged nothing, without a result.
         """
         while exit_status(self.process) is None:
+            if not self.rows and self.output.is_compiling():
+                self.compile_s += POLL_S
             self._check_pauses()
             self._look(is_last=False)
             self._check_silence()
@@ -163,7 +173,11 @@ class Follower:
             file.write(row.model_dump_json() + "\n")
         losses = {f"losses/{name}": value for name, value in self.builder.losses(entry).items()}
         ends.check_figures({"rewards": self.builder.figure(entry, "reward"), **losses}, row.iteration)
-        end_if_done(self.rows, self.request)
+        end_if_done(self.rows, self.request, start_s=self._start_s())
+
+    def _start_s(self) -> float:
+        """Return the seconds from the command's start to its first timed iteration, as far as there are rows."""
+        return self.arrivals_s[: self.request.untimed_iterations][-1] - self.started_s
 
     def _row(self, entry: LogRow) -> Row | None:
         """Return a row from a log entry; None if its step or time does not follow the entry before."""
@@ -182,6 +196,7 @@ class Follower:
             self._set_origin(entry, timed.unix_time_s)
         elif timed.elapsed_s is not None:
             made = self._transitions(entry.step - before.step)
+            self.made.append(made)
             fps, iteration_s = _finite(made / timed.elapsed_s), timed.elapsed_s * rollout / made
         self.before = entry
         memory, load = self.usage.take()
@@ -230,9 +245,9 @@ class Follower:
             self.origin_frames = max(self.rollout, round(self._transitions(entry.step)))
 
     def _check_pauses(self) -> None:
-        """Raise a UserError if this process was paused: it then does not know when rows arrived, nor whether the command went on."""
+        """Raise a TryAgain if this process was paused: it then does not know when rows arrived, nor whether the command went on."""
         if pauses() > self.pauses_before:
-            raise UserError(f"{self.trial.root}: {PAUSED}")
+            raise TryAgain(f"{self.trial.root}: {PAUSED}")
 
     def _check_silence(self) -> None:
         """End the trial of a running program that hangs."""
@@ -247,6 +262,8 @@ class Follower:
         allowed_s = max(self.command.hang_s, MEDIANS * usual_s)
         if self.command.rows.source == "tensorboard":
             allowed_s = max(allowed_s, FLUSH_S)
+        if self.rows and since_s > allowed_s and has_enough(self.rows, self.request):
+            raise TrialDone("ok")  # it ran fewer iterations than it was told, and hangs at its end
         if self.rows and since_s > allowed_s:
             reason = (
                 f"it hangs: no row for {since_s:.0f} s, where they came every {usual_s:.1f} s."
@@ -271,35 +288,38 @@ class Follower:
         if self.output.oom_line is not None:
             return self._out_of_memory(self.output.oom_line)
         if control_group.oom_kills(anywhere=False) > self.kills:
-            return self._out_of_memory("the kernel killed a process: host memory ran out")
+            return self._out_of_memory(f"the kernel killed a process: host memory ran out{control_group.limit_words()}")
         if self.output.nan_line is not None:
             failure = Failure(iteration=len(self.rows), tensor="training")
             return TrialDone("nan", f"its log says: {self.output.nan_line}", failure)
+        if has_enough(self.rows, self.request):
+            return TrialDone("ok")  # it ran fewer iterations than it was told
         wanted = self.request.untimed_iterations + (self.request.iterations or 0)
         status = exit_status(self.process) or 0
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
         of = f" of {wanted}" if self.request.kind == "throughput" else ""
         ended = f"The command ended {how} after {len(self.rows)}{of} rows."
+        hint = telling.hint_of(self.output.newest[-HINT_LINES:])
         if (why := outside.why_ended(status, self.output.newest)) is not None:
             raise UserError(
                 f"the command did not end by itself: {why}. {ended} That is no crash. Run the sweep again."
                 f" The last that it printed: {self.output.last_error()}"
             )
         if status or self.output.error_line is not None:
-            raise Crash(f"{self.output.last_error()}\n{ended}")
+            raise Crash(f"{self.output.last_error()}\n{ended}{'' if hint is None else f' {hint}'}")
         if status == 0 and not self.rows:
             unreadable = self.source.problems.unreadable
             line = f" The first line that cannot be read: {unreadable}" if unreadable else ""
-            raise UserError(
+            raise ToMend(
                 f"the command ended {how} and left no row: {self.builder.missing()}.{line}"
-                f" The last that it printed: {self.output.last_error()}"
+                f" The last that it printed: {self.output.last_error()}{'' if hint is None else f'. {hint}'}"
             )
         if status == 0 and self.request.kind == "learning":
-            raise UserError(
+            raise ToMend(
                 f"the command ended by itself after {len(self.rows)} rows, before its target and its budget. Raise"
                 " command.learning_iterations"
             )
-        raise UserError(
+        raise ToMend(
             f"{ended} Its log says: {self.output.last_error()}. Let it run for {{iterations}} or more: one row each is expected"
         )
 
@@ -323,7 +343,7 @@ class Follower:
     def warnings(self) -> list[str]:
         """Return the limits of the figures, as sentences."""
         clock = [row.fps_total for row in self.rows if not row.warmup and row.fps_total is not None]
-        notes = [SAMPLED, unlike_clock(self.logged_fps, clock)]
+        notes = [SAMPLED, self._other_size(), unlike_clock(self.logged_fps, clock, self.request.world_size)]
         if self.request.kind == "learning" and not self.origin_is_known:
             notes.append(
                 "seconds to the target count from the end of the first iteration: the command does not say when it began"
@@ -335,9 +355,16 @@ class Follower:
         if any(row.memory.device_used_gb is not None for row in self.rows):
             grew = validity.growing([row.memory.rss_gb for row in self.rows if not row.warmup])
             notes.append(None if grew is None else f"host {grew}")
+        if idle := idle_gpus(self.rows):
+            notes.append(idle_words(idle, self.usage.gpus, self.request.world_size))
         if self.usage.before_gb is not None and self.usage.before_gb > 0.5:
             notes.append(f"another process used {self.usage.before_gb:.1f} GB of the GPU before; it is taken off")
         return [note for note in [*notes, *self._log_notes()] if note is not None]
+
+    def _other_size(self) -> str | None:
+        """Return a warning if the log counts other transitions than the command was told to make."""
+        request, timed = self.request, self.made[self.request.untimed_iterations - 1 :]
+        return unlike_asked(self.command.rows, timed, request.num_envs * request.world_size, request.horizon)
 
     def _log_notes(self) -> list[str]:
         """Return what of the program's log was not read, or is not what it says, as sentences."""
@@ -410,6 +437,7 @@ def measure(trial: TrialFolder, request: Request) -> None:
         trial, started, status=end.status, reason=end.reason, failure=end.failure, environment=machine,
         setup_s=max(0.0, follower.origin_unix_s - started_unix_s) if follower.rows else None,
         num_mini_batches=batches if follower.rows else None, rollout_gb=None, warnings=follower.warnings(),
+        idle_gpus=idle_gpus(follower.rows), compile_s=round(follower.compile_s, 1) or None,
     )  # fmt: skip
     attempts.check_newest(trial)
     files.write_outcome(outcome)
@@ -418,8 +446,19 @@ def measure(trial: TrialFolder, request: Request) -> None:
 def _variables(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
     """Return the environment of the command: the user's own, without the settings of envknee's Python."""
     inherited = dict(os.environ) | {"PATH": program.users_path(os.environ), "PYTHONUNBUFFERED": "1"}
-    for name in ("PYTHONSAFEPATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", attempts.TOLD, program.USERS_PATH):
+    for name in (
+        "PYTHONSAFEPATH",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "VIRTUAL_ENV",
+        attempts.TOLD,
+        program.USERS_PATH,
+        deadline.VARIABLE,
+    ):
         inherited.pop(name, None)
     if no_bytecode := inherited.pop(USERS_NO_BYTECODE, None):
         inherited[NO_BYTECODE] = no_bytecode
+    if is_only_gpu(os.environ.get("CUDA_VISIBLE_DEVICES", "")):
+        # Some programs read a number there, and no UUID (mjlab before 1.6). With a single GPU there is no choice.
+        inherited["CUDA_VISIBLE_DEVICES"] = "0"
     return inherited | program.variables(request, run_dir, gpus)

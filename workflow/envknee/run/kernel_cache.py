@@ -15,8 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import warp
+from warp._src import context
 
 from envknee.machine.lock import locked
+
+
+def remove_headers() -> None:
+    """Remove Warp's folders of precompiled headers in /tmp (wp_pch_*, 4 MB each); if it compiles again, it makes new ones.
+
+    Python's own end would remove them, which a trial's process never reaches. Warp has no public name for them (warp-lang 1.17,
+    context.py).
+    """
+    folders = getattr(context.runtime, "_pch_dirs", {})
+    while folders:
+        _thread, folder = folders.popitem()
+        folder.cleanup()
 
 
 class OneCompiles:

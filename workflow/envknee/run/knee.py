@@ -15,25 +15,29 @@ The same call again continues where it stopped. `snakemake --configfile results/
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from envknee.machine.gpus import visible_uuids
 from envknee.machine.processes import own_python_first
+from envknee.run import deadline
 from envknee.study import presets
 from envknee.study.errors import UserError
 from envknee.study.files import write_atomically
 from envknee.study.load import parse_study
-from envknee.study.paths import PROJECT
+from envknee.study.paths import PROJECT, StudyFolder
 from envknee.study.value_types import STUDY_NAME
 from envknee.trainers.command import program
 
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
 LIST = re.compile(r"\d+(,\d+)*")
+DURATION = re.compile(r"(\d+(?:\.\d+)?)([smh])")
+SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 DOUBLINGS = 12
 """How many doublings of the first size a search without a range may climb."""
@@ -41,6 +45,9 @@ DOUBLINGS = 12
 FIRST_SIZE = 256
 
 GRID_REPEATS = 3
+TIMED = {"timed_share": 0.333, "precision": 0.015}
+"""A start of half a minute is worth ten seconds of timing, unless the median is known sooner."""
+
 CLIMB_REPEATS = 8
 """Most repeats of a size without a range: only those that decide get them."""
 
@@ -56,6 +63,22 @@ def sizes(text: str) -> Any:
     )
 
 
+class Duration(NamedTuple):
+    """A time as a user typed it, and in seconds."""
+
+    text: str
+    seconds: float
+
+
+def duration(text: str) -> Duration:
+    """Read `90s`, `15m` or `1.5h`, for argparse."""
+    match = DURATION.fullmatch(text)
+    seconds = float(match[1]) * SECONDS[match[2]] if match else 0.0
+    if seconds <= 0.0:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a time above 0 with its unit, such as 90s, 15m or 1.5h")
+    return Duration(text, seconds)
+
+
 def name_for(preset: str, argv: list[str]) -> str:
     """Return a name for a study, from the preset and the command's last word. Pure."""
     words = [Path(preset).stem, *(Path(word).name for word in argv[-1:])]
@@ -68,7 +91,7 @@ def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[s
     climbs = given.num_envs is None
     first = FIRST_SIZE if given.first_size is None else given.first_size
     shared = {
-        "num_envs": {"from": first, "to": first * 2**DOUBLINGS} if climbs else given.num_envs,
+        "num_envs": {"from": first, "to": given.last_size or first * 2**DOUBLINGS} if climbs else given.num_envs,
         "horizon": [horizon if given.horizon is None else given.horizon],
         "batch_size": "library" if given.batch_size is None else given.batch_size,
     }
@@ -76,13 +99,18 @@ def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[s
     repeats = most if given.repeats is None else given.repeats
     # One worker asks trial by trial, each knowing all before it.
     search = {"sampler": "adaptive", "adaptive": {"ascending": True}, "workers": 1} if climbs else {}
+    command: dict[str, Any] = {"preset": given.preset, "argv": argv}
+    if given.ranks is not None:
+        command["ranks"] = given.ranks
     study: dict[str, Any] = {
         "study": given.name,
         "task": {"id": " ".join([Path(argv[0]).name, argv[-1]])},
-        "arms": {
-            "command": {"trainer": "command", "gpus": given.gpus, "command": {"preset": given.preset, "argv": argv}}
-        },
-        "throughput": shared | {"repeats": repeats, "iterations": given.iterations, "limit_s": given.limit_s} | search,
+        "arms": {"command": {"trainer": "command", "gpus": given.gpus, "command": command}},
+        "throughput": shared
+        | {"repeats": repeats, "iterations": given.iterations}
+        | TIMED
+        | {"limit_s": given.limit_s}
+        | search,
     }
     if climbs:
         study["window"] = 1
@@ -123,12 +151,24 @@ def _check_range(given: argparse.Namespace) -> None:
         raise UserError(
             f"--from {given.first_size} begins a search without a range, and --num-envs gives one. Take one of them out"
         )
-    if given.first_size is not None and given.first_size < 1:
-        raise UserError(f"--from {given.first_size}: expected at least 1 environment")
+    if given.num_envs is not None and given.last_size is not None:
+        raise UserError(
+            f"--to {given.last_size} ends a search without a range, and --num-envs gives one. Take one of them out"
+        )
+    first = FIRST_SIZE if given.first_size is None else given.first_size
+    if first < 1:
+        raise UserError(f"--from {first}: expected at least 1 environment")
+    if given.last_size is not None and given.last_size < 2 * first:
+        default = "" if given.first_size is not None else ", its default"
+        raise UserError(
+            f"--from {first}{default}, and --to {given.last_size}: no doubling lies between them. Expected --to {2 * first} or"
+            f" more, or a smaller --from"
+        )
     if given.target_reward is not None and given.num_envs is None:
         raise UserError(
             f"--target-reward {given.target_reward:g} needs --num-envs A..B: the seconds to a reward do not tell how far to climb."
-            " Run without it first; its answer names the range"
+            f" Run without it first; its answer names the size. Then add sizes around that: --num-envs {first}..{16 * first}"
+            f" --target-reward {given.target_reward:g}"
         )
 
 
@@ -151,6 +191,19 @@ def main() -> int:
         type=int,
         help=f"first num_envs without --num-envs (default: {FIRST_SIZE})",
     )
+    parser.add_argument(
+        "--to",
+        dest="last_size",
+        metavar="N",
+        type=int,
+        help=f"largest num_envs without --num-envs (default: {DOUBLINGS} doublings of --from)",
+    )
+    parser.add_argument(
+        "--time",
+        type=duration,
+        metavar="15m",
+        help="end the whole search by then, with what is known: 90s, 15m or 1.5h (default: no limit)",
+    )
     parser.add_argument("--preset", required=True, help="flags and log of the program: a name, or a YAML file")
     parser.add_argument("--horizon", type=int, help="environment steps per rollout (default: the preset's)")
     parser.add_argument("--batch-size", type=sizes, help="transitions per optimizer step (default: the program's own)")
@@ -159,11 +212,16 @@ def main() -> int:
         "--gpus", type=lambda text: text if text == "auto" else int(text), default="auto", help="auto, 0 (CPU), k"
     )
     parser.add_argument(
+        "--ranks",
+        type=int,
+        help="processes with num_envs environments each: 1 if one process uses all GPUs (default: one for each GPU)",
+    )
+    parser.add_argument(
         "--repeats",
         type=int,
         help=f"of each size, in processes of their own (default: {GRID_REPEATS}; without --num-envs {CLIMB_REPEATS} at most)",
     )
-    parser.add_argument("--iterations", type=int, default=5, help="that are timed (default: 5)")
+    parser.add_argument("--iterations", type=int, default=5, help="that are timed at least (default: 5)")
     parser.add_argument(
         "--limit-s", type=float, default=900.0, help="a trial that takes longer is ended (default: 900)"
     )
@@ -174,6 +232,7 @@ def main() -> int:
         "argv", nargs="+", metavar="COMMAND", help="the command that you run; behind --, what begins with - is its"
     )
     given = parser.parse_args()
+    environment = None if given.time is None else deadline.ends_in(given.time.seconds)
     _check_range(given)
     try:
         preset = presets.read(given.preset)
@@ -193,8 +252,12 @@ def main() -> int:
         return 0
     own_python_first()
     command = [
-        sys.executable, "-m", "snakemake", "--snakefile", str(PROJECT / "Snakefile"), "--directory", str(Path.cwd()),
+        sys.executable, "-m", "envknee.run.snakemake_here", "--snakefile", str(PROJECT / "Snakefile"), "--directory", str(Path.cwd()),
         "--workflow-profile", str(PROJECT / "workflow/profiles/default"), "--configfile", str(path.resolve()),
         "--resources", f"device={max(1, len(visible_uuids()))}",
     ]  # fmt: skip
-    return subprocess.run(command, check=False).returncode
+    status = subprocess.run(command, check=False, env=environment).returncode
+    from envknee.run import knee_end  # seconds of SciPy that a dry run does not need
+
+    typed = shlex.join(["envknee", "knee", *sys.argv[1:]])
+    return knee_end.close(StudyFolder(path.parent), status, given.time and given.time.text, typed)

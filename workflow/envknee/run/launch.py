@@ -10,8 +10,8 @@ Input: request.json in a trial's folder. Output: record.json. A trial that has a
 Only the trial's process runs in the image; the launcher runs on the host. So locks on GPUs, the time limit and the end of all processes
 stay on the host, and Snakemake's option --sdm is not needed.
 
-Exit 0: record.json is there, whatever its status. Exit 2: something to mend, or the trial broke without a result (see trial.log) and
-may be tried again. Exit 130 or 143: interrupted.
+Exit 0: record.json is there, whatever its status. Exit 2: the trial broke without a result (see trial.log) and may be tried again.
+Exit 78: no other attempt would have a result before somebody has mended what is told. Exit 130 or 143: interrupted.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import os
 import signal
 import statistics
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,17 +29,20 @@ from envknee.machine.processes import note_pauses, raise_at_signals
 from envknee.machine.schema import Image
 from envknee.record.schema import Outcome, Record, Request
 from envknee.record.trial_files import TrialFiles
-from envknee.run import attempts, claim, ends
+from envknee.run import attempts, claim, deadline, ends, mend
 from envknee.run.container.enter import entrance_for
 from envknee.run.time_left import time_left
 from envknee.run.worker import Worker
 from envknee.slurm import allocation
 from envknee.study import space
-from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
+from envknee.study.errors import EXIT_USER_ERROR, ToMend, UserError, run_command, tell
 from envknee.study.files import read_model
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.verdict.foresight import next_gain
+from envknee.verdict.schema.foresight import Foresight
+from envknee.words.idle import idle_words
 from envknee.words.progress import finished_line, result_words, trial_words
 from envknee.words.requests import why
 
@@ -73,7 +77,7 @@ def launch(
         if files.has_outcome():
             outcome = files.read_outcome()
             if not files.is_of_its_request(outcome):
-                raise UserError(
+                raise ToMend(
                     f"{trial.root} holds the measurement of another request than its request.json."
                     " Delete that folder to measure this trial again; no other trial is touched."
                 )
@@ -103,7 +107,7 @@ def _check_measured_in(trial: TrialFolder, outcome: Outcome, this_image: Image |
     """Make sure that an existing result was measured in the same image: one study needs one image."""
     measured = outcome.environment.image if outcome.environment else None
     if measured and this_image and measured.content_sha256 != this_image.content_sha256:
-        raise UserError(
+        raise ToMend(
             f"{trial.root} was measured in another image (content {measured.content_sha256[:12]}, now"
             f" {this_image.content_sha256[:12]}). Change `study:` to a new name and measure all in the new image, or put"
             " the old image back. Nothing measured was touched."
@@ -125,26 +129,41 @@ def say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
         seconds = {number: outcome.total_s for number, outcome in outcomes.items()}
         skipped = {number for number, outcome in outcomes.items() if outcome.status == "skipped"}
         left = time_left(study, slots, seconds, skipped)
-        gain = _gain_of_a_climb(folder, study, record)
-        print(finished_line(record, len(outcomes), len(slots), left, alike, gain), flush=True)
+        climbed = _climbed_fps(folder, study, record)
+        gain, foresight = _gain_of_a_climb(record, climbed), _foresight(record, climbed)
+        print(finished_line(record, len(outcomes), len(slots), left, alike, gain, foresight), flush=True)
     else:
         print(f"{trial_words(record.request)} → {result_words(record)}", flush=True)
+    if record.outcome.idle_gpus:
+        print(f"  {idle_words(record.outcome.idle_gpus, record.devices, record.world_size)}", flush=True)
 
 
-def _gain_of_a_climb(folder: StudyFolder, study: Study, record: Record) -> float | None:
-    """Return the gain of a trial over those with half as many environments, in a search that climbs; else None."""
+def _climbed_fps(folder: StudyFolder, study: Study, record: Record) -> dict[int, list[float]]:
+    """Return num_envs -> FPS of a trial's series so far, in a search that climbs; nothing in another one."""
     request = record.request
+    fps: dict[int, list[float]] = {}
     if not study.sections[request.kind].adaptive.ascending or record.fps_total is None:
-        return None
-    half_point = replace(request.point, num_envs=request.num_envs // 2)
-    half = list[float]()
+        return fps
     for path in folder.trial_files("record.json"):
         with suppress(UserError):  # whoever needs a damaged record reports it
             earlier = read_model(path, Record, "")
             is_alike = (earlier.request.arm, earlier.request.kind) == (request.arm, request.kind)
-            if is_alike and earlier.request.point == half_point and earlier.fps_total is not None:
-                half.append(earlier.fps_total.median)
-    return record.fps_total.median / statistics.median(half) - 1.0 if half else None
+            is_alike = is_alike and replace(earlier.request.point, num_envs=request.num_envs) == request.point
+            if is_alike and earlier.fps_total is not None:
+                fps.setdefault(earlier.request.num_envs, []).append(earlier.fps_total.median)
+    return fps
+
+
+def _gain_of_a_climb(record: Record, fps: Mapping[int, Sequence[float]]) -> float | None:
+    """Return the gain of a trial over those with half as many environments; None without any."""
+    half = fps.get(record.request.num_envs // 2)
+    return record.fps_total.median / statistics.median(half) - 1.0 if half and record.fps_total is not None else None
+
+
+def _foresight(record: Record, fps: Mapping[int, Sequence[float]]) -> Foresight | None:
+    """Return what the law predicts of the next doubling, after the first trial of the largest size."""
+    is_first = bool(fps) and record.request.num_envs == max(fps) and len(fps[max(fps)]) == 1
+    return next_gain(fps) if is_first else None
 
 
 def main() -> int:
@@ -162,12 +181,14 @@ def main() -> int:
     scratch.use_named_folder()
     raise_at_signals(Interrupted)
     note_pauses()
-    status, skipped = 0, list[Record]()
+    errors, skipped = list[UserError](), list[Record]()
     with closing(Worker(trials)) as worker:
         for trial in trials:
             if allocation.is_closing(folder):
                 print(f"{trial.root}: not begun, because this job ends soon", file=sys.stderr)
                 return EXIT_USER_ERROR
+            if deadline.why_not_begun(folder, trial) is not None:
+                return EXIT_USER_ERROR  # `knee` says why
             if arguments.log is not None:
                 link_log(arguments.log, trial.log)
             try:
@@ -178,7 +199,7 @@ def main() -> int:
                 return 128 + interrupted.args[0]
             except UserError as error:
                 tell(error)  # and measure the other trials of the block
-                status = EXIT_USER_ERROR
+                errors.append(error)
             else:
                 if skipped and record.request.skip != skipped[-1].request.skip:
                     say_progress(folder, skipped[-1], len(skipped))
@@ -189,7 +210,7 @@ def main() -> int:
                     say_progress(folder, record)
     if skipped:
         say_progress(folder, skipped[-1], len(skipped))
-    return status
+    return mend.status_of(errors, arguments.log)
 
 
 def link_log(link: Path, log: Path) -> None:

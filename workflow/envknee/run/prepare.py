@@ -21,9 +21,9 @@ from envknee.machine import environment, scratch
 from envknee.machine.gpus import visible_uuids
 from envknee.record.schema import Request
 from envknee.record.trial_files import TrialFiles
-from envknee.run import claim, launch
+from envknee.run import claim, launch, mend
 from envknee.slurm import node
-from envknee.study.errors import UserError
+from envknee.study.errors import ToMend, UserError
 from envknee.study.files import write_atomically
 from envknee.study.load import read_study
 from envknee.study.model import Study
@@ -36,7 +36,7 @@ def resolve_arms(study: Study) -> dict[str, Any]:
     """Return {arm: {"device": ..., "env": {...}, "agent": {...}}}, resolved at the smallest point of the study.
 
     Raises:
-        UserError: for the first thing that is wrong with the device, task, asset, an override or a batch size.
+        ToMend: for the first thing that is wrong with the device, task, asset, an override or a batch size.
     """
     plan(study)
     resolved = {}
@@ -50,14 +50,15 @@ def resolve_arms(study: Study) -> dict[str, Any]:
             trainer = trainers.load(study.arms[arm].trainer)
             configs = [trainer.resolve(request, device) for request in smallest]
         except UserError as error:
-            raise UserError(f"arms.{arm}: {error}") from error
+            raise ToMend(f"arms.{arm}: {error}") from error
         resolved[arm] = {"device": device, "env": _plain(configs[0].env), "agent": _plain(configs[0].agent)}
     return resolved
 
 
 def _resolved_command(request: Request) -> dict[str, Any]:
     """Return a foreign command at the smallest point. Raises UserError if its program is not on this machine."""
-    run_dir, gpus = Path("run"), 0 if request.gpus == 0 else min(request.world_size, len(visible_uuids()))
+    wanted = 1 if request.gpus == "auto" else request.gpus
+    run_dir, gpus = Path("run"), min(wanted, len(visible_uuids()))
     argv = program.arguments(request, run_dir, gpus)
     return {
         "command": program.located(argv, program.users_path(os.environ), Path.cwd()),
@@ -95,7 +96,7 @@ def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> Non
     """Run one iteration of each arm's smallest point, as a trial of its own (in `image`, if the study has one).
 
     Raises:
-        UserError: when it does not end well, because then no trial of that arm would.
+        UserError: when it does not end well, because then no trial of that arm would; a ToMend, if it would not at another try.
     """
     for arm in study.arms:
         trial = TrialFolder(folder.root / "prepare" / arm)
@@ -105,7 +106,13 @@ def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> Non
         # With several nodes, prepare one of them: all compile the same kernels.
         batch_size = None if request.batch_size is None else request.batch_size // request.nodes
         request = request.model_copy(
-            update={"kind": "throughput", "warmup_iterations": 0, "iterations": 1, "limit_s": 1800.0}
+            update={
+                "kind": "throughput",
+                "warmup_iterations": 0,
+                "iterations": 1,
+                "timed_share": None,
+                "limit_s": 1800.0,
+            }
             | {"nodes": 1, "batch_size": batch_size, "inject": None}
         )
         TrialFiles(trial).write_request(request)
@@ -116,7 +123,7 @@ def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> Non
         started = time.monotonic()
         record = launch.launch(trial, image)
         if record.outcome.status != "ok":
-            raise UserError(
+            raise ToMend(
                 f"arms.{arm}: its smallest trial ended with {record.outcome.status}: {record.outcome.reason}. See {trial.log}"
             )
         machine = record.outcome.environment
@@ -129,8 +136,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path, help="the study's folder with study.json, such as results/cartpole-cpu")
     parser.add_argument("image", type=Path, nargs="?", help="the image that trials run in, with runtime: apptainer")
+    parser.add_argument("--log", type=Path, help="the rule's log, beside which an error that has to be mended is left")
     arguments = parser.parse_args()
-    folder = StudyFolder(arguments.folder)
+    try:
+        prepare(StudyFolder(arguments.folder), arguments.image)
+    except ToMend as error:
+        mend.note(arguments.log, error)
+        raise
+
+
+def prepare(folder: StudyFolder, image: Path | None) -> None:
+    """Check a study's arms on this machine, run the smallest trial of each, and write resolved.yaml.
+
+    Raises:
+        UserError: as `resolve_arms` and `warm_up` do.
+    """
     scratch.use_named_folder()
     print(node.described(), flush=True)
     if warning := node.missing_gpus():
@@ -140,5 +160,5 @@ def main() -> None:
     prepared = TrialFolder(folder.root / "prepare")
     prepared.root.mkdir(exist_ok=True)
     with claim.only_launcher_of(prepared):  # the preparation of a killed sweep may still run
-        warm_up(study, folder, arguments.image)
+        warm_up(study, folder, image)
     write_atomically(folder.resolved, yaml.safe_dump(resolved, sort_keys=True, allow_unicode=True))

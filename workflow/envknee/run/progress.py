@@ -4,6 +4,7 @@ Input: the study's folder. Output: lines on a terminal, whose words are those of
 """
 
 import os
+import re
 import sys
 import threading
 import time
@@ -18,21 +19,64 @@ from envknee.study.errors import UserError
 from envknee.study.files import read_model
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.trainers.command import bounded
+from envknee.trainers.command.ends import says_compiling
 from envknee.verdict.schema.plan import KindTime
-from envknee.words.progress import finished_line, running_words, trial_words
+from envknee.words.progress import finished_line, running_words, starting_words, trial_words
+
+SAID_AFTER_S = (30.0, 60.0, 120.0)
+"""Where no line can be updated in place, a trial that still starts says so after these seconds, and then every `SAID_AFTER_S[-1]`."""
+
+TAIL_BYTES = 8192
+"""End of a trial's log in which its newest lines are looked for."""
 
 
-def show(trial: TrialFolder, request: Request, elapsed_s: float) -> None:
-    """Show what a running trial does in a line on standard error, which is updated in place. Only on a terminal."""
-    if not sys.stderr.isatty():
-        return
-    text = f"  ▸ {trial_words(request)}: {running_words(request, _newest_row(trial), elapsed_s)}"
-    width = os.get_terminal_size(sys.stderr.fileno()).columns
-    print(f"\r\033[K{text[: width - 1]}", end="", file=sys.stderr, flush=True)
+class Shown:
+    """What a running trial does, on standard error: a line that is updated in place, or without a terminal a line now and then."""
+
+    def __init__(self, trial: TrialFolder, request: Request) -> None:
+        """Show one trial."""
+        self._trial, self._request = trial, request
+        self._said = 0
+
+    def look(self, elapsed_s: float) -> None:
+        """Show what the trial does after so many seconds."""
+        if sys.stderr.isatty():
+            text = f"  ▸ {trial_words(self._request)}: {self._words(elapsed_s)}"
+            width = os.get_terminal_size(sys.stderr.fileno()).columns
+            print(f"\r\033[K{text[: width - 1]}", end="", file=sys.stderr, flush=True)
+        elif elapsed_s >= self._due_s():
+            self._said += 1
+            if _newest_row(self._trial) is None:
+                print(f"  {trial_words(self._request)}: {self._words(elapsed_s)}", file=sys.stderr, flush=True)
+
+    def _due_s(self) -> float:
+        """Return when the next line is due."""
+        more = self._said - len(SAID_AFTER_S)
+        return SAID_AFTER_S[self._said] if more < 0 else SAID_AFTER_S[-1] * (more + 2)
+
+    def _words(self, elapsed_s: float) -> str:
+        row = _newest_row(self._trial)
+        if row is not None:
+            return running_words(self._request, row, elapsed_s)
+        newest = _newest_lines(self._trial)
+        return starting_words(elapsed_s, says_compiling(newest), newest[-1] if newest else None)
+
+
+def _newest_lines(trial: TrialFolder) -> list[str]:
+    """Return the newest lines of a trial's log that are not empty, without what its launcher printed."""
+    try:
+        with trial.log.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - TAIL_BYTES))
+            text = log.read().decode("utf-8", errors="replace")
+    except OSError:
+        return []
+    lines = re.split(r"[\r\n]", text)
+    return [bounded.shown(line.strip()) for line in lines if line.strip() and not line.startswith("envknee runs:")]
 
 
 def clear() -> None:
-    """Remove the line of `show`."""
+    """Remove the line that `Shown` updates."""
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr, flush=True)
 

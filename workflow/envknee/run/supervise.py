@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 
+from envknee.machine import control_group
 from envknee.machine.processes import exit_status, pauses
 from envknee.measure.out_of_memory import KernelKills
 from envknee.record.schema import Beat, Request
@@ -15,7 +16,7 @@ from envknee.record.status import TRAINED
 from envknee.record.trial_files import TrialFiles
 from envknee.run import attempts, ends, progress
 from envknee.run.hang_watch import HangWatch
-from envknee.study.errors import UserError
+from envknee.study.errors import ToMend, UserError
 from envknee.study.paths import TrialFolder
 from envknee.words.progress import trial_words
 
@@ -36,9 +37,11 @@ class Supervised:
         """Start the time limit, and remove what an interrupted attempt left. `beats` returns each rank's newest beat."""
         self._trial, self._request = trial, request
         self._started, self._pauses_before = time.monotonic(), pauses()
+        self._shown = progress.Shown(trial, request)
         self._watch = HangWatch(beats, request.processes) if request.processes > 1 else None
         # A container of Docker or Podman has its own control group, and so does each step of srun.
-        self._kernel_kills = KernelKills(anywhere=request.runtime == "docker" or request.nodes > 1)
+        self._is_elsewhere = request.runtime == "docker" or request.nodes > 1
+        self._kernel_kills = KernelKills(anywhere=self._is_elsewhere)
         self.hang: str | None = None
         """Which of several ranks hung, as a sentence."""
         self._files = TrialFiles(trial)
@@ -52,7 +55,7 @@ class Supervised:
                 if self.hang or self._is_late() or self._was_paused():
                     return
                 alive()
-                progress.show(self._trial, self._request, time.monotonic() - self._started)
+                self._shown.look(time.monotonic() - self._started)
                 time.sleep(POLL_S)
         finally:
             progress.clear()
@@ -61,6 +64,7 @@ class Supervised:
         """Write the trial's outcome, unless its own process wrote one. `returncode` is None if that still runs.
 
         Raises:
+            ToMend: when no other attempt could have a result.
             UserError: when the trial ended without a result, its result is of a time with a pause in it, or a later attempt has begun.
         """
         trial, request = self._trial, self._request
@@ -84,7 +88,10 @@ class Supervised:
         if is_late:
             status, reason = "timeout", f"still running after {request.limit_s:g} s (limit_s) and stopped"
         elif returncode is not None and self._kernel_kills.explain(returncode, trial.log if are_ranks else None):
-            status, reason = "oom", "the kernel killed the process: host memory ran out"
+            limit = "" if self._is_elsewhere else control_group.limit_words()
+            status, reason = "oom", f"the kernel killed the process: host memory ran out{limit}"
+        elif returncode is not None and ends.is_to_mend(trial, returncode):
+            raise ToMend(f"{name}: cannot run. {ends.last_words(trial, request, returncode)}")
         elif returncode is not None and ends.is_crash(trial, returncode):
             line = ends.crash_line(trial, returncode)
             if attempts.note_crash(trial) < CRASHES:

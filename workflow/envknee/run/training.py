@@ -31,9 +31,9 @@ from envknee.record.trial_files import TrialFiles
 from envknee.run import attempts, turns
 from envknee.run.container import enter
 from envknee.run.ends import outcome_of
-from envknee.run.kernel_cache import OneCompiles
+from envknee.run.kernel_cache import OneCompiles, remove_headers
 from envknee.run.resources import gpus_here
-from envknee.study.errors import UserError
+from envknee.study.errors import ToMend, TryAgain, UserError
 from envknee.study.files import sha256_of
 from envknee.study.paths import TrialFolder
 from envknee.tasks.kernels import compile_side_by_side, file_of_lean_kernels, imported
@@ -50,7 +50,8 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
     In a block, the process is `shared` by its trials.
 
     Raises:
-        UserError: when the request cannot be run at all (no GPU, unknown task, wrong override, images too small, another runtime).
+        ToMend: when the request cannot be run at all (no GPU, unknown task, wrong override, images too small).
+        UserError: in another runtime, or after a pause.
     """
     is_first = shared is None or shared.measured == 0
     started = time.monotonic() - (age_s() if is_first else 0.0)  # imports take seconds, in which the device is held
@@ -91,9 +92,12 @@ def run(trial: TrialFolder, this: Ranks, shared: SharedProcess | None = None) ->
     except TrialDone as done:
         # `done` itself has a traceback that keeps the simulation alive.
         end = TrialDone(done.status, done.reason, done.failure)
+    except UserError as error:
+        # Trainers and tasks say what is wrong with a study: no other attempt would go better.
+        raise error if isinstance(error, TryAgain) else ToMend(str(error)) from error
     except Exception as error:
         if TOO_SMALL in str(error):
-            raise UserError(
+            raise ToMend(
                 f"trainer: {request.trainer}: images are too small for the convolutions of its network ({error}). Make them larger"
                 " (task.overrides, such as env.scene.tiled_camera.width and height), or use a trainer with a smaller network"
             ) from error
@@ -171,6 +175,7 @@ def measure_block(meeting: Path) -> NoReturn:
         request = meter.request
         meter.release()
         del meter
+        remove_headers()  # the launcher ends this process without a word, once no trial is left
         why = next(filter(None, this.gather(shared.end(request, outcome))), "")
         if this.rank == 0:
             turns.end(meeting, turn, why)
@@ -212,6 +217,7 @@ def kernels_needed(request: Request, machine: Environment) -> dict[str, Any]:
 
 def _leave(status: int) -> NoReturn:
     """End this process without Isaac Lab's and Warp's own shutdown, which may hang or crash after the result is safe."""
+    remove_headers()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)

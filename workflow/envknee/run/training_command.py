@@ -6,34 +6,30 @@ measures it, the study's overrides, and a list of what it cannot set.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from envknee.record.schema import Record, Request
 from envknee.study.arm import Memory, Setup
-from envknee.study.command import PLACEHOLDER, Command
+from envknee.study.command import OF_A_BATCH, OF_A_RULE, PLACEHOLDER, Command, placeholders
 from envknee.study.overrides import hydra
 from envknee.trainers.command import program
+from envknee.trainers.common import isaac_lab
 from envknee.verdict.learning_cost import gpus_of
 from envknee.verdict.schema.card import TrainingCommand
 from envknee.verdict.schema.joint import Setting
 
-PRESETS = {"rsl_rl": "isaaclab-rsl-rl", "rl_games": "isaaclab-rl-games", "skrl": "isaaclab-skrl"}
-"""Trainer -> the preset of the same library in `isaaclab train`. Stable-Baselines3 and TorchRL are not here: envknee's trainers give tasks
-that register no agent for them one, and `isaaclab train` refuses these."""
-
 LENGTHS = frozenset({"iterations", "evaluations", "frames"})
 """Placeholders that say how long a program trains: a user's own training has the program's default."""
 
+OF_SETTING = frozenset({"num_envs", "num_envs_total", "horizon", "rollout"}) | OF_A_BATCH | OF_A_RULE
+"""Placeholders that say num_envs, horizon and batch size, and what a scaling rule makes of them."""
+
+FLAG = re.compile(r"--?[A-Za-z][^={}]*")
+"""A flag whose value is the next word."""
+
 SETTINGS = ("observations", "deterministic", "strategy", "staggered", "learning_rate", "epochs")
 """Settings of a request that `isaaclab train` has no flag for."""
-
-OF_RSL_RL = {
-    "learning_rate": "agent.algorithm.learning_rate",
-    "epochs": "agent.algorithm.num_learning_epochs",
-    "staggered": "agent.init_at_random_ep_len",
-}
-"""Those of them that are fields of RSL-RL's agent, as in `trainers.rsl_rl.command_line`."""
 
 
 def training_command(records: Sequence[Record], setting: Setting) -> TrainingCommand | None:
@@ -49,51 +45,63 @@ def training_command(records: Sequence[Record], setting: Setting) -> TrainingCom
     )
     if request.command is not None:
         return TrainingCommand(
-            argv=_arguments(request, request.command, gpus), env=program.variables(request, Path(), gpus)
+            argv=_arguments(request, request.command, gpus, has_no_length),
+            of_setting=_arguments(request, request.command, gpus, says_setting),
+            env=program.variables(request, Path(), gpus),
         )
     return _of_isaac_lab(request, gpus)
 
 
 def _of_isaac_lab(request: Request, gpus: int) -> TrainingCommand:
-    preset, lacks = PRESETS.get(request.trainer), _lacks(request)
-    if preset is None:
+    command = isaac_lab.train_command(request)
+    if command is None:
         return TrainingCommand(argv=[], lacks=[f"trainer: {request.trainer}"])
-    argv = ["isaaclab", "train", "--rl_library", request.trainer, "--task", request.task_id]
-    if request.frontend != "torch":
-        argv += ["--frontend", request.frontend]
-    command = Command.model_validate({"preset": preset, "argv": argv})
-    fields = OF_RSL_RL if request.trainer == "rsl_rl" else {}
-    values = {field: getattr(request, name) for name, field in fields.items()}
-    values = request.overrides | {field: value for field, value in values.items() if value is not None}
-    overrides = [f"{name}={hydra(value)}" for name, value in values.items()]
-    return TrainingCommand(argv=[*_arguments(request, command, gpus), *overrides], lacks=lacks)
+    overrides = {name: f"{name}={hydra(value)}" for name, value in isaac_lab.train_overrides(request).items()}
+    by_rule = [overrides[field] for name, field in isaac_lab.fields_set_by(request).items() if name in OF_A_RULE]
+    return TrainingCommand(
+        argv=[*_arguments(request, command, gpus, has_no_length), *overrides.values()],
+        of_setting=[*_arguments(request, command, gpus, says_setting), *by_rule],
+        lacks=_lacks(request),
+    )
 
 
-def _arguments(request: Request, command: Command, gpus: int) -> list[str]:
-    """Return a command's arguments for a request, without those that say how long it trains."""
+def _arguments(request: Request, command: Command, gpus: int, picked: Callable[[set[str]], bool]) -> list[str]:
+    """Return those of a command's arguments for a request that are `picked` by their placeholders."""
     of_batch = [] if request.batch_size is None else command.batch_arguments
-    words = without_lengths([*command.argv, *command.arguments, *of_batch])
+    words = picked_options([*command.argv, *command.arguments, *of_batch], picked)
     asked = request.model_copy(update={"command": command, "iterations": None})
     known = program.values(asked, Path(), gpus)
     return [program.filled(word, known) for word in words]
 
 
-def without_lengths(words: Sequence[str]) -> list[str]:
-    """Return words without those that hold a length, and without the flag before one that is nothing else."""
-    kept = list[str]()
+def has_no_length(names: set[str]) -> bool:
+    """Tell whether an option says nothing of how long a program trains."""
+    return not names & LENGTHS
+
+
+def says_setting(names: set[str]) -> bool:
+    """Tell whether an option says a part of the setting."""
+    return bool(names & OF_SETTING)
+
+
+def picked_options(words: Sequence[str], picked: Callable[[set[str]], bool]) -> list[str]:
+    """Return the options that are `picked` by the placeholders in them.
+
+    An option is a word; a word that is nothing but a placeholder has the flag before it, if there is one.
+    """
+    options = list[list[str]]()
     for word in words:
-        names = {match[1] for match in PLACEHOLDER.finditer(word) if match[1]}
-        if not names & LENGTHS:
-            kept.append(word)
-        elif PLACEHOLDER.fullmatch(word) and kept and re.fullmatch(r"--?[A-Za-z].*", kept[-1]):
-            kept.pop()
-    return kept
+        if PLACEHOLDER.fullmatch(word) and options and FLAG.fullmatch(options[-1][-1]):
+            options[-1].append(word)
+        else:
+            options.append([word])
+    return [word for option in options if picked(placeholders(option)) for word in option]
 
 
 def _lacks(request: Request) -> list[str]:
     """Return the settings of a request that `isaaclab train` cannot set, as a study file has them."""
     defaults = Setup()
-    set_by_agent = OF_RSL_RL if request.trainer == "rsl_rl" else {}
+    set_by_agent = isaac_lab.fields_set_by(request)
     values = {name: getattr(request, name) for name in SETTINGS if name not in set_by_agent}
     lacks = [f"{name}: {hydra(value)}" for name, value in values.items() if value != getattr(defaults, name, None)]
     memory, usual = request.memory.model_dump(mode="json"), Memory().model_dump(mode="json")

@@ -9,8 +9,8 @@ trials.
 Any number of workers may run, on any machines that share the folder; one alone finishes the pool. Trials of an arm share processes, which
 start once. A worker keeps its devices until it ends.
 
-Exit 0: every trial of the pool has a record. Exit 2: a trial ended without a result, and nothing else is left for this worker; or
-something to mend. Exit 130 or 143: interrupted.
+Exit 0: every trial of the pool has a record. Exit 2: a trial ended without a result, and nothing else is left for this worker. Exit 78:
+nothing is left before somebody has mended what is told. Exit 130 or 143: interrupted.
 """
 
 import argparse
@@ -18,20 +18,19 @@ import os
 import signal
 import sys
 import time
-from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
 from envknee.machine import gpus, scratch
 from envknee.machine.processes import note_pauses, raise_at_signals
 from envknee.record.schema import Record
-from envknee.run import cost
+from envknee.run import cost, deadline, mend
 from envknee.run.launch import Interrupted, launch, link_log, say_progress
 from envknee.run.pool import NoTrial, Pool
 from envknee.run.resources import gpus_here
 from envknee.run.worker import Worker
 from envknee.slurm import allocation
-from envknee.study.errors import EXIT_USER_ERROR, UserError, run_command, tell
+from envknee.study.errors import EXIT_USER_ERROR, ToMend, UserError, run_command, tell
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
@@ -88,7 +87,8 @@ def work(study: Study, folder: StudyFolder, number: int, image: Path | None = No
     """Measure trials of a pool until all have records, or nothing is left for this worker; return the exit status.
 
     Raises:
-        UserError: when there is no such pool, or no device for it.
+        UserError: when there is no such pool.
+        ToMend: when there is no device for it.
         Interrupted: on SIGINT or SIGTERM.
     """
     pool = Pool(study, folder, number)
@@ -107,7 +107,7 @@ def work(study: Study, folder: StudyFolder, number: int, image: Path | None = No
 
 def _measure_all(pool: Pool, folder: StudyFolder, processes: Processes, image: Path | None, log: Path | None) -> int:
     parent = os.getppid()
-    broken = Counter[int]()
+    errors: dict[int, list[UserError]] = {}
     skipped = list[Record]()
     while True:
         if os.getppid() != parent or allocation.is_closing(folder):
@@ -115,36 +115,42 @@ def _measure_all(pool: Pool, folder: StudyFolder, processes: Processes, image: P
                 f"{folder.root}: no further trial begins here: what started this worker has ended, or its job ends soon"
             )
             return EXIT_USER_ERROR
-        given_up = {number for number, tries in broken.items() if tries >= MOST_TRIES}
-        record = None
+        given_up = {number for number, met in errors.items() if len(met) >= MOST_TRIES or isinstance(met[-1], ToMend)}
+        result: Record | UserError | None = None
+        time_over = None
         with pool.next_trial(given_up, processes.arm) as found:
             if isinstance(found, Slot):
-                record = _measured(pool.trial(found), processes.of(found), image, log)
+                time_over = deadline.why_not_begun(folder, pool.trial(found))
+            if isinstance(found, Slot) and time_over is None:
+                result = _measured(pool.trial(found), processes.of(found), image, log)
                 processes.end_unshared()
+        if time_over is not None:
+            _say_skipped(folder, skipped)
+            return EXIT_USER_ERROR
         if isinstance(found, NoTrial):
             _say_skipped(folder, skipped)
             if found is NoTrial.ALL_MEASURED:
                 return 0
             if found is NoTrial.NONE_LEFT:
                 tell(f"{folder.root}: this worker ends, because {found.value}. Run the sweep again to go on")
-                return EXIT_USER_ERROR
+                return mend.status_of([errors[number][-1] for number in given_up], log) or EXIT_USER_ERROR
             time.sleep(POLL_S)
-        elif record is None:
+        elif isinstance(result, Record):
+            _say_measured(folder, result, skipped)
+        elif result is not None:
             _say_skipped(folder, skipped)
-            broken[found.number] += 1
-        else:
-            _say_measured(folder, record, skipped)
+            errors.setdefault(found.number, []).append(result)
 
 
-def _measured(trial: TrialFolder, worker: Worker, image: Path | None, log: Path | None) -> Record | None:
-    """Measure a trial that is locked here, and return its record; None if it ended without a result, which is told."""
+def _measured(trial: TrialFolder, worker: Worker, image: Path | None, log: Path | None) -> Record | UserError:
+    """Measure a trial that is locked here, and return its record; the error, which is told, if it ended without a result."""
     if log is not None:
         link_log(log, trial.log)
     try:
         return launch(trial, image, worker, is_locked=True)
     except UserError as error:
         tell(error)
-        return None
+        return error
 
 
 def _say_measured(folder: StudyFolder, record: Record, skipped: list[Record]) -> None:
@@ -187,6 +193,9 @@ def main() -> int:
     note_pauses()
     try:
         return work(study, folder, arguments.pool, arguments.image, arguments.log)
+    except ToMend as error:
+        mend.note(arguments.log, error)
+        raise
     except Interrupted as interrupted:
         name = signal.Signals(interrupted.args[0]).name
         print(f"{folder.root}: a worker was stopped by {name}; run the sweep again to go on", file=sys.stderr)

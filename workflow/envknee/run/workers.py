@@ -21,6 +21,7 @@ from pathlib import Path
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from envknee.machine.processes import raise_at_signals
+from envknee.run import mend
 from envknee.run.launch import Interrupted
 from envknee.run.pool import Pool
 from envknee.run.work import parser_of_pool, remake_records
@@ -43,7 +44,7 @@ IDLE_S = 60.0
 
 
 class GivenUp(logging.Handler):
-    """Leaves a mark for each worker that broke, as a job of a cluster, more often than it is tried again.
+    """Leaves a mark for each worker that broke, as a job of a cluster, and is not tried again.
 
     Whoever waits for its records learns of that by the mark alone: Snakemake, which knows it, waits for whoever waits.
     """
@@ -59,7 +60,7 @@ class GivenUp(logging.Handler):
         rule = str(getattr(record, "rule_name", None))
         if getattr(record, "event", None) == LogEvent.JOB_ERROR and rule.startswith("worker_"):
             self._broke[rule] += 1
-            if self._broke[rule] > self._tries:
+            if self._broke[rule] > self._tries or mend.noted(mend.logs_of(record)):
                 (self._folder.root / f"{GIVEN_UP}{rule}").touch()
 
 
@@ -89,8 +90,13 @@ def check_devices(study: Study, devices: int, more: str) -> None:
 def start(words: Sequence[str], step: str, workers: int, log: Path | None) -> list["subprocess.Popen[bytes]"]:
     """Start workers, each in a step if `step` has the words before its command."""
     command = [*shlex.split(step), sys.executable, "-m", "envknee", "work", *words]
-    log_options = [[] if log is None else ["--log", f"{log.with_suffix('')}-{worker}.log"] for worker in range(workers)]
+    log_options = [["--log", str(own)] for own in logs_of_workers(log, workers)] if log else [[]] * workers
     return [subprocess.Popen([*command, *log_option]) for log_option in log_options]
+
+
+def logs_of_workers(log: Path, workers: int) -> list[Path]:
+    """Return the log of each worker, beside the one of their rule."""
+    return [log.with_name(f"{log.stem}-{worker}.log") for worker in range(workers)]
 
 
 def wait(processes: Sequence["subprocess.Popen[bytes]"]) -> list[int]:
@@ -149,6 +155,8 @@ def main() -> int:
             return wait_elsewhere(folder, pool, given.image)
         words = [str(given.folder), str(given.pool), *([] if given.image is None else [str(given.image)])]
         statuses = wait(start(words, given.step, given.workers, given.log))
+        if given.log is not None and (error := mend.noted(logs_of_workers(given.log, given.workers))):
+            mend.note(given.log, error)
     except Interrupted as interrupted:
         return 128 + interrupted.args[0]
     if not pool.unrecorded():

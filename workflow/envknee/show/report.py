@@ -24,8 +24,9 @@ from envknee.decide.read import load_study
 from envknee.record.packed import study_folder
 from envknee.record.schema import Record
 from envknee.record.status import SUCCEEDED
+from envknee.run.answers import keep_answers
 from envknee.run.card import study_card
-from envknee.show.evidence import read_evidence
+from envknee.show.evidence import Evidence, read_evidence
 from envknee.show.figures import registry
 from envknee.show.figures.finding import NOTHING, finding_of
 from envknee.show.trials import COLUMNS, cells_of
@@ -155,13 +156,13 @@ def run_address(published: Published, key: str) -> str:
     return f"{server}/#/experiments/{quote(published.experiment_id, safe='')}/runs?searchFilter={wanted}"
 
 
-def page_of(folder: StudyFolder, *, with_runs: bool = True) -> str:
-    """Return the report of a study. Without runs it holds no tracking address.
+def page_of(folder: StudyFolder, *, with_runs: bool = True, evidence: Evidence | None = None) -> str:
+    """Return the report of a study, of its `evidence` if that was read before. Without runs it holds no tracking address.
 
     Raises:
         UserError: when the verdict or a figure is missing, or a file was changed after its measurement.
     """
-    evidence = read_evidence(folder)
+    evidence = evidence or read_evidence(folder)
     asked = load_study(folder)
     paths = [folder.figures / entry.svg for entry in registry.figures_of(asked)]
     for path in paths:
@@ -175,9 +176,9 @@ def page_of(folder: StudyFolder, *, with_runs: bool = True) -> str:
     return page(evidence.verdict, trials, {path.name: path.read_bytes() for path in paths}, card)
 
 
-def write(folder: StudyFolder) -> Path:
+def write(folder: StudyFolder, evidence: Evidence | None = None) -> Path:
     """Write the report of a study (see `page_of`) and return its path."""
-    write_atomically(folder.report, page_of(folder))
+    write_atomically(folder.report, page_of(folder, evidence=evidence))
     return folder.report
 
 
@@ -185,4 +186,9 @@ def main() -> None:
     """Write the report of a study."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path, help="the folder of a study, such as results/cartpole-cpu")
-    print(write(study_folder(parser.parse_args().folder)))
+    folder = study_folder(parser.parse_args().folder)
+    evidence = read_evidence(folder)
+    print(write(folder, evidence))
+    # Published and unpacked studies were measured elsewhere, perhaps by somebody else.
+    if not folder.archive.exists() and not folder.is_received:
+        keep_answers(evidence.verdict, evidence.records)

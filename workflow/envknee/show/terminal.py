@@ -4,6 +4,7 @@ Input: verdict.json, study.json and records. Output: text, without colours, as w
 
     envknee summary results/<study>             the answer, on one screen, and the command that decides what is open
     envknee summary results/<study> --all       every sentence of the verdict
+    envknee summary results/<study> --json      the verdict, for a program
     envknee summary results/<study> --where     one line: progress of the study, and the path of its results
 """
 
@@ -25,7 +26,7 @@ from envknee.show import grid
 from envknee.show.short import Sentence, answer_lines, card_lines
 from envknee.study import space
 from envknee.study.errors import printable
-from envknee.study.files import read_model
+from envknee.study.files import canonical_json, read_model
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
 from envknee.verdict.card import card_of
@@ -144,12 +145,16 @@ def main() -> None:
     parser.add_argument(
         "--where", action="store_true", help="print one line: how far the study is, and where its results are"
     )
+    parser.add_argument("--json", action="store_true", help="print the verdict as JSON, as verdict.json has it")
     arguments = parser.parse_args()
     folder = study_folder(arguments.folder)
     if arguments.where:
         print(where(folder))
         return
     verdict = read_verdict(folder)
+    if arguments.json:
+        print(canonical_json(verdict), end="")
+        return
     show = print_summary if arguments.all else print_answer
     console = Console(markup=False, highlight=False, emoji=False)
     if not folder.study.exists():

@@ -15,9 +15,17 @@ from envknee.study.model import Study
 
 
 def find_site(name: str, folders: Sequence[Path]) -> Path:
-    """Return the path of a site's file in the first of these folders that has it; in the first one where none has."""
-    candidates = [folder / name for folder in folders]
-    return next((path for path in candidates if path.exists()), candidates[0])
+    """Return the path of a site's file in the first of these folders that has it; in the first one where none has.
+
+    `site.local.yaml` goes before `site.yaml`: git ignores it, so that a user's account is in no commit and no record is "dirty".
+    """
+    candidates = [path for folder in folders for path in (local_of(folder / name), folder / name)]
+    return next((path for path in candidates if path.exists()), folders[0] / name)
+
+
+def local_of(path: Path) -> Path:
+    """Return the path of a site's file that git ignores: `site.local.yaml` beside `site.yaml`."""
+    return path.with_name(f"{path.stem}.local{path.suffix}")
 
 
 def to_site(study: Study, path: Path) -> Site:

@@ -54,16 +54,20 @@ class Allocation:
     def prefix(self, shape: Shape) -> str:
         """Return the shell words before a command that needs `shape`.
 
-        Each of a step's devices comes with an equal share of its node's cores and memory.
+        Each of a step's devices comes with an equal share of its node's cores and memory. A step on the CPU gets no less memory than
+        its cores are of the node's: where a job has fewer cores than GPUs, fewer such steps run at once.
         """
         share = max(1, shape.gpus)
         cpus = min(node.cpus // _devices(node) for node in self.nodes)
-        mem_mb = min(node.mem_mb // _devices(node) for node in self.nodes)
         cpus_each = max(1, cpus - cpus % self.threads_per_core)
+        cpus_of_step = min(cpus_each * share, *(node.cpus for node in self.nodes))
+        mem_mb = min(node.mem_mb // _devices(node) for node in self.nodes) * share
+        if not shape.gpus:
+            mem_mb = max(mem_mb, min(node.mem_mb * cpus_of_step // node.cpus for node in self.nodes))
         options = [
-            "--exact", f"--cpus-per-task={cpus_each * share}", "--mpi=none",
+            "--exact", f"--cpus-per-task={cpus_of_step}", "--mpi=none",
             f"--gres=gpu:{shape.gpus}" if shape.gpus else "--gres=none",  # without it, a step gets all GPUs of the job
-            *([f"--mem={mem_mb * share}M"] if mem_mb else []),  # 0: the cluster does not manage memory
+            *([f"--mem={mem_mb}M"] if mem_mb else []),  # 0: the cluster does not manage memory
         ]  # fmt: skip
         if shape.nodes > 1:
             return shlex.join(["env", f"{OPTIONS}={shlex.join(options)}"])
@@ -134,6 +138,8 @@ class Closing:
 
     From then on no trial begins, here or in a block; running trials go on.
     """
+
+    then = "Run this again in another allocation: it goes on from here"
 
     def __init__(self, folder: StudyFolder, job_id: str, margin_s: float, close: Callable[[], None]) -> None:
         """Take `close`, which a thread calls once when the time has come."""

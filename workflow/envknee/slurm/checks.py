@@ -1,7 +1,9 @@
 """Problems on a cluster that are known before anything is submitted. Pure."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Sequence, Set
 
+from envknee.base.fields import Kind
 from envknee.slurm import jobs
 from envknee.slurm.facts import Cluster, Node
 from envknee.slurm.jobs import Shape
@@ -9,6 +11,10 @@ from envknee.slurm.site import Site
 from envknee.study import space
 from envknee.study.errors import nearest
 from envknee.study.model import Study
+from envknee.study.space import Slot
+
+NAMED = 3
+"""So many nodes are named in a sentence."""
 
 
 def problems(study: Study, site: Site, cluster: Cluster) -> list[str]:
@@ -23,13 +29,84 @@ def problems(study: Study, site: Site, cluster: Cluster) -> list[str]:
         *_accounts(site, cluster),
         *_states(site, cluster),
         *_times(study, site, cluster),
-        *_sizes(study, site, cluster.nodes),
+        *(_constraint(site, cluster.nodes) or _sizes(study, site, _with_features(site, cluster.nodes))),
     ]
 
 
 def warnings(study: Study, site: Site, cluster: Cluster) -> list[str]:
     """Return what a user should know beforehand."""
-    return [*_cut_blocks(study, site, cluster), *_cut_workers(study, site, cluster), *_ended_for_good(site, cluster)]
+    return [
+        *_cut_blocks(study, site, cluster),
+        *_cut_workers(study, site, cluster),
+        *_ended_for_good(site, cluster),
+        *_out_of_use(site, _with_features(site, cluster.nodes)),
+    ]
+
+
+def of_site(study: Study, site: Site) -> list[str]:
+    """Return what a user should know beforehand, as far as the cluster need not be asked."""
+    alone = [job for job in space.jobs(space.plan(study)) if job[0].pool is None]  # workers have a number of their own
+    return [
+        line
+        for kind in study.sections
+        if (line := _narrow_window(study, site, kind, [job for job in alone if job[0].kind == kind]))
+    ]
+
+
+def _narrow_window(study: Study, site: Site, kind: Kind, planned: Sequence[Sequence[Slot]]) -> str | None:
+    """Return that a study's window keeps GPUs idle that the site allows; None if it does not."""
+    each = max((jobs.shape_of(study, job[0].arm).devices for job in planned), default=1)
+    at_once = min(len(planned), site.max_gpus // each)
+    if at_once <= study.window:
+        return None
+    what = "blocks" if any(len(job) > 1 for job in planned) else "trials"
+    return (
+        f"{kind}: window {study.window} lets {study.window} of {len(planned)} {what} run at once. They use {study.window * each} devices"
+        f" (GPUs, or a CPU as one), and max_gpus of the site is {site.max_gpus}. Set window: {at_once} in the study before its first trial"
+        f" to use {at_once * each}"
+    )
+
+
+def _out_of_use(site: Site, nodes: Sequence[Node]) -> Iterable[str]:
+    """Return how many of the nodes take no jobs now, with the first reasons."""
+    out = [node for node in nodes if node.out_of_use is not None]
+    if out:
+        named = "; ".join(f"{node.name} ({node.out_of_use})" for node in out[:NAMED])
+        more = "" if len(out) <= NAMED else f"; and {len(out) - NAMED} more"
+        waits = ". Jobs wait until one does" if len(out) == len(nodes) else ""
+        take = "takes" if len(out) == 1 else "take"
+        yield f"{len(out)} of {len(nodes)} nodes of {_place(site)} {take} no jobs now: {named}{more}{waits}"
+
+
+def _place(site: Site) -> str:
+    """Return the partition, and what else a node must have, as a part of a sentence."""
+    return f"partition {site.partition!r}{f' with constraint {site.constraint!r}' if site.constraint else ''}"
+
+
+def _with_features(site: Site, nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """Return the nodes that the site's constraint allows."""
+    return tuple(node for node in nodes if site.constraint is None or allows(site.constraint, node.features))
+
+
+def allows(constraint: str, features: Set[str]) -> bool:
+    """Tell whether a node with these features may run jobs with a constraint of sbatch.
+
+    One with brackets, counts, or both of `&` and `|`, is not read as SLURM does: there, one of its features is enough.
+    """
+    names = re.findall(r"[A-Za-z0-9_.:=-]+", constraint)
+    needs_all = not re.search(r"[\[\](|*]", constraint)
+    return all(name in features for name in names) if needs_all else any(name in features for name in names)
+
+
+def _constraint(site: Site, nodes: Sequence[Node]) -> list[str]:
+    """Return why no node may run jobs with the site's constraint."""
+    if site.constraint is None or _with_features(site, nodes):
+        return []
+    there = sorted({feature for node in nodes for feature in node.features})
+    return [
+        f"constraint {site.constraint!r}: no node of partition {site.partition!r} has these features; there:"
+        f" {', '.join(there) or 'none'}. Change `constraint:` of the site, or `partition:`"
+    ]
 
 
 def _ended_for_good(site: Site, cluster: Cluster) -> Iterable[str]:
@@ -108,7 +185,7 @@ def _sizes(study: Study, site: Site, nodes: tuple[Node, ...]) -> Iterable[str]:
         job = jobs.job_of(shape, 0.0, site)
         named = f"arms.{arms[0]}: {shape}"
         auto = " (gpus: auto asks for one here)" if study.arms[arms[0]].gpus == "auto" else ""
-        place, instead = f"partition {site.partition!r}", "`gpu_type:` or `partition:` of the site"
+        place, instead = _place(site), "`gpu_type:` or `partition:` of the site"
         if why := lacking(f"arms.{arms[0]}{auto}", shape, nodes, place, instead, site.gpu_type):
             yield why
             continue

@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from envknee.study.errors import UserError
+from envknee.study.errors import UserError, printable
+
+OUT_OF_USE = re.compile("down|drain|fail|maint|inval|unk")
+"""How the states of nodes begin that take no jobs (sinfo 22.05, %T)."""
+
+NO_ANSWER = "*"
+"""The end of the state of a node that the controller does not reach."""
 
 ASK_S = 60
 """Time limit for an answer of the controller; a busy one takes seconds."""
@@ -35,6 +41,10 @@ class Node:
     """(kind, number); kind None if SLURM's configuration names none."""
     cpus: int
     mem_mb: int
+    features: frozenset[str] = frozenset()
+    """What `sbatch --constraint` can ask for."""
+    out_of_use: str | None = None
+    """Why it takes no jobs now: its state, and the administrator's reason; None if it does."""
 
     def count(self, gpu_type: str | None) -> int:
         """Return the number of GPUs of one kind; None: of any kind."""
@@ -64,7 +74,8 @@ def observe(partition: str) -> Cluster:
     known = [name for name in partition.split(",") if name in partitions]
     nodes = ""
     if known:
-        nodes = ask(["sinfo", "--noheader", "--Node", f"--partition={','.join(known)}", "--format=%N|%G|%c|%m"])
+        columns = "--format=%N|%G|%c|%m|%f|%T|%E"
+        nodes = ask(["sinfo", "--noheader", "--Node", f"--partition={','.join(known)}", columns])
     accounts = qos = None
     if has_accounts:
         show = ["sacctmgr", "--noheader", "--parsable2", "show", "associations"]
@@ -129,12 +140,22 @@ def minutes_of(text: str) -> int | None:
 
 
 def parse_nodes(text: str) -> tuple[Node, ...]:
-    """Read lines NAME|GRES|CPUS|MEMORY of sinfo. A node in two partitions has two lines."""
+    """Read lines NAME|GRES|CPUS|MEMORY|FEATURES|STATE|REASON of sinfo. A node in two partitions has two lines."""
     nodes = {}
     for line in text.splitlines():
-        name, gres, cpus, memory = line.split("|")
-        nodes[name] = Node(name, parse_gpus(gres), int(cpus.rstrip("+")), int(memory.rstrip("+")))
+        name, gres, cpus, memory, features, state, reason = line.split("|", 6)
+        nodes[name] = Node(
+            name, parse_gpus(gres), int(cpus.rstrip("+")), int(memory.rstrip("+")),
+            features=frozenset(features.split(",")) - {"(null)"}, out_of_use=_out_of_use(state, reason),
+        )  # fmt: skip
     return tuple(nodes[name] for name in sorted(nodes))
+
+
+def _out_of_use(state: str, reason: str) -> str | None:
+    if not OUT_OF_USE.match(state) and not state.endswith(NO_ANSWER):
+        return None
+    state = state.rstrip(NO_ANSWER) + (", no answer" if state.endswith(NO_ANSWER) else "")
+    return state if reason == "none" else f"{state}: {printable(reason)}"
 
 
 def parse_gpus(gres: str) -> tuple[tuple[str | None, int], ...]:

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from envknee.machine import scratch
 from envknee.study.errors import UserError
 from envknee.study.load import explain, read_plain
-from envknee.study.paths import shipped
+from envknee.study.paths import PROJECT, shipped
 from envknee.study.value_types import NotNegative, Positive, Strict
 
 OPTION = re.compile(r"--[a-z][a-z-]*(=[A-Za-z0-9_.,:@%/+-]+)?")
@@ -61,6 +61,9 @@ class Slurm:
 
 SHIPPED = "workflow/profiles/slurm/site.yaml"
 """The file that explains each line."""
+
+PROGRAMS = "workflow/profiles/slurm/bin"
+"""Programs that stand in for SLURM's own."""
 
 EXTRA = "slurm_extra"
 """The executor plugin's resource for other options of sbatch."""
@@ -137,10 +140,11 @@ def load(path: Path) -> Site:
 def enter(site: Site, path: Path) -> None:
     """Set the environment of this process, which SLURM passes on to jobs; `path` is the site's file.
 
-    PATH begins with bin/ beside that file: its sacct keeps a sweep going when the accounting database does not answer. Scratch is a
-    variable, because as a parameter of rules it would make finished trials look out of date.
+    PATH begins with bin/ beside that file, or with the project's own: its sacct keeps a sweep going when the accounting database does
+    not answer. Scratch is a variable, because as a parameter of rules it would make finished trials look out of date.
     """
-    here = str((path.parent / "bin").resolve())
+    beside = path.parent / "bin"
+    here = str((beside if (beside / "sacct").exists() else PROJECT / PROGRAMS).resolve())
     others = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder != here]
     os.environ["PATH"] = os.pathsep.join([here, *others])
     if site.scratch:

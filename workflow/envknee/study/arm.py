@@ -68,8 +68,10 @@ class Setup(BaseModel):
     def world_size(self) -> int:
         """Ranks that train together, each with num_envs environments of its own: on each node one per GPU, or `cpu_ranks`.
 
-        With strategy: ray, these are collectors that share one learner.
+        With strategy: ray, these are collectors that share one learner. A foreign command may say how many it has.
         """
+        if self.command is not None and self.command.ranks is not None:
+            return self.command.ranks
         if STRATEGIES[self.strategy].is_one_rank:
             return 1
         if self.gpus == 0:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
+from envknee.base.fields import newer
 from envknee.study import presets
 from envknee.study.errors import nearest
 from envknee.study.value_types import Positive, Seconds, Strict
@@ -26,6 +27,7 @@ PLACEHOLDERS = {
     "frames": "transitions to run: iterations x rollout x gpus",
     "seed": "the trial's seed",
     "gpus": "GPUs that the command may use, 0 on a CPU",
+    "ranks": "processes that each collect num_envs environments (`ranks`)",
     "device": "'cuda:0', or 'cpu'",
     "gpu_ids": "'all', or 'None' on a CPU (mjlab's words)",
     "run_dir": "the folder that the command runs in",
@@ -139,6 +141,9 @@ class Command(Strict):
     """More arguments, omitted with batch_size: library."""
     env: dict[str, str] = {}
     """Environment variables; they may hold placeholders."""
+    ranks: Positive | None = newer(None)
+    """Processes that train together, each with num_envs environments of its own; without it, one for each GPU. 1: one process uses all
+    GPUs. With gpus: 0, ranks on the CPU."""
     rows: Rows
     oom: list[Pattern] = []
     """Further texts in the output that mean out of memory."""

@@ -20,11 +20,29 @@ CONTROL = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 EXIT_CRASHED = 3
 """Exit status of a trial's process after a `Crash`."""
 
+EXIT_WORSE = 3
+"""Exit status of a gate that fails."""
+
+EXIT_UNDECIDED = 4
+"""Exit status where measurements do not decide the question."""
+EXIT_TO_MEND = 78
+"""Exit status after a `ToMend`: EX_CONFIG of sysexits.h, which no library uses by chance."""
+
 
 class UserError(Exception):
     """An error that the user can fix. The text states the value, what was expected, and what to do next."""
 
     exit_status = EXIT_USER_ERROR
+
+
+class ToMend(UserError):
+    """An error that every further attempt would meet again: nothing is tried once more before somebody has mended it."""
+
+    exit_status = EXIT_TO_MEND
+
+
+class TryAgain(UserError):
+    """An error that says nothing of the next attempt, such as a pause."""
 
 
 class Crash(UserError):

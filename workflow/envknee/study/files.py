@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -135,3 +136,28 @@ def read_lines(path: Path, model: type[Model], remedy: str) -> list[Model]:
                 f"{path}, line {number}, is not a whole, valid {model.__name__}: {error}\n{remedy}"
             ) from error
     return models
+
+
+def check_writable(places: Iterable[Path]) -> None:
+    """Raise a UserError for the first of these folders in which this user cannot make files."""
+    for place in places:
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise UserError(
+                f"{place} cannot be written to: it is on a read-only file system, or belongs to another user ({_owner(place)})."
+                " Make it writable, or run the study in another folder. What is measured there is untouched."
+            )
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, with those above it. Raises a UserError where this user may not."""
+    if not path.exists():
+        check_writable([next(above for above in path.absolute().parents if above.exists())])
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def _owner(path: Path) -> str:
+    """Return the name of a path's owner; its number if nobody has that here."""
+    try:
+        return path.owner()
+    except KeyError:
+        return str(path.stat().st_uid)

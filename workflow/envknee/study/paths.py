@@ -31,6 +31,10 @@ class In:
         return folder.root / self.name
 
 
+RECEIVED = "archives"
+"""The folder in results/ into which archives are unpacked."""
+
+
 class StudyFolder(Folder):
     """The files of one study, results/<study>/."""
 
@@ -46,10 +50,14 @@ class StudyFolder(Folder):
     """The requests that a replay runs again, one per line."""
     closing = In(".closing")
     """Names the SLURM job that ends soon, so that no further trial begins in it."""
+    time_over = In(".time-over")
+    """Which trial was not begun, because the time of `envknee knee --time` had no room for it."""
     trials = In("trials")
     """The folder of all trials."""
     archive = In("trials.zip")
     """In place of `trials`, for a study that `envknee keep` published: requests and measurements, with a hash of each file."""
+    job_logs = In("logs/slurm")
+    """What the study's jobs print on a SLURM cluster, in a folder for each rule."""
     records_csv = In("records.csv")
     """One line per trial."""
     verdict = In("verdict.json")
@@ -64,6 +72,11 @@ class StudyFolder(Folder):
     def trial(self, number: int) -> "TrialFolder":
         """Return the folder of one trial."""
         return TrialFolder(self.trials / trial_name(number))
+
+    @property
+    def is_received(self) -> bool:
+        """Whether the study came as an archive, and so may be somebody else's."""
+        return self.root.absolute().parent.name == RECEIVED
 
     def pool_lock(self, pool: int) -> Path:
         """Return the file that is locked while a worker of a pool chooses its next trial."""

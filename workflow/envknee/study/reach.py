@@ -208,6 +208,7 @@ FIELDS: Mapping[str, Callable[[Place], Iterator[Reach]]] = {
     "arms.*.command.rows.names": _label,
     "arms.*.command.rows.losses": _label,
     "arms.*.command.rows.reward_is": _plain,
+    "arms.*.command.ranks": _plain,
     "arms.*.command.oom": _label,
     "arms.*.command.invalid": _label,
     "arms.*.command.first_row_s": _plain,

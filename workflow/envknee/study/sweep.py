@@ -220,6 +220,9 @@ class Throughput(Sweep):
     least_timed_s: Annotated[float, Field(ge=0), BeforeValidator(number)] = newer(2.0)
     """On a GPU, go on until the timed iterations together took this many seconds, whatever `iterations` and `precision` say. A foreign
     command runs its `iterations`."""
+    timed_share: Share | None = newer(None)
+    """Of a foreign command: after `iterations`, go on until the timed ones took this share of its start-up, or their median is known within
+    `precision`; at most 20 times `iterations`. The program is told that many. None: just `iterations`."""
     wait_for_others: bool = newer(True)
     """Wait before a trial while other processes keep the machine busy: 1.5 trial lengths at most, and half the measuring time in all."""
     fresh_below: Positive | None = newer(None)

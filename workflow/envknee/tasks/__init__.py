@@ -107,7 +107,8 @@ def registration(task_id: str) -> dict[str, Any]:
     except ModuleNotFoundError as error:
         raise UserError(
             f"task.id: module {module!r} does not import: there is no module {error.name!r}. Expected MODULE:TASK, where Python finds"
-            " the module and all that it imports (PYTHONPATH, or installed where trials run), or the name of a registered task alone"
+            " the module and all that it imports (installed where trials run, or their folder in a .pth file there), or the name of"
+            " a registered task alone"
         ) from error
     known = registered()
     if name not in (gymnasium.registry if module else known):

@@ -6,6 +6,7 @@ Upstream: rsl-rl-lib 5.5.1. `train` follows the steps of `isaaclab train --rl_li
 import sys
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,7 +29,8 @@ from envknee.study.overrides import apply_overrides, hydra
 from envknee.study.value_types import Overrides
 from envknee.tasks.lean_errors import asked_by
 from envknee.trainers import TrialConfig
-from envknee.trainers.common import configure, metered
+from envknee.trainers.command import program
+from envknee.trainers.common import configure, isaac_lab, metered
 
 ALGORITHM_PHASES: dict[str, Phase] = {
     "act": "inference",
@@ -76,26 +78,18 @@ def command_line(request: Request, device: str) -> list[str]:
     """
     registered, _ = tasks.resolve(request.task_id, configure.RSL_RL, request.overrides.get("presets"))
     config = resolve(request, device)
-    agent = {
+    command = isaac_lab.train_command(request)
+    assert command is not None, "Isaac Lab has RSL-RL"
+    known = program.values(request.model_copy(update={"command": command}), Path(), 1) | {
         "device": device,
-        "num_steps_per_env": request.horizon,
-        "algorithm.num_mini_batches": config.agent.algorithm.num_mini_batches,
-        "algorithm.learning_rate": request.learning_rate,
-        "algorithm.num_learning_epochs": request.epochs,
-        "init_at_random_ep_len": request.staggered,
+        "num_mini_batches": str(config.agent.algorithm.num_mini_batches),
+        "iterations": str(request.warmup_iterations + (request.iterations or 0)),
     }
-    fields = {
-        **request.overrides,
-        **_changed(to_dict(registered), to_dict(config.env), "env"),
-        **{f"agent.{name}": value for name, value in agent.items() if value is not None},
-    }
-    iterations = request.warmup_iterations + (request.iterations or 0)
-    return [
-        sys.executable, "-m", "isaaclab", "train", "--rl_library", "rsl_rl", "--task", request.task_id,
-        "--num_envs", str(request.num_envs), "--seed", str(request.seed), "--device", device,
-        "--max_iterations", str(iterations), *(["--frontend", "warp"] if request.frontend == "warp" else []),
-        *(f"{name}={hydra(value)}" for name, value in fields.items()),
-    ]  # fmt: skip
+    words = [program.filled(word, known) for word in (*command.argv, *command.arguments, *command.batch_arguments)]
+    sizes = {word.partition("=")[0] for word in words}
+    fields = isaac_lab.train_overrides(request) | _changed(to_dict(registered), to_dict(config.env), "env")
+    overrides = [f"{name}={hydra(value)}" for name, value in fields.items() if name not in sizes]
+    return [sys.executable, "-m", *words, *overrides]
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any], path: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ machines, hardware, spending            machines and cost
 headline      one recommendation per arm
 decide        the whole verdict
 card          what learns soonest and has most FPS, and ratios of arms, for terminal, report and MLflow
+best          the setting that a shell or a script asks for, also on a smaller GPU
 lead          arms by rank: which one is ahead, and how far
 durations     how long more trials take
 schema/       the models of verdict.json

@@ -63,7 +63,7 @@ def card_of(
     measured = without_skipped(records)
     entries, missing = list[CardEntry](), list[Kind]()
     for kind in reversed(KINDS):
-        found = {arm.arm: entry for arm in verdict.arms if (entry := _entry(arm, kind, verdict.rules, further))}
+        found = {arm.arm: entry for arm in verdict.arms if (entry := entry_of(arm, kind, verdict.rules, further))}
         own = [entry for arm, entry in found.items() if only in (None, arm)]
         if not own:
             missing.append(kind)
@@ -88,7 +88,7 @@ def _rank(entry: CardEntry) -> tuple[bool, float]:
     return False, entry.value if entry.kind == "learning" else -entry.value
 
 
-def _entry(arm: ArmVerdict, kind: Kind, rules: Rules | None, further: Sequence[Further]) -> CardEntry | None:
+def entry_of(arm: ArmVerdict, kind: Kind, rules: Rules | None, further: Sequence[Further]) -> CardEntry | None:
     """Return an arm's answer to one question; None if no trial of this kind ran."""
     joint = next((found for found in arm.joint if found.kind == kind), None)
     if joint is not None:
@@ -122,7 +122,7 @@ def _of_learning(arm: ArmVerdict, rules: Rules | None, further: Sequence[Further
     limit, point = arm.soonest or (limits[0], None)
     setting = estimate = None
     if point is not None:
-        setting = Setting.at(point.num_envs, _as_run(limit, point.num_envs, rules))
+        setting = Setting.at(point.num_envs, as_run(limit, point.num_envs, rules))
         cost = point.seconds_to_target
         assert cost is not None, "its seeds reached the target"
         estimate = Estimate(cost.value, cost.interval_lower, cost.interval_upper)
@@ -165,7 +165,7 @@ def _answered(
     )
 
 
-def _as_run(limit: SeriesLimit, num_envs: int, rules: Rules | None) -> Series:
+def as_run(limit: SeriesLimit, num_envs: int, rules: Rules | None) -> Series:
     """Return the horizon and batch size that ran at one size of a series."""
     ran = rules.as_run(limit, num_envs) if rules is not None and isinstance(limit, LearningLimit) else None
     return ran or limit.series
@@ -205,9 +205,9 @@ def _against_all(
     best: CardEntry, entries: dict[str, CardEntry], verdict: Verdict, records: Sequence[Record]
 ) -> list[ArmRatio]:
     """Return an entry's ratios to each other arm: at the best settings, then at each setting that both have."""
-    ratios, own = list[ArmRatio](), _at_each(best, verdict)
+    ratios, own = list[ArmRatio](), estimates_of(best, verdict)
     for other in sorted((entry for arm, entry in entries.items() if arm != best.arm), key=_rank):
-        theirs = _at_each(other, verdict)
+        theirs = estimates_of(other, verdict)
         both = sorted(own.keys() & theirs.keys(), key=lambda at: (at.num_envs, at.horizon, at.batch_size or 0))
         at_each = {at: _ratio_at(at, best, other, own[at], theirs[at], verdict, records) for at in both}
         if best.setting is not None and best.setting == other.setting and best.setting in at_each:
@@ -259,7 +259,7 @@ def _of_entry(entry: CardEntry) -> Estimate | None:
     return None if entry.value is None else Estimate(entry.value, entry.lower, entry.upper)
 
 
-def _at_each(entry: CardEntry, verdict: Verdict) -> dict[Setting, Estimate]:
+def estimates_of(entry: CardEntry, verdict: Verdict) -> dict[Setting, Estimate]:
     """Return what an arm gives at each setting: fresh seeds of a joint answer, or else every point of its series."""
     if entry.joint is not None:
         found = {
@@ -273,7 +273,7 @@ def _at_each(entry: CardEntry, verdict: Verdict) -> dict[Setting, Estimate]:
     estimates = dict[Setting, Estimate]()
     for limit in limits:
         for num_envs, estimate in _of_limit(limit).items():
-            estimates[Setting.at(num_envs, _as_run(limit, num_envs, verdict.rules))] = estimate
+            estimates[Setting.at(num_envs, as_run(limit, num_envs, verdict.rules))] = estimate
     return estimates
 
 

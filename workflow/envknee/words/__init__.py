@@ -11,6 +11,7 @@ requests               why a trial was not run
 plan                   what a study would measure and could show
 progress, runs         lines of a sweep; names and descriptions of MLflow's runs
 card                   what terminal, report and MLflow open with
+best                   what `envknee best` says beside the setting
 statements, sentences  which function says which part, and all sentences of a verdict
 study, statuses, tables, cards, gpu_peaks    what terminal, report and figures share
 table, compare         answers about tables, and comparisons

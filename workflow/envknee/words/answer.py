@@ -82,7 +82,7 @@ def _joint(arm: ArmVerdict, found: JointAnswer) -> Answer:
     """Return the answer over num_envs, horizon and batch size. One about the other kind of trial is the second line of its evidence."""
     evidence, step = joint_evidence(found), joint_next(found)
     evidence[1:1] = _of_the_other_kind(arm, found)
-    threshold = next((own for own in found.thresholds if own.axis == "num_envs"), None)
+    threshold = found.threshold_of("num_envs")
     limit = "" if threshold is None else threshold_words(threshold)
     if found.soonest is None:
         none = "no claim" if found.state in ("confirmed", "no data") else "no claim yet"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from envknee.base.fields import Kind
-from envknee.verdict.schema.card import ArmRatio, Card, CardEntry, TrainingCommand
+from envknee.verdict.schema.card import OF_LIMIT, ArmRatio, Card, CardEntry, TrainingCommand
 from envknee.verdict.schema.joint import JointAnswer, Setting
 from envknee.verdict.schema.learning import LearningLimit
 from envknee.verdict.schema.limit import SeriesLimit
@@ -33,9 +33,6 @@ QUESTIONS: dict[Kind, str] = {"learning": "Learn soonest", "throughput": "Most f
 """The heading of each kind of trial."""
 
 NOT_MEASURED: dict[Kind, str] = {"learning": "no learning trials", "throughput": "no throughput trials"}
-
-STATES = {"reached": "decided", "still pays": "still pays", "undecided": "undecided", "no data": "undecided"}
-"""State of a limit -> its word on the card."""
 
 
 class Part(NamedTuple):
@@ -60,7 +57,7 @@ def _part(entry: CardEntry) -> Part:
     lines += [("against", said) for said in against(entry)]
     if entry.load is not None and (said := load_sentences(entry.load)):
         lines.append(("load", " ".join(said)))
-    command = None if entry.command is None else _command_line(entry.command)
+    command = None if entry.command is None else command_line(entry.command)
     if entry.command is not None and (said := _lacks(entry.command)):
         lines.append(("lacks", said))
     return Part(QUESTIONS[entry.kind], [line for line in lines if line[1]], command)
@@ -121,7 +118,7 @@ def _state(entry: CardEntry) -> str:
 
 
 def _state_of_limit(limit: SeriesLimit) -> str:
-    state = STATES[limit.state]
+    state = OF_LIMIT[limit.state]
     if not limit.gains:
         return f"{state}: {why_no_doubling(_sizes(limit))}"
     because = gain_evidence(limit)[0]
@@ -146,14 +143,14 @@ def _sizes(limit: SeriesLimit) -> list[int]:
 def _state_of_joint(found: JointAnswer) -> str:
     if found.state != "confirmed":
         return f"undecided: {what_is_left(found)}. To decide: {joint_next(found)}".removesuffix(".")
-    threshold = next((own for own in found.thresholds if own.axis == "num_envs"), None)
+    threshold = found.threshold_of("num_envs")
     if threshold is None:
         return (
             f"decided among {counted(len(found.confirmed), 'confirmed setting')}"
             if found.soonest is not None
             else "undecided"
         )
-    said = f"{STATES[threshold.state]}: {threshold_line(found, threshold)}"
+    said = f"{OF_LIMIT[threshold.state]}: {threshold_line(found, threshold)}"
     if threshold.state == "undecided":
         said += f". To decide: {joint_next(found)}".removesuffix(".")
     return said
@@ -222,7 +219,7 @@ def _digits(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 10.0 else f"{ratio:,.1f}"
 
 
-def _command_line(command: TrainingCommand) -> str | None:
+def command_line(command: TrainingCommand) -> str | None:
     """Return the command as a shell takes it, on one line; None if none is known."""
     if not command.argv:
         return None
@@ -234,13 +231,16 @@ def _lacks(command: TrainingCommand) -> str:
     """Return what the command does not set."""
     if not command.lacks:
         return ""
-    settings = _settings(command.lacks)
     if not command.argv:
-        return f"no command outside envknee is known for {settings} (docs/trainers.md)"
-    lean = ": docs/leanframes.md has the lines for your script" if "observations: lean" in command.lacks else ""
-    return f"the command has no {settings}{lean}"
+        return f"no command outside envknee is known for {settings_words(command)} (docs/trainers.md)"
+    return f"the command has no {settings_words(command)}{lean_page(command)}"
 
 
-def _settings(settings: Sequence[str]) -> str:
-    """Return settings as a study file has them, each in backticks."""
-    return ", ".join(f"`{setting}`" for setting in settings)
+def lean_page(command: TrainingCommand) -> str:
+    """Return where lean frames are explained, if the command lacks them; else ""."""
+    return ": docs/leanframes.md has the lines for your script" if "observations: lean" in command.lacks else ""
+
+
+def settings_words(command: TrainingCommand) -> str:
+    """Return what a command lacks as a study file has it, each in backticks."""
+    return ", ".join(f"`{setting}`" for setting in command.lacks)

@@ -6,6 +6,7 @@ from envknee.verdict.schema.plan import (
     DevicesOfWorkers,
     IllegalPoints,
     NoiseSource,
+    Place,
     PlanTime,
     Power,
     RulePlan,
@@ -19,6 +20,13 @@ from envknee.words.progress import seconds_range
 
 MOST_NAMED = 3
 """Illegal points that a line names."""
+
+PLACES: dict[Place, tuple[str, str]] = {
+    "machine": ("this machine has", "measure on a larger machine"),
+    "site": ("max_gpus of the site is", "raise max_gpus"),
+    "allocation": ("these nodes have", "ask for more nodes"),
+}
+"""How many devices there are, and what to do for more."""
 
 NOISE_SOURCES: dict[NoiseSource, str] = {
     "this machine": "from earlier studies of this machine",
@@ -130,10 +138,11 @@ def illegal_line(kind: str, illegal: IllegalPoints) -> str:
 
 
 def workers_line(kind: str, workers: int, devices: DevicesOfWorkers) -> str:
-    """Return that this machine has too few devices for a section's workers, and what to set."""
+    """Return that there are too few devices for a section's workers, and what to set."""
+    has, more = PLACES[devices.place]
     return (
-        f"{kind}: workers {workers} need {counted(workers * devices.each, 'device')} (GPUs, or a CPU as one), and this machine has"
-        f" {devices.here}. A sweep refuses that. Set workers: {max(1, devices.here // devices.each)}, or measure on a larger machine"
+        f"{kind}: workers {workers} need {counted(workers * devices.each, 'device')} (GPUs, or a CPU as one), and {has}"
+        f" {devices.here}. A sweep refuses that. Set workers: {max(1, devices.here // devices.each)}, or {more}"
     )
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from envknee.record.schema import Record, Request, Row
+from envknee.verdict.schema.foresight import Foresight
 from envknee.verdict.schema.plan import KindTime
 from envknee.verdict.series import Ranks
 from envknee.words.ranks import ranks_words
@@ -21,10 +22,15 @@ def trial_words(request: Request) -> str:
     return f"{request.kind} {request.arm} · {envs} · T{request.horizon} · {batch} · repeat {request.repeat + 1}{fresh}{drill}"
 
 
-def running_words(request: Request, row: Row | None, elapsed_s: float) -> str:
-    """Return what a running trial does: starting, or the iteration of its newest `row`."""
-    if row is None:
-        return f"starting, {elapsed_s:.0f} s"
+def starting_words(elapsed_s: float, compiles: bool, newest: str | None) -> str:
+    """Return how long a trial without a row has been starting, whether it compiles, and the `newest` line that it printed."""
+    doing = "compiling kernels" if compiles else "starting"
+    said = "it has printed nothing" if newest is None else f"newest line: {newest}"
+    return f"{doing}, {elapsed_s:.0f} s since its start; {said}"
+
+
+def running_words(request: Request, row: Row, elapsed_s: float) -> str:
+    """Return what a running trial does: the iteration of its newest `row`."""
     reward = "" if row.reward_mean is None else f", reward {row.reward_mean:.2f}"
     if request.iterations is not None:
         number, wanted = row.iteration + 1, request.untimed_iterations + request.iterations
@@ -36,19 +42,31 @@ def running_words(request: Request, row: Row | None, elapsed_s: float) -> str:
 
 
 def finished_line(
-    record: Record, done: int, planned: int, left: Sequence[KindTime], alike: int = 1, gain: float | None = None
+    record: Record,
+    done: int,
+    planned: int,
+    left: Sequence[KindTime],
+    alike: int = 1,
+    gain: float | None = None,
+    foresight: Foresight | None = None,
 ) -> str:
     """Return the line for a finished trial: `[ 7/27] throughput stock · ... → measured: 1,432 FPS, 0.90 GB, 9 s; 3 to 5 min left`.
 
     At most `planned` trials are measured; `left` is the time of those to come. `alike` successive trials, this one the last, were skipped
-    for one reason. `gain` is that in FPS over half as many environments.
+    for one reason. `gain` is that in FPS over half as many environments, `foresight` a prediction of the next doubling's.
     """
-    words = time_left_words(left)
+    later = [foresight and predicted(foresight), time_left_words(left)]
     trials = f" · {alike} trials" if alike > 1 else ""
     return (
-        f"[{done:>{len(str(planned))}}/{planned}] {trial_words(record.request)}{trials} → {result_words(record, gain)}"
-        f"{words and f'; {words}'}"
+        f"[{done:>{len(str(planned))}}/{planned}] {trial_words(record.request)}{trials} →"
+        f" {'; '.join(filter(None, [result_words(record, gain), *later]))}"
     )
+
+
+def predicted(foresight: Foresight) -> str:
+    """Return `predicted: 32,768 would gain 9% (4% to 15%)`."""
+    interval = f"{round(foresight.lower, 2) + 0.0:.0%} to {foresight.upper:.0%}"  # never "-0%"
+    return f"predicted: {foresight.num_envs:,} would gain {foresight.gain:.0%} ({interval})"
 
 
 def result_words(record: Record, gain: float | None = None) -> str:
@@ -65,8 +83,23 @@ def result_words(record: Record, gain: float | None = None) -> str:
         parts.append(f"best reward {record.best_reward:.2f}")
     if record.memory_peak_gb is not None:
         parts.append(f"{record.memory_peak_gb:.2f} GB")
-    parts.append(f"{record.outcome.total_s:.0f} s")
+    parts.append(f"{record.outcome.total_s:.0f} s{_parts_of_time(record)}")
     return f"{STATUS_WORDS[record.outcome.status]}: {', '.join(parts)}"
+
+
+def _parts_of_time(record: Record) -> str:
+    """Return ` (start 24 s, of which compiling 11 s; timed 4 s)` of a foreign command's throughput trial; "" of any other."""
+    outcome, timed, each = record.outcome, record.fps_total, record.iteration_s
+    is_known = record.request.command is not None and record.request.kind == "throughput"
+    if not is_known or outcome.setup_s is None or timed is None or each is None:
+        return ""
+    compiling = "" if outcome.compile_s is None else f", of which compiling {_seconds(outcome.compile_s)}"
+    return f" (start {_seconds(outcome.setup_s)}{compiling}; timed {_seconds(timed.iterations * each.median)})"
+
+
+def _seconds(seconds: float) -> str:
+    """Return `4.1 s`, or `24 s`."""
+    return f"{seconds:.1f} s" if seconds < 10.0 else f"{seconds:.0f} s"
 
 
 def time_left_words(left: Sequence[KindTime]) -> str:

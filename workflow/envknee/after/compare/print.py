@@ -22,15 +22,10 @@ from rich.table import Table
 
 from envknee.after.compare.ratios import compare
 from envknee.after.compare.sides import sides
+from envknee.study.errors import EXIT_UNDECIDED, EXIT_WORSE
 from envknee.study.files import canonical_json, write_atomically
 from envknee.verdict.schema.comparison import Comparison
 from envknee.words import compare as words
-
-REGRESSION = 3
-"""Exit status if the gate fails."""
-
-INCONCLUSIVE = 4
-"""Exit status if it neither passes nor fails."""
 
 WORTH_SAYING = 0.005
 """Smaller changes at single points are only in the file: memory always differs by some bytes."""
@@ -95,18 +90,21 @@ def main() -> int:
     parser.add_argument("--margin", type=float, default=0.05, help="loss that is still accepted (default: %(default)s)")
     parser.add_argument("--confidence", type=float, default=0.95, help="of intervals and tests (default: %(default)s)")
     parser.add_argument("--output", type=Path, help="write everything to this JSON file, too")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
     arguments = parser.parse_args()
     for name, lowest in (("margin", 0.0), ("confidence", 0.5)):
         if not lowest <= (given := getattr(arguments, name)) < 1.0:
             parser.error(f"--{name} must be at least {lowest:g} and below 1 (0.05 is 5%), and {given:g} was given")
     comparisons = [compare(a, b, arguments.confidence, arguments.margin) for a, b in sides(arguments.a, arguments.b)]
-    for comparison in comparisons:
-        print_comparison(comparison, Console(markup=False, emoji=False))
+    text = canonical_json([comparison.model_dump(mode="json") for comparison in comparisons])
+    if arguments.json:
+        print(text, end="")
+    else:
+        for comparison in comparisons:
+            print_comparison(comparison, Console(markup=False, emoji=False))
     if arguments.output is not None:
-        write_atomically(
-            arguments.output, canonical_json([comparison.model_dump(mode="json") for comparison in comparisons])
-        )
+        write_atomically(arguments.output, text)
     answers = {comparison.gate.answer for comparison in comparisons}
     if "fail" in answers:
-        return REGRESSION
-    return INCONCLUSIVE if "inconclusive" in answers else 0
+        return EXIT_WORSE
+    return EXIT_UNDECIDED if "inconclusive" in answers else 0

@@ -15,7 +15,7 @@ from typing import cast
 
 from envknee.machine.processes import dying_with_parent
 from envknee.machine.schema import Image
-from envknee.study.errors import UserError
+from envknee.study.errors import ToMend, UserError
 from envknee.study.files import canonical_json, sha256_of, write_atomically
 from envknee.study.paths import PROJECT
 
@@ -45,11 +45,11 @@ def require_apptainer() -> None:
         " or use runtime: host."
     )
     if shutil.which("apptainer") is None:
-        raise UserError(f"runtime: apptainer was asked for, and there is no apptainer on PATH. {remedy}")
+        raise ToMend(f"runtime: apptainer was asked for, and there is no apptainer on PATH. {remedy}")
     answer = _apptainer("--version")
     version = re.search(r"(\d+)\.(\d+)", answer)
     if version is None or (int(version[1]), int(version[2])) < OLDEST:
-        raise UserError(f"runtime: apptainer was asked for, and what is installed is {answer.strip()!r}. {remedy}")
+        raise ToMend(f"runtime: apptainer was asked for, and what is installed is {answer.strip()!r}. {remedy}")
 
 
 def describe(sif: Path) -> Image:

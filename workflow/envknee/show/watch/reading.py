@@ -8,10 +8,13 @@ from pathlib import Path
 
 from envknee.record.schema import Record, Request
 from envknee.run.attempts import Attempts
-from envknee.show.watch.state import Running, Seen
+from envknee.show.watch.state import SILENT_S, Running, Seen
 from envknee.study.errors import UserError
 from envknee.study.files import read_model
 from envknee.study.paths import StudyFolder, TrialFolder, number_of
+
+HALF_WRITTEN_S = 30.0
+"""A record that cannot be read is taken as one that is being written for so long."""
 
 
 class Reader:
@@ -27,7 +30,7 @@ class Reader:
         """Return what is there now.
 
         Raises:
-            UserError: when the study's folder is gone.
+            UserError: when the study's folder is gone, or a record cannot be read.
         """
         if not self._folder.study.exists():
             raise UserError(f"{self._folder.root} is gone: it was moved or deleted. Name the folder where it is now.")
@@ -46,10 +49,10 @@ class Reader:
                 if known is not None:
                     found[number] = known
                     continue
-                trial = _running(TrialFolder(path))
-                if trial is not None:
+                trial, alive_s = _running(TrialFolder(path)), _sign_of_life_s(TrialFolder(path))
+                newest_s = max(newest_s, alive_s)
+                if trial is not None and time.time() - alive_s < SILENT_S:  # else its attempt was lost
                     running.append(trial)
-                    newest_s = max(newest_s, _sign_of_life_s(TrialFolder(path)))
         self._records = found
         silent_s = max(0.0, time.time() - newest_s)  # the clock of a shared folder may be ahead
         return Seen({number: record for number, (_, record) in sorted(found.items())}, running, silent_s)
@@ -67,9 +70,11 @@ def _record(trial: TrialFolder, changed_ns: int) -> tuple[int, Record] | None:
     if not trial.record.exists():
         return None
     try:
-        return changed_ns, read_model(trial.record, Record, "")
-    except UserError:  # half copied by a shared folder, perhaps; the next look tells
-        return None
+        return changed_ns, read_model(trial.record, Record, "Run that trial again.")
+    except UserError:
+        if time.time() - trial.record.stat().st_mtime > HALF_WRITTEN_S:
+            raise
+        return None  # half copied by a shared folder, perhaps; the next look tells
 
 
 def _running(trial: TrialFolder) -> Running | None:

@@ -8,17 +8,17 @@ from envknee.base.fields import Kind
 from envknee.decide.study import decide
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record, Request
-from envknee.record.status import BROKE, DOES_NOT_RUN
+from envknee.record.status import BROKE, DID_NOT_FIT
 from envknee.run.time_left import time_left
 from envknee.study import space
 from envknee.study.model import Study
 from envknee.words.progress import time_left_words
 from envknee.words.statements import statement
 
-Mark = Literal["running", "failed", "done", "skipped", "waiting"]
-"""How far a trial is. Out of memory counts as failed."""
+Mark = Literal["running", "failed", "do not fit", "done", "skipped", "waiting"]
+"""How far a trial is."""
 
-MARKS: tuple[Mark, ...] = ("running", "failed", "done", "skipped", "waiting")
+MARKS: tuple[Mark, ...] = ("running", "failed", "do not fit", "done", "skipped", "waiting")
 
 SILENT_S = 300.0
 """Seconds without a write after which no sweep seems to run. A running trial gives a sign of life every 20 seconds."""
@@ -84,7 +84,7 @@ def findings_of(study: Study, records: Mapping[int, Record]) -> list[str]:
 
 def state_of(study: Study, seen: Seen, findings: Sequence[str]) -> State:
     """Return the state of a sweep at one look; `findings` are those of its records."""
-    slots = space.plan(study)
+    slots = list(space.plan(study))
     records = seen.records
     seconds = {number: record.outcome.total_s for number, record in records.items()}
     skipped = {number for number, record in records.items() if mark_of(record) == "skipped"}
@@ -94,7 +94,7 @@ def state_of(study: Study, seen: Seen, findings: Sequence[str]) -> State:
     counts["running"] = len(seen.running)
     counts["waiting"] = max(0, len(slots) - len(records) - len(seen.running))
     left = "" if len(records) >= len(slots) else time_left_words(time_left(study, slots, seconds, skipped))
-    grids = [_grid(study, arm, kind, seen) for kind in study.sections for arm in study.arms]
+    grids = [_grid(study, arm, kind, seen, slots) for kind in study.sections for arm in study.arms]
     end = _end(counts, seen.silent_s)
     return State(study.study, counts, len(slots), grids, findings, seen.running, left, end)
 
@@ -104,19 +104,22 @@ def mark_of(record: Record) -> Mark:
     status = record.outcome.status
     if status == "skipped":
         return "skipped"
-    return "failed" if status in (*DOES_NOT_RUN, *BROKE) else "done"
+    if status in DID_NOT_FIT:
+        return "do not fit"
+    return "failed" if status in (*BROKE, "crashed") else "done"
 
 
 def _end(counts: Mapping[Mark, int], silent_s: float) -> str | None:
     if not counts["waiting"] and not counts["running"]:
         return "The sweep is whole: every planned trial has ended."
-    if silent_s >= SILENT_S:
+    has_begun = any(count for mark, count in counts.items() if mark != "waiting")
+    if silent_s >= SILENT_S and has_begun:  # before, kernels are compiled, or an image is built
         return f"Nothing has been written for {silent_s / 60.0:.0f} minutes: no sweep seems to run."
     return None
 
 
-def _grid(study: Study, arm: str, kind: Kind, seen: Seen) -> Grid:
-    of_grid = [slot for slot in space.plan(study) if (slot.arm, slot.kind) == (arm, kind)]
+def _grid(study: Study, arm: str, kind: Kind, seen: Seen, slots: Sequence[space.Slot]) -> Grid:
+    of_grid = [slot for slot in slots if (slot.arm, slot.kind) == (arm, kind)]
     marks: list[tuple[Request, Mark]] = [(record.request, mark_of(record)) for record in seen.records.values()]
     runs: Mark = "running"
     marks.extend((trial.request, runs) for trial in seen.running)

@@ -13,6 +13,7 @@ from envknee.words.progress import trial_words
 SIGNS: Mapping[str, tuple[str, str]] = {
     "running": ("▶", "yellow"),
     "failed": ("x", "red"),
+    "do not fit": ("▲", "magenta"),
     "done": ("■", "green"),
     "skipped": ("-", "dim"),
     "waiting": ("·", "dim"),
@@ -39,7 +40,9 @@ def view_of(state: State) -> RenderableType:
 def counts_words(state: State) -> str:
     """Return `12 of 27 done, 1 running, 2 failed, 12 waiting`."""
     others = (
-        f"{state.counts[mark]} {mark}" for mark in ("running", "failed", "skipped", "waiting") if state.counts[mark]
+        f"{state.counts[mark]} {mark}"
+        for mark in ("running", "failed", "do not fit", "skipped", "waiting")
+        if state.counts[mark]
     )
     return ", ".join([f"{state.counts['done']} of {state.planned} done", *others])
 

@@ -181,7 +181,7 @@ class Output:
 
     def is_compiling(self) -> bool:
         """Tell whether one of the newest lines says that kernels are compiled or loaded."""
-        return any(COMPILING.search(line) for line in self.newest[-5:])
+        return says_compiling(self.newest)
 
     @property
     def newest(self) -> list[str]:
@@ -198,6 +198,11 @@ class Output:
         """Return the line that says why the program broke, else one that complains, else the newest line."""
         newest = self.newest or ["it printed nothing"]
         return self.error_line or bounded.shown(telling.complaint_of(newest) or newest[-1])
+
+
+def says_compiling(newest: Sequence[str]) -> bool:
+    """Tell whether one of the newest lines that a program printed says that kernels are compiled or loaded."""
+    return any(COMPILING.search(line) for line in newest[-5:])
 
 
 def _has(lower: str, needles: Needles) -> bool:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from envknee.base.point import rollout_size
+from envknee.measure.rows import MOST_TIMES
 from envknee.record.schema import Request
 from envknee.study import space
 from envknee.study.command import PLACEHOLDER, Command
-from envknee.study.errors import UserError, nearest
+from envknee.study.errors import ToMend, nearest
 
 USERS_PATH = "ENVKNEE_PATH"
 """The variable with the user's PATH. In PATH itself envknee's own Python comes first and would hide the user's."""
@@ -22,10 +23,14 @@ def command_of(request: Request) -> Command:
 
 
 def iterations(request: Request) -> int:
-    """Return the iterations to request from the program: one more than are counted, because the last may not be logged."""
+    """Return the iterations to request from the program: one more than are counted, because the last may not be logged.
+
+    How many are timed by `timed_share` is known only while it runs: it is told the most, and ended before.
+    """
     if request.iterations is None:
         return command_of(request).learning_iterations
-    return request.untimed_iterations + request.iterations + 1
+    times = 1 if request.timed_share is None else MOST_TIMES
+    return request.untimed_iterations + times * request.iterations + 1
 
 
 def values(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
@@ -44,6 +49,7 @@ def values(request: Request, run_dir: Path, gpus: int) -> dict[str, str]:
         "frames": iterations(request) * rollout * request.world_size,
         "seed": request.seed,
         "gpus": gpus,
+        "ranks": request.world_size,
         "device": "cuda:0" if gpus else "cpu",
         "gpu_ids": "all" if gpus else "None",
         "run_dir": run_dir,
@@ -85,14 +91,14 @@ def located(argv: Sequence[str], path: str, start: Path) -> list[str]:
     """Return `argv` with full paths of the program and of files below `start`, because the command runs in another folder.
 
     Raises:
-        UserError: when the program does not exist.
+        ToMend: when the program does not exist.
     """
     program = argv[0]
     executable = shutil.which(str(start / program) if "/" in program else program, path=path)
     if executable is None:
         folders = [Path(folder) for folder in path.split(os.pathsep) if Path(folder).is_dir()]
         beside = {file.name for folder in folders for file in folder.iterdir()}
-        raise UserError(
+        raise ToMend(
             f"command.argv: there is no program {program!r} on this machine{nearest(program, beside)}. Expected a name on PATH, or a"
             f" path such as /home/me/venv/bin/{Path(program).name}. PATH is {path}"
         )

@@ -17,6 +17,10 @@ FPS_DIFFER = 0.1
 """Relative difference between a program's own FPS and its rows' times above which a warning is given."""
 
 
+WHOLE = 0.01
+"""How far the rollouts of a row may be from a whole number."""
+
+
 @dataclass
 class LogRow:
     """The figures of one row in the log."""
@@ -135,13 +139,36 @@ def transitions(rows: Rows, steps: float, rollout: int, num_envs_total: int) -> 
     return steps * {"iterations": rollout, "frames": 1, "env_steps": num_envs_total}[rows.step]
 
 
-def unlike_clock(logged_fps: Sequence[float], clock_fps: Sequence[float]) -> str | None:
-    """Return a warning if a program's own FPS differ from the times of its rows; None if they agree."""
+def unlike_clock(logged_fps: Sequence[float], clock_fps: Sequence[float], ranks: int = 1) -> str | None:
+    """Return a warning if a program's own FPS differ from the times of its rows, counted for so many ranks; None if they agree."""
     if not logged_fps or not clock_fps:
         return None
     logged, measured = statistics.median(logged_fps), statistics.median(clock_fps)
     if measured <= 0.0 or abs(logged / measured - 1.0) <= FPS_DIFFER:
         return None
-    return (
+    said = (
         f"the command says {logged:,.0f} FPS, and the times of its own rows give {measured:,.0f}: the latter are used"
+    )
+    if ranks > 1 and abs(ranks * logged / measured - 1.0) <= FPS_DIFFER:
+        said += (
+            f". They are {ranks} times as many, one count for each GPU. If a single process uses all {ranks}, set"
+            " `command.ranks: 1` (`envknee knee --ranks 1`)"
+        )
+    return said
+
+
+def unlike_asked(rows: Rows, made: Sequence[float], num_envs_total: int, horizon: int) -> str | None:
+    """Return a warning if rows hold other transitions than whole rollouts of the environments that were asked for; None if they fit.
+
+    `made` are the transitions of each row, by a log that counts frames. One that counts iterations or steps of each environment does
+    not tell.
+    """
+    if not made or rows.step != "frames":
+        return None
+    each, rollout = statistics.median(made), num_envs_total * horizon
+    if each >= rollout and abs(each / rollout - round(each / rollout)) <= WHOLE:
+        return None
+    return (
+        f"its log counts {each:,.0f} transitions a row, and {num_envs_total:,} environments with horizon {horizon} make {rollout:,}: as if"
+        f" {each / horizon:,.0f} environments ran. If the command changes num_envs by itself, this size was not measured"
     )

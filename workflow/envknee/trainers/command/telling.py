@@ -120,3 +120,32 @@ def _raised(lines: Sequence[str]) -> set[int]:
             places.add(place)
             is_open = False
     return places
+
+
+NEEDS_INPUT = re.compile(
+    r"\bEOFError\b|EOF when reading a line|\[y/n\]|\[yes/no\]|\((?:y/n|yes/no)\)|\bpass(?:word|phrase)\b[^:]*:\s*$",
+    re.IGNORECASE,
+)
+"""Python's words when it asks and nobody answers, and how questions end."""
+
+NEEDS_TERMINAL = re.compile(
+    r"Inappropriate ioctl for device|\bnot a (?:tty|terminal)\b|/dev/tty\b|Error opening terminal|TERM environment variable not set"
+    r"|\btermios\.error\b|input device is not a TTY|must be run (?:in|from) a terminal",
+    re.IGNORECASE,
+)
+"""The C library's words for ENOTTY, and those of curses, Docker and others."""
+
+
+def hint_of(lines: Sequence[str]) -> str | None:
+    """Return what a program that ended wanted of a person, as a sentence; None if its newest lines do not say so."""
+    if any(NEEDS_TERMINAL.search(line) for line in lines):
+        return (
+            "It needs a terminal, and gets none: envknee reads what it prints. Take the option that turns its"
+            " screen or progress bar off"
+        )
+    if any(NEEDS_INPUT.search(line) for line in lines):
+        return (
+            "It asked for input, and gets none: its standard input is empty. Give the answer as an option of the"
+            " command, such as --yes, or as an environment variable"
+        )
+    return None

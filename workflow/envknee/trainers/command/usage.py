@@ -40,7 +40,8 @@ class Peaks:
     cpu_s: float = 0.0
     used_gb: list[float] | None = None
     """Of each GPU."""
-    busy: list[float] = field(default_factory=list)
+    busy: list[list[float]] = field(default_factory=list)
+    """Samples, each with the share of each GPU that says one."""
     power_w: list[float] = field(default_factory=list)
 
 
@@ -63,6 +64,11 @@ class Usage:
         self._ended = threading.Event()
         self._rows = 0
         self._process: psutil.Process | None = None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that are watched."""
+        return len(self._gpus)
 
     @property
     def before_gb(self) -> float | None:
@@ -97,7 +103,8 @@ class Usage:
         # Rows that arrive together have too little time between them for a load.
         load = Load(
             cpu_percent=100.0 * peaks.cpu_s / elapsed_s if elapsed_s >= PERIOD_S else None,
-            gpu_percent=fmean(peaks.busy) if peaks.busy else None,
+            gpu_percent=fmean(map(fmean, peaks.busy)) if peaks.busy else None,
+            gpus_percent=self._busy_of_each(peaks.busy),
             gpu_power_w=fmean(peaks.power_w) if peaks.power_w else None,
         )
         return memory, load
@@ -124,9 +131,14 @@ class Usage:
             self._sample_memory()
             self._add_cpu_time()
             if busy := [share for gpu in self._gpus if (share := gpu.busy_percent()) is not None]:
-                self._peaks.busy.append(fmean(busy))
+                self._peaks.busy.append(busy)
             if power_w := [watts for gpu in self._gpus if (watts := gpu.power_w()) is not None]:
                 self._peaks.power_w.append(sum(power_w))
+
+    def _busy_of_each(self, samples: Sequence[Sequence[float]]) -> list[float] | None:
+        """Return each GPU's mean share; None with one GPU, or unless all of them say theirs."""
+        whole = [sample for sample in samples if len(sample) == len(self._gpus)]
+        return [fmean(shares) for shares in zip(*whole, strict=True)] if whole and len(self._gpus) > 1 else None
 
     def _sample_memory(self) -> None:
         """Update the peaks. The process tree is that of the last look: listing it takes ten times as long as reading its memory."""

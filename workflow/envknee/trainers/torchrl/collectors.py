@@ -27,7 +27,7 @@ from envknee.measure.meter import Meter
 from envknee.measure.out_of_memory import own_errors_of_ray
 from envknee.measure.rows import Collected
 from envknee.record.schema import Pipeline, RankResult, Request
-from envknee.study.errors import UserError
+from envknee.study.errors import TryAgain, UserError
 from envknee.study.strategies import RAY_ADDRESS, joins_cluster
 from envknee.trainers.torchrl.async2 import timed
 from envknee.trainers.torchrl.learner import Learner
@@ -117,13 +117,13 @@ def check_answers(address: str) -> None:
     """Check that a cluster's head accepts connections; Ray itself would try for ever.
 
     Raises:
-        UserError: when the address is invalid or does not answer.
+        TryAgain: when the address is invalid or does not answer.
     """
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
     except (OSError, ValueError) as error:
-        raise UserError(
+        raise TryAgain(
             f"{RAY_ADDRESS}={address}: expected HOST:PORT of the head of a Ray cluster, and it gives no answer ({error})."
             " `ray start --head` prints it; without the variable a trial starts a Ray of its own on this machine"
         ) from error

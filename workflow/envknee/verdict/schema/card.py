@@ -1,5 +1,7 @@
 """The card of a study, as frozen models: one entry for each question. It is made from a verdict when it is shown, and stands in no file."""
 
+from typing import Literal
+
 from envknee.base.fields import Kind
 from envknee.record.schema import Frozen
 from envknee.verdict.schema.headline import Binds
@@ -9,12 +11,25 @@ from envknee.verdict.schema.memory import MemoryWall
 from envknee.verdict.schema.throughput import ComposedFps, OtherLoad, ThroughputLimit
 from envknee.verdict.series import OfRanks
 
+CardState = Literal["decided", "still pays", "undecided"]
+"""decided: the limit is reached, or all confirmed settings are compared. still pays: the largest doubling measured is shown to pay."""
+
+OF_LIMIT: dict[str, CardState] = {
+    "reached": "decided",
+    "still pays": "still pays",
+    "undecided": "undecided",
+    "no data": "undecided",
+}
+"""State of a limit -> that of its card."""
+
 
 class TrainingCommand(Frozen):
     """The command that trains an arm at a setting."""
 
     argv: list[str]
     """The program and its arguments; empty if none is known."""
+    of_setting: list[str] = []
+    """Those of the arguments that say num_envs, horizon and batch size."""
     env: dict[str, str] = {}
     """Environment variables that the study sets."""
     lacks: list[str] = []
@@ -68,6 +83,18 @@ class CardEntry(OfRanks):
     """This arm against each other one: at their best settings, then at each setting that both have."""
     command: TrainingCommand | None = None
     """None if it is not known how the trials were run."""
+
+    @property
+    def state(self) -> CardState:
+        """Whether the limit, or the comparison of confirmed settings, is decided."""
+        if self.joint is None:
+            return "undecided" if self.limit is None else OF_LIMIT[self.limit.state]
+        if self.joint.state != "confirmed":
+            return "undecided"
+        threshold = self.joint.threshold_of("num_envs")
+        if threshold is not None:
+            return OF_LIMIT[threshold.state]
+        return "undecided" if self.joint.soonest is None else "decided"
 
 
 class Card(Frozen):

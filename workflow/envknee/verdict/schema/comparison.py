@@ -139,3 +139,7 @@ class Comparison(Frozen):
     """Points at which a paired trial did not succeed. Those where fewer of B's did are the gate's."""
     apart: Apart
     gate: Gate
+
+
+Comparisons = list[Comparison]
+"""What `envknee compare` prints as JSON: one for each pair of arms."""

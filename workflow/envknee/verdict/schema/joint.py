@@ -275,3 +275,7 @@ class JointAnswer(Claims):
     """With `learns_like`: unless it is shown, the model says nothing. None before both arms have their planned seeds."""
     shape: JointShape | None = newer(None)
     """None without a trial, or on a rough surface."""
+
+    def threshold_of(self, axis: Literal["num_envs", "horizon"]) -> JointThreshold | None:
+        """Return the threshold of an axis; None without one."""
+        return next((own for own in self.thresholds if own.axis == axis), None)

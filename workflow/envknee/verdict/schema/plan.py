@@ -51,12 +51,18 @@ class KindTime(Frozen):
     most_s: float | None
 
 
+Place = Literal["machine", "site", "allocation"]
+"""Where a sweep runs its trials: on this machine, as jobs of a cluster's site, or on nodes that its user has."""
+
+
 class DevicesOfWorkers(Frozen):
-    """Devices (GPUs; without GPUs the CPU is one) of a section's workers and of this machine."""
+    """Devices (GPUs; without GPUs the CPU is one) of a section's workers, and of the place where they would run."""
 
     each: int
     """Devices that one worker keeps."""
     here: int
+    """As many as the place has, or as a site's max_gpus allows."""
+    place: Place = "machine"
 
 
 class SectionPlan(Frozen):

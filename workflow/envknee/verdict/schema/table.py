@@ -240,3 +240,7 @@ class TableVerdict(Frozen):
     def has_horizon(self) -> bool:
         """Whether the table has a column for the horizon; without it, an iteration counts as one step."""
         return "horizon" in self.columns
+
+
+TableAnswer = TableVerdict | Pair
+"""What `envknee limits` prints as JSON: of one table, or of two."""

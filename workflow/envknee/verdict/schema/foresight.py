@@ -1,0 +1,15 @@
+"""A predicted gain, as a frozen model. It is made when it is shown, and stands in no file."""
+
+from envknee.record.schema import Frozen
+
+
+class Foresight(Frozen):
+    """The gain that the law of an iteration predicts of a doubling whose larger size was not measured."""
+
+    num_envs: int
+    """The size after the doubling."""
+    gain: float
+    """0.09 is 9% more FPS than at half as many environments."""
+    lower: float
+    upper: float
+    """Ends of an interval that holds for `verdict.foresight.CONFIDENCE` of such predictions."""
