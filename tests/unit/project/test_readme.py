@@ -68,6 +68,7 @@ RUN_BY = {
     "envknee init": "tests/unit/run/test_init.py: \"init\"",
     "envknee summary": "tests/unit/show/test_summary.py: --all",
     "envknee compare": "tests/unit/after/test_compare.py: run_main(compare.main",
+    "envknee watch": "tests/unit/show/test_watch.py: \"watch\"",
     "envknee best": "tests/unit/after/test_best.py: --only",
     "envknee repeats": "tests/unit/after/test_repeats.py: repeats",
 }  # fmt: skip
@@ -123,7 +124,7 @@ def test_every_command_is_run_by_a_test_or_marked(page: Path):
         "limits tests/fixtures/published/isaac-lab-rtx-4090.csv",
         "presets",
         "--help",
-        "knee --num-envs 512..16384 --preset isaaclab-rsl-rl --dry-run -- {python} train --rl_library rsl_rl --task Isaac-Ant",
+        "knee --preset isaaclab-rsl-rl --dry-run -- {python} train --rl_library rsl_rl --task Isaac-Ant",
     ],
 )
 def test_what_takes_seconds_is_run_here(command: str, tmp_path: Path):

@@ -446,15 +446,15 @@ def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):
     site.edit_site(partition="gpu", max_gpus="1")
     result = site.sweep(site.study(arms={"two": {"gpus": 2}}))
     assert "arms.two: a trial asks for 2 GPUs, and max_gpus of the site is 1" in result.stdout
-    (site.folder / "slurm/site.local.yaml").write_text("partition: mine\n", encoding="utf-8")
-    result = site.sweep(site.study())
-    assert "slurm/site.local.yaml and this cluster do not fit" in result.stdout and "'mine'" in result.stdout
     section = THROUGHPUT | {"num_envs": [4, 8, 16], "sampler": "tpe"}
     dry = site.sweep(site.study(throughput=section | {"workers": 2}, learning=None, window=2), "-n")
     assert "workers 2 need 2 devices (GPUs, or a CPU as one), and max_gpus of the site is 1" in succeeded(dry)
     site.edit_site(max_gpus="3", constraint="warm&dry")
     result = site.sweep(site.study(throughput=section, learning=None, window=2))
     assert "constraint 'warm&dry': no node of partition 'gpu' has these features; there: none" in result.stdout
+    (site.folder / "slurm/site.local.yaml").write_text("partition: mine\n", encoding="utf-8")
+    result = site.sweep(site.study())
+    assert "slurm/site.local.yaml and this cluster do not fit" in result.stdout and "'mine'" in result.stdout
     assert len(cluster.ended()) == before and not cluster.jobs()
     assert not list((site.folder / "results").glob("*/trials"))
 
