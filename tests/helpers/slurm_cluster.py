@@ -66,6 +66,7 @@ CompleteWait=0
 PropagateResourceLimits=NONE
 {nodes}
 PartitionName=gpu Nodes=ALL Default=YES MaxTime=1-0 PriorityTier=1
+PartitionName=cheap Nodes=ALL MaxTime=1-0 PriorityTier=1 PreemptMode=CANCEL
 PartitionName=urgent Nodes=ALL MaxTime=1-0 PriorityTier=10
 PartitionName=short Nodes=ALL MaxTime=00:10:00
 PartitionName=closed Nodes=ALL State=DOWN

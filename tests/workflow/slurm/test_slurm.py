@@ -343,6 +343,26 @@ def test_a_preempted_trial_waits_and_ctrl_c_cancels_what_waits_and_runs(site: Si
     assert_whole(folder, 2, cluster, site)
 
 
+def test_a_preempted_job_that_slurm_does_not_start_again_is_submitted_anew(site: Site, cluster: Cluster):
+    site.edit_site(partition="cheap")  # PreemptMode=CANCEL
+    folder = site.prepared()
+    long = THROUGHPUT | {"num_envs": 4, "iterations": 400}  # of 0.02 s
+    study = site.study(window=1, arms={"fake": an_arm()}, task=None, throughput=long, learning=None)
+    sweep = site.start(study, site.verdict_of(study))
+    rows = folder.trial(0).metrics
+    wait_for(lambda: rows.exists() and rows.stat().st_size > 0, timeout_s=240)
+    job = known(job_of(cluster, 0))
+    node = cluster.jobs()[job]["node"]
+    cluster.ask(
+        "sbatch", "--partition=urgent", "--exclusive", f"--nodelist={node}", "--output=/dev/null", "--wrap=sleep 5"
+    )
+    output, _ = sweep.communicate(timeout=400)
+    assert sweep.returncode == 0, output
+    assert "partition cheap ends preempted jobs (PreemptMode CANCEL)" in output
+    (record,) = assert_whole(folder, 1, cluster, site)
+    assert record.outcome.status == "ok" and record.lost_attempts == 1
+
+
 def test_a_suspended_and_a_requeued_job_measure_their_trials_again(site: Site, cluster: Cluster):
     """SLURM stops all processes of the job, and tells them to go on: times with a pause in them count for nothing.
 

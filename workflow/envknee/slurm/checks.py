@@ -112,7 +112,7 @@ def _constraint(site: Site, nodes: Sequence[Node]) -> list[str]:
 def _ended_for_good(site: Site, cluster: Cluster) -> Iterable[str]:
     return (
         f"partition {name} ends preempted jobs (PreemptMode {cluster.partitions[name].preempt_mode}) and does not start them again:"
-        " a sweep would wait for such a job; stop it with Ctrl-C then, and start it again"
+        f" the sweep submits their trials anew, up to {site.retries} times each (retries of the site)"
         for name in site.partitions
         if cluster.partitions[name].preempt_mode.startswith("CANCEL")
     )
