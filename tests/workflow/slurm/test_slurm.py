@@ -161,8 +161,10 @@ def hang(site: Site, folder: StudyFolder, *numbers: int) -> list[int]:
         assert time.monotonic() < deadline, f"of {numbers} only {[*hung]} began"
         for number in numbers:
             if number not in hung and folder.trial(number).environment.exists():
-                (hung[number],) = [process for process in trial_processes(site.folder) if measures(process, number)]
-                os.kill(hung[number], signal.SIGSTOP)
+                measuring = [process for process in trial_processes(site.folder) if measures(process, number)]
+                if len(measuring) == 1:  # a moment ago it may have forked: until it is another program, that looks like the trial
+                    hung[number] = measuring[0]
+                    os.kill(hung[number], signal.SIGSTOP)
         time.sleep(0.1)
     return [hung[number] for number in numbers]
 
