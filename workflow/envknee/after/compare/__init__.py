@@ -7,5 +7,7 @@ sides     the trials of each side
 pairing   pairs of trials
 ratios    ratios of the pairs; pure
 gate      pass, fail or inconclusive; pure
+who       who each side is; pure
+page      one HTML page
 print     terminal output, and the command
 """
