@@ -1,5 +1,6 @@
 """The page of a comparison: one file with the answer first, every ratio, and who each side is; it loads and runs nothing."""
 
+import base64
 import html
 import json
 import re
@@ -53,7 +54,24 @@ def test_it_stands_alone_with_headings_in_order(tmp_path: Path):
     assert "default-src 'none'" in page
     levels = [int(level) for level in re.findall(r"<h(\d)", page)]
     assert levels[0] == 1 and all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
-    assert "<h2>Pass: no difference in total throughput is shown" in page
+    assert "<h2>Pass: B's total throughput is 1.000 times A's" in page
+
+
+def alt_texts(page: str) -> list[str]:
+    return re.findall(r'<img alt="([^"]+)" src="data:image/svg\+xml;base64,', page)
+
+
+def svgs(page: str) -> list[str]:
+    return [base64.b64decode(data).decode() for data in re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)]
+
+
+def test_the_ratios_are_a_figure_with_a_finding_and_a_row_for_each_measure_and_point(tmp_path: Path):
+    page = page_of(tmp_path, times(1.0), times(0.9), EXIT_WORSE)
+    assert alt_texts(page)[0].startswith("B's total throughput is 0.900 times A's (95% interval")
+    ratios = svgs(page)[0]
+    for text in ("FPS, total", "peak memory", "start-up", "64 × 8 × 128 (throughput)", "B is shown worse"):
+        assert f">{text}<" in ratios
+    assert "<script" not in ratios
 
 
 def test_it_says_who_each_side_is(tmp_path: Path):

@@ -68,7 +68,7 @@ def finding(comparison: Comparison) -> str:
     times = f"{ratio.ratio:.3f} times A's ({within})"
     quantity = QUANTITIES[ratio.measure]
     if ratio.change == "none shown":
-        return f"no difference in {quantity} is shown, B's is {times}"
+        return f"B's {quantity} is {times}: no difference is shown"
     return f"B's {quantity} is {times}"
 
 
@@ -88,6 +88,11 @@ def p_value(ratio: Ratio) -> str:
     if ratio.p_holm is None:
         return ""
     return f"{ratio.p_holm:.3f}" if ratio.p_holm >= 0.001 else "< 0.001"
+
+
+def sides_line(comparison: Comparison) -> str:
+    """Return the line below the title of a figure."""
+    return f"A: {comparison.a} · B: {comparison.b}"
 
 
 COLUMNS = ("measure", "ratio", "interval", "p", "points", "pairs", "")

@@ -8,6 +8,7 @@ pairing   pairs of trials
 ratios    ratios of the pairs; pure
 gate      pass, fail or inconclusive; pure
 who       who each side is; pure
+forest    the ratios as a figure
 page      one HTML page
 print     terminal output, and the command
 """

@@ -3,11 +3,16 @@
 Input: comparisons with their sides; the template workflow/report/compare.html. Output: the page's text, which loads and runs nothing.
 """
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
+from matplotlib.figure import Figure
+
+from envknee.after.compare.forest import draw_ratios
 from envknee.after.compare.sides import Side
 from envknee.after.compare.who import who
+from envknee.show.figures import canvas
 from envknee.show.report import template
 from envknee.verdict.schema.comparison import Comparison
 from envknee.words import compare as words
@@ -22,4 +27,10 @@ def page(compared: Sequence[Compared]) -> str:
 
 def _part(comparison: Comparison, sides: tuple[Side, Side]) -> dict[str, Any]:
     """Return a comparison for the template."""
-    return {"comparison": comparison, "who": who(*sides)}
+    figures = [draw_ratios(comparison)] if comparison.overall else []
+    return {"comparison": comparison, "who": who(*sides), "figures": [_drawn(figure) for figure in figures]}
+
+
+def _drawn(figure: Figure) -> dict[str, str]:
+    """Return a figure's text for those who do not see it, and its file."""
+    return {"finding": canvas.finding(figure), "data": base64.b64encode(canvas.saved(figure, "svg")).decode()}
