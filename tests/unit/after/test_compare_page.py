@@ -74,6 +74,24 @@ def test_the_ratios_are_a_figure_with_a_finding_and_a_row_for_each_measure_and_p
     assert "<script" not in ratios
 
 
+def test_curves_of_both_sides_lie_over_each_other(tmp_path: Path):
+    learned = {32: [1.0, 2.0, 1.5], 64: [1.2, 1.4, 1.6]}
+    a, b = ([*times(f), *learning_trials(learned, first=20, device=GPU)] for f in (1.0, 0.9))
+    page = page_of(tmp_path, a, b, EXIT_WORSE)
+    _, fps, seconds = alt_texts(page)
+    assert fps == "B's total throughput is shown better at 0 of 3 common points, worse at 3"
+    assert seconds == "B's time to target is shown better at 0 of 2 common points, worse at none"
+    for svg in svgs(page)[1:]:
+        assert ">A<" in svg and ">B<" in svg
+
+
+def test_a_curve_that_one_side_alone_has_is_not_drawn(tmp_path: Path):
+    learned = learning_trials({32: [1.0, 2.0]}, first=20, device=GPU)
+    page = page_of(tmp_path, [*times(1.0), *learned], times(1.0), 0)
+    assert len(alt_texts(page)) == 2
+    assert f"only {tmp_path / 'a'}: learning, 32 environments" in page
+
+
 def test_it_says_who_each_side_is(tmp_path: Path):
     page = page_of(tmp_path, times(1.0), times(1.0), 0)
     rows = dict(re.findall(r'<tr><th scope="row">([^<]+)</th><td>([^<]+)</td>', page))

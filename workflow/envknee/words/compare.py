@@ -90,6 +90,19 @@ def p_value(ratio: Ratio) -> str:
     return f"{ratio.p_holm:.3f}" if ratio.p_holm >= 0.001 else "< 0.001"
 
 
+def curves_finding(comparison: Comparison, measure: MeasureName) -> str:
+    """Return at how many common points B is shown better and worse in a measure, in a sentence without its full stop."""
+    changes = [ratio.change for ratio in comparison.by_place if ratio.measure == measure]
+    quantity = QUANTITIES[measure]
+    if not changes:
+        return f"No point has a {quantity} of both sides"
+    better, worse = changes.count("better"), changes.count("worse")
+    if len(changes) == 1:
+        shown = {"better": "shown better", "worse": "shown worse", "none shown": "not shown to differ"}
+        return f"B's {quantity} is {shown[changes[0]]} at the only common point"
+    return f"B's {quantity} is shown better at {better} of {len(changes)} common points, worse at {worse or 'none'}"
+
+
 def sides_line(comparison: Comparison) -> str:
     """Return the line below the title of a figure."""
     return f"A: {comparison.a} · B: {comparison.b}"

@@ -9,6 +9,7 @@ ratios    ratios of the pairs; pure
 gate      pass, fail or inconclusive; pure
 who       who each side is; pure
 forest    the ratios as a figure
+curves    both sides' values against num_envs as figures
 page      one HTML page
 print     terminal output, and the command
 """

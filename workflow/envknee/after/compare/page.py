@@ -9,6 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from envknee.after.compare.curves import draw_curves
 from envknee.after.compare.forest import draw_ratios
 from envknee.after.compare.sides import Side
 from envknee.after.compare.who import who
@@ -27,8 +28,12 @@ def page(compared: Sequence[Compared]) -> str:
 
 def _part(comparison: Comparison, sides: tuple[Side, Side]) -> dict[str, Any]:
     """Return a comparison for the template."""
-    figures = [draw_ratios(comparison)] if comparison.overall else []
-    return {"comparison": comparison, "who": who(*sides), "figures": [_drawn(figure) for figure in figures]}
+    return {
+        "comparison": comparison,
+        "who": who(*sides),
+        "ratios": _drawn(draw_ratios(comparison)) if comparison.overall else None,
+        "curves": [_drawn(figure) for figure in draw_curves(comparison, sides)],
+    }
 
 
 def _drawn(figure: Figure) -> dict[str, str]:
