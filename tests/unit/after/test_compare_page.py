@@ -11,7 +11,7 @@ import pytest
 from envknee.after.compare import print as compare
 from envknee.study.errors import EXIT_UNDECIDED, EXIT_WORSE, UserError
 from programs import run_main
-from records import GPU, Trial, a_study, fps_trials, learning_trials, write_study
+from records import GPU, Trial, a_study, a_trial, fps_trials, learning_trials, write_study
 
 FPS = {16: [100.0, 101.0, 102.0], 32: [190.0, 192.0, 191.0], 64: [300.0, 303.0, 301.0]}
 
@@ -104,6 +104,32 @@ def test_points_of_one_side_and_trials_that_failed_are_named(tmp_path: Path):
     page = page_of(tmp_path, a, b, EXIT_WORSE)
     assert f"only {tmp_path / 'a'}: learning, 32 environments" in page
     assert "2 of 2 target_reached, then 1 of 2 (1 timeout)" in page
+
+
+def test_a_page_of_several_arms_opens_with_the_answer_of_each(tmp_path: Path):
+    study = a_study(arms={"stock": {}, "other": {}})
+    a, b = (
+        write_study(tmp_path / name, study, [*times(1.0), *fps_trials({16: own}, first=20, arm="other", device=GPU)])
+        for name, own in (("a", [100.0, 101.0]), ("b", [50.0, 50.5]))
+    )
+    file = tmp_path / "found.html"
+    assert run_main(compare.main, a.root, b.root, "--html", file) == EXIT_WORSE
+    page = file.read_text(encoding="utf-8")
+    links = re.findall(r'<a href="#([^"]+)">(\w+): ', page)
+    assert links == [("part-1", "Regression"), ("part-2", "Pass")]
+    assert all(f'<section id="{part}">' in page for part, _ in links)
+
+
+def test_one_pair_has_a_mark_of_its_own_and_no_claim(tmp_path: Path):
+    trials = fps_trials({16: [100.0], 32: [190.0, 192.0]}, device=GPU)
+    ratios = svgs(page_of(tmp_path, trials, trials, 0))[0]
+    assert ">one pair: no interval<" in ratios and ">no difference is shown<" in ratios
+
+
+def test_a_page_without_any_ratio_says_so(tmp_path: Path):
+    page = page_of(tmp_path, fps_trials({16: [100.0]}), [a_trial(16, status="oom")], EXIT_WORSE)
+    assert "<h2>Regression: no pair of trials counts for a ratio</h2>" in page and "then 0 of 1 (1 oom)" in page
+    assert alt_texts(page) == []
 
 
 def test_names_from_files_are_escaped(tmp_path: Path):

@@ -29,6 +29,8 @@ MEASURES: dict[MeasureName, str] = {
     "frames_to_target": "frames to target",
 }
 
+NO_RATIO = "no pair of trials counts for a ratio"
+
 NO_MEASURE = "no measure to compare: no pair of trials succeeded on both sides"
 
 ANSWERS = {"pass": "Pass", "fail": "Regression", "inconclusive": "Inconclusive"}
@@ -60,7 +62,7 @@ def finding(comparison: Comparison) -> str:
     by_measure = {ratio.measure: ratio for ratio in comparison.overall}
     leading = [by_measure[measure] for measure in LEADING if measure in by_measure]
     if not leading:
-        return NO_MEASURE
+        return NO_RATIO
     ratio = leading[0]
     within = "one pair: no interval"
     if ratio.lower is not None:
@@ -95,7 +97,7 @@ def curves_finding(comparison: Comparison, measure: MeasureName) -> str:
     changes = [ratio.change for ratio in comparison.by_place if ratio.measure == measure]
     quantity = QUANTITIES[measure]
     if not changes:
-        return f"No point has a {quantity} of both sides"
+        return f"The {quantity} of both sides: {NO_RATIO}"
     better, worse = changes.count("better"), changes.count("worse")
     if len(changes) == 1:
         shown = {"better": "shown better", "worse": "shown worse", "none shown": "not shown to differ"}

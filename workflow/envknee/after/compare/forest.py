@@ -23,6 +23,9 @@ LOOKS: dict[Change, tuple[str, str]] = {
 LEFT_IN = 2.9
 """Room for the names of rows, inches."""
 
+ONE_PAIR = "x"
+"""Mark of a ratio without an interval, of which nothing can be shown."""
+
 MOST_ROWS = 40
 """With more rows than these, only the ratios over all points are drawn."""
 
@@ -78,6 +81,8 @@ def _name(ratio: Ratio) -> str:
 def _row(axes: Axes, ratio: Ratio, place: int) -> None:
     """Draw a ratio with its interval, which ends in an arrow where it goes on beyond the panel."""
     colour, marker = LOOKS[ratio.change]
+    if ratio.lower is None:
+        marker = ONE_PAIR
     left, right = axes.get_xlim()
     if ratio.lower is not None and ratio.upper is not None:
         axes.plot(
@@ -113,7 +118,7 @@ def _keys(comparison: Comparison, rows: list[Ratio]) -> list[Line2D]:
     said: dict[Change, str] = {
         "better": "B is shown better", "worse": "B is shown worse", "none shown": "no difference is shown",
     }  # fmt: skip
-    changes = {ratio.change for ratio in rows}
+    changes = {ratio.change for ratio in rows if ratio.lower is not None}
     keys = [
         canvas.key(label, LOOKS[change][1], LOOKS[change][0], hollow=change == "none shown")
         for change, label in said.items()
@@ -122,7 +127,9 @@ def _keys(comparison: Comparison, rows: list[Ratio]) -> list[Line2D]:
     keys.append(canvas.line_key(f"{comparison.confidence:.0%} interval"))
     keys.append(canvas.line_key("no difference", INK, linestyle=DASHED))
     if any(ratio.lower is None for ratio in rows):
-        keys.append(canvas.note("mark without a line: one pair,\nwhich tells no interval"))
+        keys.append(canvas.key("one pair: no interval", ONE_PAIR))
     if any(ratio.place for ratio in rows):
         keys.append(canvas.note("bold: over all points; below:\nnum_envs × horizon (× batch)"))
+    else:
+        keys.append(canvas.note("over all points"))
     return keys
