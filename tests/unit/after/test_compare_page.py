@@ -100,9 +100,12 @@ def test_it_says_who_each_side_is(tmp_path: Path):
 
 
 def test_points_of_one_side_and_trials_that_failed_are_named(tmp_path: Path):
-    a, b = learning_trials({16: [1.0, 2.0], 32: [1.0, 1.5]}), learning_trials({16: [1.0, None]})
+    a = learning_trials({16: [1.0, 2.0], 32: [1.0, 1.5], 64: [1.0], 128: [1.0], 256: [1.0]})
+    b = learning_trials({16: [1.0, None]})
     page = page_of(tmp_path, a, b, EXIT_WORSE)
-    assert f"only {tmp_path / 'a'}: learning, 32 environments" in page
+    assert "and 2 more</li>" in page
+    for num_envs in (32, 64, 128, 256):  # every one, behind the line that names two
+        assert f"<li>only {tmp_path / 'a'}: learning, {num_envs} environments" in page
     assert "2 of 2 target_reached, then 1 of 2 (1 timeout)" in page
 
 
