@@ -162,7 +162,7 @@ def hang(site: Site, folder: StudyFolder, *numbers: int) -> list[int]:
         for number in numbers:
             if number not in hung and folder.trial(number).environment.exists():
                 measuring = [process for process in trial_processes(site.folder) if measures(process, number)]
-                if len(measuring) == 1:  # a moment ago it may have forked: until it is another program, that looks like the trial
+                if len(measuring) == 1:  # what it has just forked looks like the trial until it is another program
                     hung[number] = measuring[0]
                     os.kill(hung[number], signal.SIGSTOP)
         time.sleep(0.1)

@@ -9,7 +9,6 @@ A kept study can be kept again, into the same folder, when the verdict or the pa
 
 import argparse
 import hashlib
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from envknee.decide.study import decide
 from envknee.decide.verdict_file import stale_verdict
 from envknee.machine.environment import COMMIT
 from envknee.record.archive_file import check
+from envknee.record.days import days_of
 from envknee.record.packed import study_folder
 from envknee.record.schema import Record
 from envknee.show.evidence import read_evidence
@@ -145,7 +145,7 @@ def _remove_loose(root: Path, names: Iterable[str]) -> None:
 def page(study: Study, records: Sequence[Record], verdict: Verdict, figures: Sequence[registry.Entry]) -> str:
     """Return a page in Markdown: hardware, dates, versions and findings of a study."""
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
-    days = sorted({time.strftime("%Y-%m-%d", time.gmtime(record.outcome.started_unix_s)) for record in records})
+    days = days_of(records)
     versions = {", ".join(f"{name} {v}" for name, v in sorted(e.packages.items())) for e in environments}
     drivers = sorted({e.device.driver for e in environments if e.device.driver})
     commits = sorted(

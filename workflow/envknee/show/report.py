@@ -73,10 +73,6 @@ def page(
     `card` is that of the study with its records; without it, that of the verdict alone.
     """
     verdict = in_order(verdict)
-    templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, finalize=_plain
-    )
-    templates.filters["linked"] = linked
     shown = [entry for entry in registry.FIGURES if entry.svg in figures]
     # A figure that is kept with the measurements shows the answer best.
     drawn = [entry for entry in shown if NOTHING not in finding_of(figures[entry.svg])]
@@ -85,7 +81,7 @@ def page(
     for entry in shown:
         if entry is not first:
             sections.setdefault(entry.section[2:], []).append(_figure(entry, figures[entry.svg]))
-    return templates.get_template("page.html").render(
+    return template("page.html").render(
         verdict=verdict,
         card=card_parts(card or card_of(verdict)),
         study_words=study,
@@ -103,6 +99,15 @@ def page(
         succeeded=SUCCEEDED,
         trials_caption=_caption("trials.rst")[1],
     )
+
+
+def template(name: str) -> jinja2.Template:
+    """Return a page's template, which escapes every text and shows characters that a terminal would obey."""
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, finalize=_plain
+    )
+    templates.filters["linked"] = linked
+    return templates.get_template(name)
 
 
 def _figure(entry: registry.Entry, svg: bytes) -> dict[str, Any]:

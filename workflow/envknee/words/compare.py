@@ -29,8 +29,49 @@ MEASURES: dict[MeasureName, str] = {
     "frames_to_target": "frames to target",
 }
 
+NO_RATIO = "no pair of trials counts for a ratio"
+
+NO_MEASURE = "no measure to compare: no pair of trials succeeded on both sides"
+
+ANSWERS = {"pass": "Pass", "fail": "Regression", "inconclusive": "Inconclusive"}
+"""The gate's answers as a heading says them."""
+
+WORTH_SAYING = 0.005
+"""Smaller changes at single points are only in the JSON: memory always differs by some bytes."""
+
 MISSING = {"commit": "unknown"}
 """What a value that a trial lacks is called, if not `none`."""
+
+
+QUANTITIES: dict[MeasureName, str] = {
+    "fps_total": "total throughput",
+    "fps_env_step_inference": "throughput of collecting",
+    "memory_peak_gb": "peak memory",
+    "setup_s": "start-up time",
+    "seconds_to_target": "time to target",
+    "frames_to_target": "number of frames to target",
+}
+"""The measures inside a sentence."""
+
+LEADING: tuple[MeasureName, ...] = ("seconds_to_target", "fps_total", "memory_peak_gb")
+"""The measures that a heading names, the first one that is known."""
+
+
+def finding(comparison: Comparison) -> str:
+    """Return the leading ratio in a sentence without its full stop: `B's time to target is 0.484 times A's (...)`."""
+    by_measure = {ratio.measure: ratio for ratio in comparison.overall}
+    leading = [by_measure[measure] for measure in LEADING if measure in by_measure]
+    if not leading:
+        return NO_RATIO
+    ratio = leading[0]
+    within = "one pair: no interval"
+    if ratio.lower is not None:
+        within = f"{comparison.confidence:.0%} interval {interval(ratio)}"
+    times = f"{ratio.ratio:.3f} times A's ({within})"
+    quantity = QUANTITIES[ratio.measure]
+    if ratio.change == "none shown":
+        return f"B's {quantity} is {times}: no difference is shown"
+    return f"B's {quantity} is {times}"
 
 
 def place_words(place: Place) -> str:
@@ -51,6 +92,34 @@ def p_value(ratio: Ratio) -> str:
     return f"{ratio.p_holm:.3f}" if ratio.p_holm >= 0.001 else "< 0.001"
 
 
+def curves_finding(comparison: Comparison, measure: MeasureName) -> str:
+    """Return at how many common points B is shown better and worse in a measure, in a sentence without its full stop."""
+    changes = [ratio.change for ratio in comparison.by_place if ratio.measure == measure]
+    quantity = QUANTITIES[measure]
+    if not changes:
+        return f"The {quantity} of both sides: {NO_RATIO}"
+    better, worse = changes.count("better"), changes.count("worse")
+    if len(changes) == 1:
+        shown = {"better": "shown better", "worse": "shown worse", "none shown": "not shown to differ"}
+        return f"B's {quantity} is {shown[changes[0]]} at the only common point"
+    return f"B's {quantity} is shown better at {better} of {len(changes)} common points, worse at {worse or 'none'}"
+
+
+def sides_line(comparison: Comparison) -> str:
+    """Return the line below the title of a figure."""
+    return f"A: {comparison.a} · B: {comparison.b}"
+
+
+COLUMNS = ("measure", "ratio", "interval", "p", "points", "pairs", "")
+"""Headings of the table of ratios."""
+
+
+def table_row(ratio: Ratio) -> tuple[str, ...]:
+    """Return the cells of a ratio, below `COLUMNS`."""
+    counts = (str(ratio.points), str(ratio.pairs))
+    return MEASURES[ratio.measure], f"{ratio.ratio:.3f}", interval(ratio), p_value(ratio), *counts, ratio.change
+
+
 def caption(comparison: Comparison) -> str:
     """Return the line below the table of ratios."""
     return f"B / A over points in common; interval at {comparison.confidence:.0%}, p corrected (Holm)"
@@ -58,11 +127,12 @@ def caption(comparison: Comparison) -> str:
 
 def difference_line(difference: Difference) -> str:
     """Return `observations: stock → lean`."""
-    a, b = (_values(difference.name, values) for values in (difference.a, difference.b))
+    a, b = (values_words(difference.name, values) for values in (difference.a, difference.b))
     return f"{difference.name}: {a} → {b}"
 
 
-def _values(name: str, values: Sequence[str | None]) -> str:
+def values_words(name: str, values: Sequence[str | None]) -> str:
+    """Return the values of a setting, version or part of the hardware; `none` without one."""
     missing = MISSING.get(name, "none")
     separator = "; " if name == "hardware" else ", "
     return separator.join(missing if value is None else value for value in values) or missing
@@ -83,6 +153,22 @@ def notes(comparison: Comparison) -> list[str]:
             " differs may be theirs"
         )
     return said
+
+
+def further_lines(comparison: Comparison) -> list[str]:
+    """Return what stands below the table: points that changed, phases, limits, and the trials that did not count."""
+    said = [
+        change_line(ratio)
+        for ratio in comparison.by_place
+        if ratio.change != "none shown" and abs(ratio.ratio - 1.0) >= WORTH_SAYING
+    ]
+    if comparison.phases:
+        said.append(phases_line(comparison.phases))
+    said += [limit_line(side) for side in comparison.limits]
+    if comparison.left_out:
+        left_out = shortened([left_out_line(left_out) for left_out in comparison.left_out])
+        said.append(f"left out, because one side alone has it: {left_out}")
+    return said + [f"outcomes at {outcome_line(outcome)}" for outcome in comparison.outcomes]
 
 
 def change_line(ratio: Ratio) -> str:
@@ -150,6 +236,11 @@ def reasons(comparison: Comparison) -> list[str]:
     if not gate.bounds:
         said.append("nothing to compare")
     return said
+
+
+def answer_lines(comparison: Comparison) -> list[str]:
+    """Return what the gate's answer follows from."""
+    return [passed_line(comparison)] if comparison.gate.answer == "pass" else reasons(comparison)
 
 
 def _loss(loss: Ratio, margin: float) -> str:

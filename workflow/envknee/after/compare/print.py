@@ -1,6 +1,7 @@
 """A comparison in the terminal: ratios of FPS, memory and seconds, with intervals, and the phases that changed.
 
-Input: two sides, as `sides` reads them. Output: tables in the terminal, and with --output a JSON file. The exit status is that of a gate.
+Input: two sides, as `sides` reads them. Output: tables in the terminal, with --output a JSON file, and with --html a page. The exit status
+is that of a gate.
 
 Trials that did not succeed (`record.status.SUCCESS`) have neither FPS nor seconds and frames to target. Leaving them out silently would
 favour the side that lost more of them, so the output lists the statuses at every such point. Fewer successes of B are a loss that is
@@ -22,13 +23,10 @@ from rich.table import Table
 
 from envknee.after.compare.ratios import compare
 from envknee.after.compare.sides import sides
-from envknee.study.errors import EXIT_UNDECIDED, EXIT_WORSE
+from envknee.study.errors import EXIT_UNDECIDED, EXIT_WORSE, UserError
 from envknee.study.files import canonical_json, write_atomically
 from envknee.verdict.schema.comparison import Comparison
 from envknee.words import compare as words
-
-WORTH_SAYING = 0.005
-"""Smaller changes at single points are only in the file: memory always differs by some bytes."""
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
@@ -45,19 +43,9 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     if comparison.overall:
         console.print(_table(comparison))
     else:
-        say("no measure to compare: no pair of trials succeeded on both sides")
-    for ratio in comparison.by_place:
-        if ratio.change != "none shown" and abs(ratio.ratio - 1.0) >= WORTH_SAYING:
-            say(words.change_line(ratio))
-    if comparison.phases:
-        say(words.phases_line(comparison.phases))
-    for side in comparison.limits:
-        say(words.limit_line(side))
-    if comparison.left_out:
-        left_out = words.shortened([words.left_out_line(left_out) for left_out in comparison.left_out])
-        say(f"left out, because one side alone has it: {left_out}")
-    for outcome in comparison.outcomes:
-        say(f"outcomes at {words.outcome_line(outcome)}")
+        say(words.NO_MEASURE)
+    for line in words.further_lines(comparison):
+        say(line)
     for reason in words.reasons(comparison):
         if comparison.gate.answer == "fail":
             console.print(f"REGRESSION {reason}", style="bold red", soft_wrap=True)
@@ -72,12 +60,25 @@ def _table(comparison: Comparison) -> Table:
     table = Table(
         caption=words.caption(comparison), box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True
     )
-    for heading in ("measure", "ratio", "interval", "p", "points", "pairs", ""):
+    for heading in words.COLUMNS:
         table.add_column(heading, justify="left" if heading in ("measure", "") else "right", no_wrap=True)
     for ratio in comparison.overall:
-        measure, counts = words.MEASURES[ratio.measure], (str(ratio.points), str(ratio.pairs))
-        table.add_row(measure, f"{ratio.ratio:.3f}", words.interval(ratio), words.p_value(ratio), *counts, ratio.change)
+        table.add_row(*words.table_row(ratio))
     return table
+
+
+def check_place(path: Path) -> None:
+    """Check, before anything is computed, that a file can be written.
+
+    Raises:
+        UserError: when `path` is a folder, or lies in a folder that does not exist.
+    """
+    if path.is_dir():
+        raise UserError(f"--html {path} is a folder. Name a file in it: --html {path / 'compare.html'}")
+    if not path.parent.is_dir():
+        raise UserError(
+            f"--html {path}: the folder {path.parent} does not exist. Make it (mkdir -p), or name another file"
+        )
 
 
 def main() -> int:
@@ -90,12 +91,16 @@ def main() -> int:
     parser.add_argument("--margin", type=float, default=0.05, help="loss that is still accepted (default: %(default)s)")
     parser.add_argument("--confidence", type=float, default=0.95, help="of intervals and tests (default: %(default)s)")
     parser.add_argument("--output", type=Path, help="write everything to this JSON file, too")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page, too")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     arguments = parser.parse_args()
     for name, lowest in (("margin", 0.0), ("confidence", 0.5)):
         if not lowest <= (given := getattr(arguments, name)) < 1.0:
             parser.error(f"--{name} must be at least {lowest:g} and below 1 (0.05 is 5%), and {given:g} was given")
-    comparisons = [compare(a, b, arguments.confidence, arguments.margin) for a, b in sides(arguments.a, arguments.b)]
+    if arguments.html is not None:
+        check_place(arguments.html)
+    pairs = sides(arguments.a, arguments.b)
+    comparisons = [compare(a, b, arguments.confidence, arguments.margin) for a, b in pairs]
     text = canonical_json([comparison.model_dump(mode="json") for comparison in comparisons])
     if arguments.json:
         print(text, end="")
@@ -104,6 +109,12 @@ def main() -> int:
             print_comparison(comparison, Console(markup=False, emoji=False))
     if arguments.output is not None:
         write_atomically(arguments.output, text)
+    if arguments.html is not None:
+        from envknee.after.compare.page import page  # drawing takes 0.5 s to import
+
+        write_atomically(arguments.html, page(list(zip(comparisons, pairs, strict=True))))
+        if not arguments.json:
+            print(f"{arguments.html}: written")
     answers = {comparison.gate.answer for comparison in comparisons}
     if "fail" in answers:
         return EXIT_WORSE

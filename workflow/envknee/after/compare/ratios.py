@@ -219,7 +219,7 @@ def _phases(pairs_of: Pairs) -> dict[str, float]:
 
 def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[Difference]:
     """Return the differences of settings, hardware, versions and commits."""
-    of_a, of_b = _facts(a), _facts(b)
+    of_a, of_b = facts(a), facts(b)
     common = of_a.keys() & of_b.keys()
     return [
         Difference(name=name, a=of_a.get(name, []), b=of_b.get(name, []))
@@ -229,7 +229,7 @@ def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[Difference]:
     ]
 
 
-def _facts(records: Sequence[Record]) -> dict[str, list[str | None]]:
+def facts(records: Sequence[Record]) -> dict[str, list[str | None]]:
     """Return settings, target, hardware, versions and commits of trials by name, each value once; None where a trial has none."""
     requests = [record.request for record in records]
     machines = [record.outcome.environment for record in records if record.outcome.environment]

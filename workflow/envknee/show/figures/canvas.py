@@ -31,7 +31,7 @@ PERCENT = "{x:.0%}"
 
 def panels(
     title: str,
-    verdict: Verdict,
+    about: Verdict | str,
     height: float,
     ratios: tuple[float, ...] = (1.0,),
     columns: int = 1,
@@ -39,11 +39,11 @@ def panels(
     gaps: tuple[float, float] | None = None,
     below: float = 0.62,
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a title, a line about task and hardware, and panels that leave room for a legend on the right.
+    """Return a figure with a title, a line below it, and panels that leave room for a legend on the right.
 
     Args:
         title: the finding in one sentence, and lines of detail below it; long lines are wrapped
-        verdict: the study's
+        about: the line below the title; of a verdict, its task and hardware
         height: inches, for a title of one line without details
         ratios: relative heights of the rows of panels
         columns: number of columns of panels
@@ -52,7 +52,8 @@ def panels(
         below: room for the x axis, inches
     """
     title, _, details = title.partition("\n")
-    title, details, subtitle = wrapped(title, 80), wrapped(details, 110), wrapped(task_and_hardware(verdict), 125)
+    subtitle = about if isinstance(about, str) else task_and_hardware(about)
+    title, details, subtitle = wrapped(title, 80), wrapped(details, 110), wrapped(subtitle, 125)
     lines, more, detailed = title.count("\n") + 1, subtitle.count("\n"), len(details.splitlines())
     height += 0.25 * (lines - 1) + 0.16 * more + 0.19 * detailed
     with mpl.rc_context(STYLE):

@@ -50,20 +50,20 @@ def draw_throughput(evidence: Evidence) -> Figure:
     for limit in limits:
         if limit.threshold_num_envs is not None:
             thresholds.setdefault(limit.threshold_num_envs, []).append(looks[limit.series].colour)
-    _fps_axis(upper, min(fps), max(fps), len(thresholds))
+    fps_axis(upper, min(fps), max(fps), len(thresholds))
     for limit in limits:
-        _fps_line(upper, limit, looks[limit.series])
+        fps_line(upper, limit, looks[limit.series])
     canvas.arrows_beyond(upper)
     _threshold_lines(figure.axes, thresholds)
     canvas.sizes_axis(figure.axes[-1], sizes, canvas.num_envs_label(verdict))
     several = any(arm.world_size > 1 for arm in verdict.arms)
     upper.set_ylabel("Frames per second,\ncollecting and learning" + (",\nall ranks together" if several else ""))
     upper.yaxis.set_major_formatter(canvas.thousands)
-    canvas.series_legend(upper, looks.values(), _throughput_keys(limits))
+    canvas.series_legend(upper, looks.values(), throughput_keys(limits))
     return figure
 
 
-def _fps_axis(axes: Axes, least: float, best: float, thresholds: int) -> None:
+def fps_axis(axes: Axes, least: float, best: float, thresholds: int) -> None:
     """Scale the FPS by doublings, like num_envs, so that a curve bends where doubling pays less; linearly for a narrow range."""
     room = 0.12 + 0.06 * min(thresholds, 3)
     if best < NARROW * least:
@@ -76,7 +76,7 @@ def _fps_axis(axes: Axes, least: float, best: float, thresholds: int) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def _fps_line(axes: Axes, limit: ThroughputLimit, look: Look) -> None:
+def fps_line(axes: Axes, limit: ThroughputLimit, look: Look) -> None:
     """Draw every repeat, their geometric mean with its interval, and the fitted law."""
     sizes = [point.num_envs for point in limit.points]
     fps = [point.fps for point in limit.points]
@@ -149,7 +149,8 @@ def _gains_panel(axes: Axes, limits: Sequence[ThroughputLimit], looks: dict[Seri
     canvas.legend(axes, [cut_off, *(canvas.filled_key(label, FILLS[shown]) for shown, label in said.items())])
 
 
-def _throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
+def throughput_keys(limits: Sequence[ThroughputLimit]) -> list[Line2D]:
+    """Return the keys of what `fps_line` draws, for a legend."""
     if all(len(point.fps_repeats) == 1 for limit in limits for point in limit.points):
         keys = [canvas.key("one repeat per point:\nno interval, no threshold")]
     else:
