@@ -150,7 +150,7 @@ def test_a_mistake_names_files_that_are_there(installed: Installed):
 
 USED = {
     "knee", "presets", "check", "plan", "prepare", "ask", "launch", "trial", "record", "verdict", "figures", "report",
-    "summary", "best", "limits", "compare", "replay", "repeats", "keep", "archive", "optuna", "publish", "gpus",
+    "summary", "watch", "best", "limits", "compare", "replay", "repeats", "keep", "archive", "optuna", "publish", "gpus",
 }  # fmt: skip
 """Commands that the tests below use, apart from `--help`; `knee` and the rules of its sweep are among those who call them."""
 
@@ -188,12 +188,15 @@ def test_a_foreign_program_is_measured_and_one_of_its_trials_by_hand(installed: 
     assert second.outcome.exists() and not second.record.exists()
 
 
-def test_a_published_study_is_drawn_summed_up_and_recomputed(installed: Installed, published: StudyFolder):
+def test_a_published_study_is_drawn_summed_up_and_recomputed(
+    installed: Installed, measured: StudyFolder, published: StudyFolder
+):
     installed.does("figures", published.root)
     assert "<svg" in (published.figures / "throughput.svg").read_text(encoding="utf-8")
     installed.does("report", published.root)
     assert "<html" in published.report.read_text(encoding="utf-8")
     assert "171,233" in installed.does("summary", published.root)
+    assert "The sweep is whole" in installed.does("watch", "--once", measured.root)
     asked = ("best", published.root, "--arm", "lean", "--format", "env", "--allow-undecided")
     assert installed.does(*asked).endswith("NUM_ENVS=4096\nHORIZON=32\n")
     assert "10 requests recomputed, all identical" in installed.does("replay", "--verify", published.root)
