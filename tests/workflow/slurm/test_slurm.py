@@ -463,7 +463,7 @@ def test_a_sweep_that_cannot_work_submits_nothing(site: Site, cluster: Cluster):
     result = site.sweep(site.study())
     assert result.returncode != 0 and "Traceback" not in result.stdout
     assert "slurm/site.yaml and this cluster do not fit" in result.stdout
-    unknown = "partition 'gpuu' does not exist on this cluster (did you mean 'gpu'?); it has closed, gpu, short, urgent"
+    unknown = "partition 'gpuu' does not exist on this cluster (did you mean 'gpu'?); it has cheap, closed, gpu, short, urgent"
     assert unknown in result.stdout
     site.edit_site(partition="gpu", max_gpus="1")
     result = site.sweep(site.study(arms={"two": {"gpus": 2}}))
