@@ -555,7 +555,8 @@ def test_workers_are_jobs_and_the_verdict_waits_for_none_that_has_not_started(si
     print(what_jobs_said(site, cluster))
     assert sweep.returncode == 0, output
     why = re.findall(r"1 job waits: .*\((\w+)\)", output)
-    assert why[0] == "Resources", "n2 is taken"
+    # n2 is taken, then the job is held: how quick the other worker is decides which of the two a look meets.
+    assert why and set(why) <= {"Resources", "JobHeldAdmin"}
     assert all(told != before for before, told in pairwise(why)), "told once, and when it changes: held meanwhile"
     records = load_records(folder)
     assert [record.outcome.status for record in records] == ["ok"] * 6
