@@ -20,6 +20,7 @@ import yaml
 from envknee.machine import gpus
 from envknee.record.read import load_records
 from envknee.record.schema import Record
+from envknee.slurm import waits
 from envknee.study.paths import StudyFolder
 from foreign_commands import an_arm
 from needs import need
@@ -536,7 +537,7 @@ def test_workers_are_jobs_and_the_verdict_waits_for_none_that_has_not_started(si
     section = sizes | {"workers": 2}
     study = site.study(task="foreign", phases="off", arms={"program": an_arm()}, throughput=section, learning=None)
     folder = site.prepared()
-    sweep = site.start(study)
+    sweep, begun_s = site.start(study), time.monotonic()
 
     def waiting() -> list[str]:
         jobs = cluster.jobs().items()
@@ -549,6 +550,8 @@ def test_workers_are_jobs_and_the_verdict_waits_for_none_that_has_not_started(si
     wait_for(folder.verdict.exists)
     assert len(waiting()) == 1, "one worker alone has finished the study"
     assert sweep.poll() is None
+    second_look_s = begun_s + 2 * waits.FIRST_S + waits.LONGER_S + 5.0  # after it has started
+    time.sleep(max(0.0, second_look_s - time.monotonic()))
     cluster.ask("scontrol", "release", *waiting())
     output, _ = sweep.communicate(timeout=300)
     print(output)
