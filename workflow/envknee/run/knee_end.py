@@ -51,9 +51,11 @@ def close(folder: StudyFolder, status: int, given_time: str | None, command: str
         _close_in_time(folder, over, given_time, command)
     elif status:
         return status
-    else:
-        _print_sentence(folder)
-    _print_command(folder)
+    verdict = read_verdict(folder)
+    card = study_card(load_study(folder), verdict, load_records(folder))
+    if over is None:
+        _print_sentence(verdict, card)
+    _print_command(card)
     return 0
 
 
@@ -97,25 +99,18 @@ def _remake_records(folder: StudyFolder) -> None:
             remake_records(pool, None)
 
 
-def _print_sentence(folder: StudyFolder) -> None:
+def _print_sentence(verdict: Verdict, card: Card) -> None:
     """Print the answer once more: Snakemake's last words stand below the summary."""
-    verdict = read_verdict(folder)
-    _print_wrapped(lead_sentence(lead_of(verdict, _card(folder, verdict)), answer(verdict.arms[0], verdict.rules)))
+    _print_wrapped(lead_sentence(lead_of(verdict, card), answer(verdict.arms[0], verdict.rules)))
 
 
-def _print_command(folder: StudyFolder) -> None:
+def _print_command(card: Card) -> None:
     """Print the command to train with on a line of its own, to copy; nothing without a setting."""
     lines = (
-        command_line(entry.command)
-        for entry in _card(folder, read_verdict(folder)).entries
-        if entry.command is not None and entry.setting is not None
+        command_line(entry.command) for entry in card.entries if entry.command is not None and entry.setting is not None
     )
     if line := next(filter(None, lines), None):
         print(f"  {printable(line)}")
-
-
-def _card(folder: StudyFolder, verdict: Verdict) -> Card:
-    return study_card(load_study(folder), verdict, load_records(folder))
 
 
 def _print_wrapped(text: str) -> None:

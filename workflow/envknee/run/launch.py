@@ -40,7 +40,6 @@ from envknee.study.files import read_model
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.verdict.foresight import next_gain
 from envknee.verdict.schema.foresight import Foresight
 from envknee.words.idle import idle_words
 from envknee.words.progress import finished_line, result_words, trial_words
@@ -163,7 +162,11 @@ def _gain_of_a_climb(record: Record, fps: Mapping[int, Sequence[float]]) -> floa
 def _foresight(record: Record, fps: Mapping[int, Sequence[float]]) -> Foresight | None:
     """Return what the law predicts of the next doubling, after the first trial of the largest size."""
     is_first = bool(fps) and record.request.num_envs == max(fps) and len(fps[max(fps)]) == 1
-    return next_gain(fps) if is_first else None
+    if not is_first:
+        return None
+    from envknee.verdict.foresight import next_gain  # NumPy and SciPy, which other trials should not pay for
+
+    return next_gain(fps)
 
 
 def main() -> int:

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from envknee.study.paths import RECEIVED
+
 STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 EXPONENT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
@@ -68,7 +70,7 @@ Runtime = Literal["host", "apptainer", "docker"]
 Architecture = Literal[75, 80, 86, 87, 89, 90, 100, 103, 120, 121]
 """Compute capabilities that both PyTorch's CUDA build and Warp's compiler support."""
 
-RESERVED = ("archives", "mlartifacts", "slurm-logs")
+RESERVED = (RECEIVED, "mlartifacts", "slurm-logs")
 """Folders in results/ that belong to no study: unpacked archives, MLflow's files, logs of SLURM's jobs."""
 
 

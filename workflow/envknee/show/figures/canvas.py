@@ -209,11 +209,13 @@ def note(text: str) -> Line2D:
 INTERVAL = "_interval"
 """Label of the line of an interval, which no legend shows."""
 
+INTERVAL_LOOK: dict[str, Any] = {"linewidth": 1.3, "alpha": 0.9, "label": INTERVAL}
+
 
 def interval_bar(axes: Axes, x: float, lower: float | None, upper: float | None, colour: str) -> None:
     """Draw an interval, if there is one."""
     if lower is not None and upper is not None:
-        axes.plot([x, x], [lower, upper], color=colour, linewidth=1.3, alpha=0.9, label=INTERVAL)
+        axes.plot([x, x], [lower, upper], color=colour, **INTERVAL_LOOK)
 
 
 def arrows_beyond(axes: Axes) -> None:
@@ -265,7 +267,7 @@ def cost_mark(axes: Axes, x: float, cost: Cost, look: Look, unit: float = 1.0, *
         return
     if cost.interval_lower is not None and cost.interval_upper is not None:
         lower, upper = cost.interval_lower / unit, cost.interval_upper / unit
-        bar = Line2D([x, x], [lower, upper], color=look.colour, linewidth=1.3, alpha=0.9, label=INTERVAL)
+        bar = Line2D([x, x], [lower, upper], color=look.colour, **INTERVAL_LOOK)
         axes.add_artist(bar)  # unlike `plot`, this leaves the ends of the axis alone
         axes.update_datalim([(x, max(lower, value / WIDEST)), (x, min(upper, value * WIDEST))])
     axes.plot(x, value, look.marker, color=look.colour, zorder=4, **{"markersize": 6, **mark})
