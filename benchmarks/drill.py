@@ -231,12 +231,15 @@ class Drill:
             return SHELL
         return kind
 
-    def kill_one(self) -> str | None:
-        """Kill a process and return its kind: one that was killed least often, if it is met within a while."""
+    def kill_one(self, at_once: bool = False) -> str | None:
+        """Kill a process and return its kind: one that was killed least often, if it is met within a while.
+
+        `at_once` waits for no kind: the sweep could be over before it is met.
+        """
         # Snakemake and its shells run all the time: by chance alone, the others would hardly be met.
         fewest = min(self.killed[kind] for kind in (*self.names, SHELL))
         done = sum(self.killed.values())
-        give_up_s = time.monotonic() + self.dice.uniform(1.0, 40.0)
+        give_up_s = time.monotonic() + (0.0 if at_once else self.dice.uniform(1.0, 40.0))
         while True:
             met = self.kinds()
             if done < len(self.first):
@@ -250,7 +253,8 @@ class Drill:
             return None
         kind = self.dice.choice(wanted or [min(sorted(met), key=lambda kind: self.killed[kind])])
         most_s = 2.0 if kind == "preparing" else 10.0  # which takes some six
-        time.sleep(self.dice.choice([0.0, self.dice.uniform(0.0, most_s)]))  # at its start, or anywhere
+        if not at_once:
+            time.sleep(self.dice.choice([0.0, self.dice.uniform(0.0, most_s)]))  # at its start, or anywhere
         for process in self.dice.sample(met[kind], len(met[kind])):
             with suppress(psutil.Error):
                 process.kill()

@@ -22,6 +22,8 @@ PROGRAM = Path(__file__).with_name("soaked_trainer.py")
 WATCHED = ("Snakemake", "the launcher")
 LOOKS_S = 5.0
 """A look reads 2,000 outcomes, and takes 0.2 s of a core that the sweep needs, too."""
+COUNTS_S = 0.5
+"""How often the records are counted, which is cheap: five trials can end within a second, and a kill may not come after the last."""
 
 DEVICES = 2
 """Trials that are started at once. They take turns on the CPU all the same: the next one starts its launcher meanwhile."""
@@ -103,17 +105,20 @@ def soak(drill: Any, kills: int, say: Any) -> list[Sample]:
     """Sweep until each trial is recorded; kill a process whenever another share of the trials is. Return samples of memory."""
     planned, samples, done = len(drill.planned()), list[Sample](), 0
     sweep = drill.start()
+    looks_at_s = time.monotonic() + LOOKS_S
     while True:
-        time.sleep(LOOKS_S)
-        drill.look()
+        time.sleep(COUNTS_S)
         recorded = planned - drill.lost()
-        samples += samples_of(drill.kinds(), recorded)
+        if time.monotonic() >= looks_at_s:
+            looks_at_s = time.monotonic() + LOOKS_S
+            drill.look()
+            samples += samples_of(drill.kinds(), recorded)
         if sweep.poll() is not None:
             if recorded == planned:
                 return samples
             say(f"the sweep starts again at trial {recorded} of {planned}")
             sweep = drill.start()
-        elif done < kills and recorded >= (done + 1) * planned / (kills + 1) and (kind := drill.kill_one()):
+        elif done < kills and recorded >= (done + 1) * planned / (kills + 1) and (kind := drill.kill_one(at_once=True)):
             done += 1
             say(f"kill {done} of {kills} at trial {recorded}: {kind}")
 
