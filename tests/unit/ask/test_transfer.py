@@ -1,11 +1,13 @@
 """`learns_like`: what a study may name, which trials it plans, and that they follow from what the window shows."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 from asked import measured, play
-from envknee.ask.ask import ask, ask_again
+from envknee.ask.ask import ask, ask_again, write_request
+from envknee.ask.journal import read_request
 from envknee.ask.plan import plan_of
 from envknee.base.point import Point
 from envknee.record.reasons import SamplerDone
@@ -16,6 +18,7 @@ from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.verdict.joint.transfer import transferred
 from envknee.words.plan import plan_lines
+from records import write_study, write_trial
 from transfer_study import FAST, SLOW, SMALL, fps_of, frames_of, transfer_data, transfer_study, trial
 
 Played = tuple[Study, list[Request], dict[int, Record]]
@@ -50,6 +53,15 @@ def test_the_slow_arm_has_no_search_and_the_fast_one_fresh_seeds_at_its_settings
     skipped = [request for request in requests if request.confirms and request.skip is not None]
     assert {request.arm for request in skipped} <= {FAST}
     assert [request.skip for request in skipped] == [SamplerDone()] * (4 * (8 - len(fast)))
+
+
+def test_a_sweep_that_asks_from_files_asks_the_same(played: Played, tmp_path: Path):
+    study, requests, _ = played
+    folder = write_study(tmp_path / "s", study, [])
+    for number, request in enumerate(requests):
+        write_request(study, folder, number)
+        assert read_request(folder.trial(number)) == request
+        write_trial(folder.trial(number), trial(request))
 
 
 def test_its_settings_are_good_for_its_own_fps(played: Played):

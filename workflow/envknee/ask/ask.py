@@ -10,7 +10,7 @@ early (`envknee.ask.samplers`). A replay runs the requests that another study re
 """
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, astuple, replace
 from functools import partial
 from pathlib import Path
@@ -304,15 +304,22 @@ def _history(study: Study, folder: StudyFolder, slots: Sequence[Slot], slot: Slo
     """Return what a request may use, each part checked against its files."""
     asked = [journal.asked(earlier.number, partial(_check, study, earlier)) for earlier in slots[: slot.number]]
     _check_records(study, folder, slot, journal.has_record)
-    # Other arms' records may make a trial needless.
-    of_all_arms = getattr(study.sections[slot.kind], "skip_decided", False)
-    known = [earlier.number for earlier in slots[: slot.first_unknown] if of_all_arms or earlier.arm == slot.arm]
+    arms = _arms_known(study, slot)
+    known = [earlier.number for earlier in slots[: slot.first_unknown] if earlier.arm in arms]
     return History(
         asked=asked,
         footprints={number: journal.footprint(number) for number in known},
         requests=ByNumber(range(slot.number), journal.request),
         records=ByNumber(known, journal.record),
     )
+
+
+def _arms_known(study: Study, slot: Slot) -> Set[str]:
+    """Return the arms whose records a request may use. Reading those of all arms for each request would take long."""
+    if getattr(study.sections[slot.kind], "skip_decided", False):
+        return set(study.arms)  # another arm's records may make the trial needless
+    leader = study.leader(slot.arm, slot.kind)
+    return {slot.arm, *study.followers(slot.arm, slot.kind), *([] if leader is None else [leader])}
 
 
 def _check(study: Study, slot: Slot, request: Request) -> None:
