@@ -140,9 +140,13 @@ def check(study: Study, arm: str, points: Sequence[Point]) -> None:
             raise UserError(f"batch size {point.batch_size} does not divide {rollout}")
 
 
-def asked(description: str | None, output: Path) -> Asked:
-    """Return what the command line asks for; `output` is the default folder."""
-    parser = argparse.ArgumentParser(description=description)
+def asked(parser: argparse.ArgumentParser, output: Path) -> tuple[Asked, argparse.Namespace]:
+    """Return what the command line asks for, and all of it.
+
+    Args:
+        parser: with the options that one benchmark has alone
+        output: the default folder
+    """
     parser.add_argument("study", type=Path, help="a study file: its task, overrides and arm are what runs")
     parser.add_argument("--arm", help="an arm of the study (default: the first)")
     parser.add_argument("--num-envs", type=int, nargs="+", required=True)
@@ -158,12 +162,12 @@ def asked(description: str | None, output: Path) -> Asked:
     # Each size shares its block's process, because that is compared with fresh ones.
     throughput = study.sections["throughput"].model_copy(update={"fresh_below": None})
     study = study.model_copy(update={"throughput": throughput})
-    return Asked(study, arm, points, arguments.horizon, arguments.rounds, arguments.output)
+    return Asked(study, arm, points, arguments.horizon, arguments.rounds, arguments.output), arguments
 
 
 def main() -> None:
     """Measure sizes in blocks and in fresh processes, in turns, and say how well they agree."""
-    given = asked(main.__doc__, Path("results/blocks"))
+    given, _ = asked(argparse.ArgumentParser(description=main.__doc__), Path("results/blocks"))
     measurements: dict[str, dict[int, list[Measured]]] = {
         side: {point.num_envs: [] for point in given.points} for side in SIDES
     }

@@ -1,6 +1,7 @@
 """What trials on the other GPUs of a machine cost: how rounds become ratios. Real GPUs are in test_gpu.py."""
 
 import pytest
+from envknee.study.errors import UserError
 from rich.console import Console
 
 from benchmarks import neighbours
@@ -25,3 +26,26 @@ def test_the_table_has_a_row_for_each_size_and_count_of_blocks():
         console.print(neighbours.shown(ROUNDS, "two GPUs"))
     rows = [line for line in capture.get().splitlines() if "1,024" in line]
     assert len(rows) == 2 and "0.900" in rows[0] and "0.800" in rows[1], rows
+
+
+@pytest.mark.parametrize(
+    ("visible_gpus", "on_one_gpu", "counts"),
+    [(2, None, [1, 2]), (4, None, [1, 2, 4]), (3, None, [1, 2]), (1, 4, [1, 4]), (4, 3, [1, 3])],
+)
+def test_one_block_alone_is_compared_with_as_many_as_there_are_gpus_or_as_were_asked_for(
+    visible_gpus, on_one_gpu, counts
+):
+    assert neighbours.block_counts(visible_gpus, on_one_gpu) == counts
+
+
+@pytest.mark.parametrize(
+    ("visible_gpus", "on_one_gpu", "words"),
+    [
+        (1, None, "shows 1 NVIDIA GPUs, and neighbours need 2"),
+        (0, 4, "expected 2 blocks or more, and a GPU"),
+        (1, 1, "expected 2 blocks or more, and a GPU"),
+    ],
+)
+def test_too_few_gpus_or_blocks_are_named(visible_gpus, on_one_gpu, words):
+    with pytest.raises(UserError, match=words):
+        neighbours.block_counts(visible_gpus, on_one_gpu)
