@@ -31,6 +31,7 @@ from envknee.study.errors import UserError, run_command
 from envknee.study.files import write_atomically
 from envknee.study.model import Study
 from envknee.study.paths import TrialFolder
+from envknee.study.value_types import ASK_VERSION
 from rich.console import Console
 from rich.table import Table
 
@@ -145,7 +146,8 @@ def timed_together(study: Study) -> Study:
     """Return a study whose trials are timed for so long that blocks on one GPU overlap, and wait for nobody."""
     longer = {"least_timed_s": ON_ONE_GPU_TIMED_S, "wait_for_others": False}
     assert study.throughput is not None, "it was checked"
-    return study.model_copy(update={"throughput": study.throughput.model_copy(update=longer)})
+    throughput = study.throughput.model_copy(update=longer)
+    return study.model_copy(update={"throughput": throughput, "ask_version": ASK_VERSION})
 
 
 def main() -> None:

@@ -1,7 +1,12 @@
 """What trials on the other GPUs of a machine cost: how rounds become ratios. Real GPUs are in test_gpu.py."""
 
 import pytest
+from envknee.ask.ask import request_for
+from envknee.base.point import Point
 from envknee.study.errors import UserError
+from envknee.study.load import read_study
+from envknee.study.space import Slot
+from places import ROOT
 from rich.console import Console
 
 from benchmarks import neighbours
@@ -49,3 +54,12 @@ def test_one_block_alone_is_compared_with_as_many_as_there_are_gpus_or_as_were_a
 def test_too_few_gpus_or_blocks_are_named(visible_gpus, on_one_gpu, words):
     with pytest.raises(UserError, match=words):
         neighbours.block_counts(visible_gpus, on_one_gpu)
+
+
+def test_blocks_on_one_gpu_are_timed_for_so_long_that_they_overlap():
+    study = read_study(ROOT / "config/studies/stock-lean-warp.yaml")
+    assert study.ask_version == 1, "a file that no sweep has begun: version 1 knows no least time"
+    request = request_for(
+        neighbours.timed_together(study), Slot(0, "lean-warp", "throughput", 0), Point(1024, 32, None), None
+    )
+    assert request.least_timed_s == neighbours.ON_ONE_GPU_TIMED_S and not request.waits
