@@ -2,7 +2,8 @@
 
 Input: results/<study>/ with records, verdict.json, figures and, if it was published, published.json; templates and captions in
 workflow/report. Output: results/<study>/report.html. It links to the files of each trial and, once published, to its run in MLflow.
-Text from files is escaped, and the page may not load anything.
+Text from files is escaped. The page may not load anything, and runs its own scripts alone (`scripts`). Without scripts it has static
+pictures and the first trials.
 
     envknee report results/<study>
 """
@@ -26,9 +27,13 @@ from envknee.record.schema import Record
 from envknee.record.status import SUCCEEDED
 from envknee.run.answers import keep_answers
 from envknee.run.card import study_card
+from envknee.show.about import UNKNOWN, about
+from envknee.show.charts.registry import charts_of
 from envknee.show.evidence import Evidence, read_evidence
 from envknee.show.figures import registry
 from envknee.show.figures.finding import NOTHING, finding_of
+from envknee.show.page_data import page_data
+from envknee.show.scripts import policy, report_scripts
 from envknee.show.trials import COLUMNS, cells_of
 from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
@@ -49,6 +54,9 @@ TEMPLATES = PROJECT / "workflow/report"
 
 LOCAL_UI = "http://127.0.0.1:5000"
 """Address of `make ui` for a store that is a file or a database."""
+
+STATIC_TRIALS = 500
+"""Rows of the table for readers without scripts. Scripts show every trial."""
 
 FILES = {"record": "record.json", "rows": "metrics.jsonl", "log": "trial.log"}
 """Files that a trial links to, if they exist."""
@@ -81,7 +89,15 @@ def page(
     for entry in shown:
         if entry is not first:
             sections.setdefault(entry.section[2:], []).append(_figure(entry, figures[entry.svg]))
+    records = [record for record, _ in trials]
+    charts = {name: chart for name, chart in charts_of(verdict, records).items() if f"{name}.svg" in figures}
+    scripts = report_scripts(with_charts=bool(charts))
     return template("page.html").render(
+        policy=policy(scripts),
+        scripts=scripts,
+        data=page_data(trials, charts),
+        charts=charts,
+        about={name: said for name, said in about(records).items() if said != UNKNOWN} if records else {},
         verdict=verdict,
         card=card_parts(card or card_of(verdict)),
         study_words=study,
@@ -95,7 +111,8 @@ def page(
         first=first and _figure(first, figures[first.svg]),
         sections=sections,
         columns=COLUMNS,
-        trials=[(record, cells_of(record), links) for record, links in trials],
+        trials=[(record, cells_of(record), links) for record, links in trials[:STATIC_TRIALS]],
+        all_trials=len(trials),
         succeeded=SUCCEEDED,
         trials_caption=_caption("trials.rst")[1],
     )

@@ -150,6 +150,9 @@ class ExpectedSetting(Setting):
 
     cost: float
     """Median."""
+    cost_lower: float | None = newer(None)
+    """Two-sided interval; None in verdicts of earlier versions."""
+    cost_upper: float | None = newer(None)
 
 
 class FramesOfSetting(Setting):
