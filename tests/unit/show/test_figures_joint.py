@@ -1,6 +1,5 @@
 """Figures of the joint answer: each draws the numbers of the verdict and every trial, on the handed data and on small studies of FPS."""
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,17 +21,16 @@ from envknee.show.figures.regret import draw_regret
 from envknee.show.figures.split import draw_split
 from envknee.show.figures.valley import draw_valley
 from envknee.show.report import page
-from envknee.study.load import parse_study, read_study
+from envknee.study.load import read_study
 from envknee.study.model import Study
-from envknee.study.value_types import ASK_VERSION
 from envknee.verdict.joint.frames import frames_at
 from envknee.verdict.joint.posterior import Trials, posterior
 from envknee.verdict.joint.prior import prior_of
 from envknee.verdict.joint.regret import regret_of, steps_of
 from envknee.verdict.joint.surface import fit
 from envknee.verdict.schema.joint import JointAnswer, JointShape, Setting
-from joint_data import PATH, SETTINGS, handed
-from joint_study import AXES, a_study, learned, log_seconds, timed
+from joint_data import SETTINGS, handed
+from joint_study import a_study, handed_study, handed_trials, learned, log_seconds, timed
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -43,32 +41,6 @@ from published import PUBLISHED
 from records import GPU, Trial, a_trial, known
 
 NAMES = ["forest", "profile", "valley", "maps", "split", "coordinates", "regret"]
-
-
-def handed_study(*arms: str) -> Study:
-    target = {"target_reward": 4.5, "target_episodes": 10, "budget_s": 25.0}
-    section = AXES | target | {"sampler": "profile", "trials": 64, "confirm": {"settings": 18, "seeds": 4}}
-    return parse_study(
-        {"study": "s", "ask_version": ASK_VERSION, "arms": {arm: {} for arm in arms}, "learning": section}
-    )
-
-
-def handed_trials(arm: str, first: int = 0) -> list[Trial]:
-    """Return the handed data as trials of an arm: 64 of the search, then fresh seeds."""
-    with PATH.open(encoding="utf-8") as stream:
-        rows = sorted(csv.DictReader(stream), key=lambda row: row["stage"] == "fresh")
-    trials, rounds = [], dict[Any, int]()
-    for number, row in enumerate(rows, first):
-        trial = a_trial(
-            int(row["num_envs"]), number=number, kind="learning", arm=arm, horizon=int(row["horizon"]), device=GPU,
-            batch_size=int(row["batch_size"]), budget_s=25.0, target_reward=4.5,
-            seconds=float(row["seconds"]) if row["reached"] == "1" else None,
-        )  # fmt: skip
-        confirms, point = row["stage"] == "fresh", trial.request.point
-        rounds[point, confirms] = rounds.get((point, confirms), -1) + 1
-        repeat = rounds[point, confirms] + (64 if confirms else 0)
-        trials.append(replace(trial, request=trial.request.model_copy(update={"confirms": confirms, "repeat": repeat})))
-    return trials
 
 
 @pytest.fixture(scope="module")

@@ -458,17 +458,17 @@ function startChart(host) {
   show(true);
 }
 
-/** Charts wait until they are near the screen, so that a long page opens at once. */
-const seen = new IntersectionObserver((entries) => {
-  for (const { target, isIntersecting } of entries) {
-    if (!isIntersecting) continue;
-    seen.unobserve(target);
-    startChart(target.querySelector(".chart"));
-  }
-}, { rootMargin: "600px" });
+// One after the other, so that the page can be read and scrolled meanwhile.
+const waiting = [...document.querySelectorAll(".chart")];
 
-const charted = [...document.querySelectorAll("figure")].filter((figure) => figure.querySelector(".chart"));
-charted.forEach((figure) => seen.observe(figure));
+function startNext() {
+  const host = waiting.shift();
+  if (host === undefined) return;
+  startChart(host);
+  setTimeout(startNext);
+}
+
+setTimeout(startNext);
 
 const redrawAll = () => document.querySelectorAll(".live .chart").forEach(redrawChart);
 report.onArms.push(redrawAll);

@@ -12,11 +12,6 @@ SYMBOLS = {
 """Marks of the charts for those of the figures."""
 
 
-def name_of(look: Look) -> str:
-    """Return the name of a series in one line."""
-    return look.label.replace("\n", " ")
-
-
 def line_of(
     series: Series,
     look: Look,
@@ -27,6 +22,6 @@ def line_of(
 ) -> Line:
     """Return the line of a series."""
     return Line(
-        name=name_of(look), arm=series.arm, colour=look.colour, symbol=SYMBOLS[look.marker], marks=list(marks),
+        name=look.name, arm=series.arm, colour=look.colour, symbol=SYMBOLS[look.marker], marks=list(marks),
         trials=list(trials), law=list(law), joins=joins,
     )  # fmt: skip

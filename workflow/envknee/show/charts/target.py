@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from envknee.record.schema import Record
 from envknee.show.charts.model import Curves, Level, Line, Mark, Panel, TrialMark
-from envknee.show.charts.series import line_of, name_of
+from envknee.show.charts.series import line_of
 from envknee.show.figures import canvas
 from envknee.show.figures.style import Look, looks_of
 from envknee.verdict.learning_cost import seconds_of, that_ran
@@ -47,7 +47,6 @@ def chart_target(verdict: Verdict, records: Sequence[Record]) -> Curves | None:
 
 
 def _line(limit: LearningLimit, look: Look, unit: str, cost_of: CostOf, seeds: Sequence[Record]) -> Line:
-    name = name_of(look)
     known = [(point, cost) for point in limit.points if (cost := cost_of(point)) is not None]
     return line_of(
         limit.series,
@@ -55,7 +54,7 @@ def _line(limit: LearningLimit, look: Look, unit: str, cost_of: CostOf, seeds: S
         marks=[
             Mark(
                 x=point.num_envs * look.dodge, y=cost.value, low=cost.interval_lower, high=cost.interval_upper,
-                is_bound=cost.lower_bound, said=cost_lines(name, point, cost, unit, limit.confidence),
+                is_bound=cost.lower_bound, said=cost_lines(look.name, point, cost, unit, limit.confidence),
             )
             for point, cost in known
         ],

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from envknee.record.schema import Record
 from envknee.show.charts.model import Curves, Fill, Level, Line, Mark, Panel, TrialMark
-from envknee.show.charts.series import line_of, name_of
+from envknee.show.charts.series import line_of
 from envknee.show.figures import canvas
 from envknee.show.figures.style import Look, looks_of
 from envknee.verdict.schema.study import Verdict
@@ -48,7 +48,6 @@ def chart_throughput(verdict: Verdict, records: Sequence[Record]) -> Curves | No
 
 
 def _fps(limit: ThroughputLimit, look: Look, records: Sequence[Record]) -> Line:
-    name = name_of(look)
     own = [record for record in records if record.request.kind == "throughput" and series_of(record) == limit.series]
     sizes = [point.num_envs for point in limit.points]
     law, transitions = limit.law, limit.world_size * limit.horizon
@@ -58,7 +57,7 @@ def _fps(limit: ThroughputLimit, look: Look, records: Sequence[Record]) -> Line:
         marks=[
             Mark(
                 x=point.num_envs, y=point.fps, low=point.fps_lower, high=point.fps_upper,
-                fill="none" if point.composed else "full", said=fps_lines(name, point, limit.confidence),
+                fill="none" if point.composed else "full", said=fps_lines(look.name, point, limit.confidence),
             )
             for point in limit.points
         ],
@@ -74,7 +73,6 @@ def _fps(limit: ThroughputLimit, look: Look, records: Sequence[Record]) -> Line:
 
 
 def _gains(limit: ThroughputLimit, look: Look, verdict: Verdict) -> Line:
-    name = name_of(look)
     return line_of(
         limit.series,
         look,
@@ -82,7 +80,7 @@ def _gains(limit: ThroughputLimit, look: Look, verdict: Verdict) -> Line:
         marks=[
             Mark(
                 x=gain.num_envs * look.dodge, y=gain.gain, low=gain.gain_lower, high=gain.gain_upper,
-                fill=FILLS[gain.shown(verdict.delta)], said=gain_lines(name, gain, verdict.delta, limit.confidence),
+                fill=FILLS[gain.shown(verdict.delta)], said=gain_lines(look.name, gain, verdict.delta, limit.confidence),
             )
             for gain in limit.gains
         ],
