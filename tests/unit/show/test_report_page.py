@@ -1,5 +1,7 @@
 """The report: one file, whole offline, with a link to what is there and none to what is not."""
 
+import base64
+import hashlib
 import json
 import re
 import urllib.parse
@@ -201,3 +203,31 @@ def test_an_address_of_a_store_that_is_no_web_page_is_no_link():
         published = report.Published(tracking_uri=uri, experiment_id='7" onclick="x', content_sha256={})
         address = report.run_address(published, "trials/0001")
         assert address.startswith("http://127.0.0.1:5000/#/experiments/7%22%20onclick%3D%22x/runs?")
+
+
+def test_a_picture_of_megabytes_is_shown_as_png(folder: StudyFolder, monkeypatch: pytest.MonkeyPatch):
+    alone = report.page_of(folder)
+    assert alone.count("data:image/png") == 0
+    monkeypatch.setattr(report, "LARGEST_SVG", (folder.figures / "memory.svg").stat().st_size - 1)
+    larger = [path for path in folder.figures.glob("*.svg") if path.stat().st_size > report.LARGEST_SVG]
+    page = report.page_of(folder)
+    assert page.count('src="data:image/png;base64,') == len(larger) > 0
+    assert re.findall(r'<img alt="([^"]*)"', page) == re.findall(r'<img alt="([^"]*)"', alone)
+
+
+def test_headings_are_in_order_and_the_page_says_when_and_on_what_it_was_measured(folder: StudyFolder):
+    page = report.write(folder).read_text(encoding="utf-8")
+    levels = [int(level) for level in re.findall(r"<h(\d)", without_programs(page))]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert re.search(r"measured on \d{4}-\d\d-\d\d, commit \w+", page)
+    facts = dict(re.findall(r"<dt>([\w ]+)</dt><dd>(.*?)</dd>", page))
+    assert GPU.name in facts["hardware"] and "Python " in facts["versions"] and "torch " in facts["versions"]
+
+
+def test_the_policy_names_each_script_by_its_hash(folder: StudyFolder):
+    page = report.write(folder).read_text(encoding="utf-8")
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    [allowed] = re.findall(r"script-src ([^;]*);", page)
+    assert allowed.split() == [f"'sha256-{digest}'" for digest in hashes] and len(scripts) == 4

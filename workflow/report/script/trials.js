@@ -52,7 +52,7 @@ function trialRow({ cells, good, links }) {
     row.append(element("td", cell, { class: style, "data-head": head }));
   });
   const last = element("td", undefined, { class: "links" });
-  for (const word of links) {
+  for (const word of table.link_sets[links]) {
     last.append(element("a", word, { href: table.addresses[word].join(trial), rel: "noreferrer" }), " ");
   }
   row.append(last);
