@@ -395,7 +395,7 @@ function importancePanel(host, search) {
   draw(host, 90 + 60 * bars.length, {
     ...common(colours),
     grid: { left: 78, right: 52, top: 20, bottom: 52 },
-    xAxis: axis(colours, "times the cost at its worst value", { type: "value", min: 1, nameGap: 28 }),
+    xAxis: axis(colours, "cost at the worst value, times the best", { type: "value", min: 1, nameGap: 28 }),
     yAxis: axis(colours, "", { type: "category", data: bars.map((bar) => bar.name), splitLine: { show: false } }),
     series: [{
       type: "bar", barMaxWidth: 22, itemStyle: { color: "#0072b2" },
