@@ -24,6 +24,7 @@ from envknee.show.report import page
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.verdict.joint.frames import frames_at
+from envknee.verdict.joint.importance import importance_of
 from envknee.verdict.joint.posterior import Trials, posterior
 from envknee.verdict.joint.prior import prior_of
 from envknee.verdict.joint.regret import regret_of, steps_of
@@ -247,8 +248,12 @@ def test_maps_have_a_cell_for_each_setting_and_outline_those_that_may_be_the_bes
     assert cells(figure, filled=True) == len(SETTINGS)
     assert cells(figure, filled=False) == len(answer.likely)
     for axes, horizon in zip(figure.axes, (8, 16, 32, 64), strict=True):
-        expected = [at.cost for at in shape.expected if at.horizon == horizon]
-        assert [text.get_text() for text in axes.texts] == [f"{cost:.1f}" for cost in expected]
+        expected = [at for at in shape.expected if at.horizon == horizon]
+        off = [known(at.times_either_way) for at in expected]
+        assert all(1.0 < times < 3.0 for times in off)
+        assert [text.get_text() for text in axes.texts] == [
+            said for at, times in zip(expected, off, strict=True) for said in (f"{at.cost:.1f}", f"×/÷{times:.2f}")
+        ]
     missed = {record.request.point for record, _ in costs_of(lean, confirms=False) if record.seconds_to_target is None}
     assert sum(len(marks(axes, "^")) for axes in figure.axes) == len(missed)
     tried = {record.request.point for record in lean.records}
@@ -353,7 +358,9 @@ def test_coordinates_have_a_line_for_each_trial_of_the_search_the_best_on_top(le
     assert heights == pytest.approx([math.log(cost / costs[-1]) / span for cost in costs])
     dashed = [line for line in lines if line.get_linestyle() != "-"]
     assert len(dashed) == sum(record.seconds_to_target is None for record, _ in costs_of(lean, confirms=False))
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["num_envs", "horizon", "batch size", "seconds"]
+    matters = {found.axis: f"{found.axis}\n{found.times:.2f} times" for found in importance_of(shape_of(lean))}
+    named = [matters["num_envs"], matters["horizon"], matters["batch size"], "seconds"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == named
 
 
 def test_a_rough_surface_shows_trials_and_fresh_seeds_and_withholds_the_model(rough: Evidence):
@@ -397,7 +404,8 @@ def test_the_librarys_own_batch_has_no_valley_and_no_axis():
     evidence = played(learned_by_library, "learning", num_envs=[256, 512], batch_size="library", trials=8, confirm=None)
     assert "The batch is the library's own" in texts(draw_valley(evidence))
     (axes,) = draw_coordinates(evidence).axes
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["num_envs", "horizon", "seconds"]
+    names = [label.get_text().partition("\n")[0] for label in axes.get_xticklabels()]
+    assert names == ["num_envs", "horizon", "seconds"]
     assert "B lib" in texts(draw_profile(evidence))
 
 

@@ -1,6 +1,5 @@
 """The joint answer as maps: every legal setting with its expected cost, the model's interval, and what was measured there."""
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -71,15 +70,14 @@ def _cells(own: Answered, shape: JointShape) -> list[Cell]:
 
 def _cell(own: Answered, at: ExpectedSetting, cost_times: float, known: _Known) -> Cell:
     kind, (likely, confirmed, tried) = own.answer.kind, known
-    low = high = either_way = None
+    low = high = None
     interval = ""
     if at.cost_lower is not None and at.cost_upper is not None:
         low, high = own.ends(at.cost_lower, at.cost_upper)
-        either_way = math.sqrt(at.cost_upper / at.cost_lower)
         interval = interval_words(kind, at.cost_lower, at.cost_upper)
     return Cell(
         num_envs=at.num_envs, horizon=at.horizon, batch_size=at.batch_size or 0, value=own.value(at.cost),
-        low=low, high=high, cost_times=cost_times, times_either_way=either_way, tried=len(tried),
+        low=low, high=high, cost_times=cost_times, times_either_way=at.times_either_way, tried=len(tried),
         missed=sum(tried), may_be_best=likely is not None, not_slower=confirmed is not None and confirmed.may_be_best,
         said=cell_lines(at, (cost_words(kind, at.cost), interval), likely, confirmed, tried),
     )  # fmt: skip

@@ -21,6 +21,7 @@ from envknee.show.figures.answers import (
     scale_steps,
 )
 from envknee.show.figures.style import GREY, INK
+from envknee.verdict.joint.importance import importance_of
 from envknee.verdict.joint.observed import Observed
 from envknee.words.numbers import counted
 
@@ -85,7 +86,11 @@ def _panel(axes: Axes, own: Answered, worst: float) -> None:
     axes.set_ylim(-0.06, 1.06)
     axes.set_yticks([])
     axes.grid(visible=False)
-    axes.set_xticks(range(len(heights)), [*(axis.name for axis in every), cost_axis.name])
+    shape = own.answer.shape
+    matters = {
+        found.axis: f"\n{found.times:.2f} times" for found in (importance_of(shape) if shape is not None else [])
+    }
+    axes.set_xticks(range(len(heights)), [*(axis.name + matters.get(axis.name, "") for axis in every), cost_axis.name])
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
     axes.tick_params(length=0)
@@ -140,6 +145,10 @@ def _keys(shown: Sequence[Answered], worst: float) -> list[Line2D]:
     keys += [canvas.line_key(label, colour, 2.2) for colour, label in scale_steps(worst)]
     if any(cost.is_censored for own in shown for _, cost in searched(own)):
         keys.append(canvas.line_key("did not reach the target:\nmore than shown", linestyle=(0, (3, 2))))
+    if any(own.answer.shape for own in shown):
+        keys.append(
+            canvas.note("below an axis, how much it\nmatters: the cost at its worst\nvalue over that at its best")
+        )
     keys.append(canvas.note("The best one seen is lucky:\nthe confirmed settings tell\nwhat to expect."))
     return keys
 
