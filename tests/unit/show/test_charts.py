@@ -22,7 +22,7 @@ from envknee.study.paths import PROJECT
 from envknee.verdict.joint.importance import Importance, importance_of
 from envknee.verdict.schema.joint import ExpectedSetting, JointShape
 from joint_study import handed_study, handed_trials
-from records import GPU, a_study, fps_trials, known, learning_trials, records_of
+from records import GPU, a_study, a_trial, fps_trials, known, learning_trials, records_of
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +51,13 @@ def test_fps_have_every_trial_the_mean_with_its_interval_and_the_threshold():
     assert [level.value for level in fps.at_x] == [32] == [limit.threshold_num_envs]
     assert [level.value for level in gains.at_y] == [0.1]
     assert [mark.fill for mark in gains.lines[0].marks] == ["half", "full"]  # pays, stopped
+
+
+def test_a_size_that_did_not_run_is_named():
+    trials = [*fps_trials({16: [100.0], 32: [150.0]}, device=GPU), a_trial(64, number=9, status="oom", device=GPU)]
+    ev = judged(trials)
+    [fps, *_] = known(chart_throughput(ev.verdict, ev.records)).panels
+    assert [(level.value, level.label) for level in fps.at_x] == [(64, "64: out of memory")]
 
 
 def test_a_seed_that_missed_the_target_is_a_bound():

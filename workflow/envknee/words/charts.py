@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from envknee.verdict.schema.joint import ConfirmedSetting, ExpectedSetting, LikelySetting
 from envknee.verdict.schema.learning import Cost, LearningPoint
 from envknee.verdict.schema.limit import Gain
-from envknee.verdict.schema.throughput import ThroughputPoint
+from envknee.verdict.schema.throughput import InfeasiblePoint, ThroughputPoint
 from envknee.words.joint_costs import short_setting
 from envknee.words.numbers import counted, percent, span
 
@@ -23,6 +23,11 @@ def fps_lines(name: str, point: ThroughputPoint, confidence: float) -> list[str]
     said += _interval(point.fps_lower, point.fps_upper, confidence, ",.0f")
     repeats = counted(len(point.fps_repeats), "repeat")
     return [*said, f"{repeats}, put together from other horizons" if point.composed else repeats]
+
+
+def no_fps(point: InfeasiblePoint) -> str:
+    """Return why a size has no FPS: `16,384: out of memory`."""
+    return f"{point.num_envs:,}: {'out of memory' if point.lacks_memory else 'crashed'}"
 
 
 def gain_lines(name: str, gain: Gain, delta: float, confidence: float) -> list[str]:

@@ -134,6 +134,8 @@ function curveSeries(line) {
   return parts.filter((part) => part.data.length);
 }
 
+const isShown = (own) => !report.hiddenArms.has(own.arm);
+
 function levels(panel, colours) {
   const across = (own, place) => ({
     [place]: own.value, lineStyle: { color: own.colour || colours.ink, type: "dashed" },
@@ -141,7 +143,7 @@ function levels(panel, colours) {
       formatter: own.label, color: own.colour || colours.ink, position: place === "xAxis" ? "insideEndTop" : "insideStartTop",
     },
   });
-  const data = [...panel.at_x.map((own) => across(own, "xAxis")), ...panel.at_y.map((own) => across(own, "yAxis"))];
+  const data = [...panel.at_x.filter(isShown).map((own) => across(own, "xAxis")), ...panel.at_y.map((own) => across(own, "yAxis"))];
   return { type: "line", silent: true, data: [], markLine: { silent: true, symbol: "none", data } };
 }
 
@@ -164,9 +166,10 @@ function endsOf(panel, lines) {
 
 function curvesPanel(host, panel, label) {
   const colours = coloursOf(host);
-  const lines = panel.lines.filter((line) => !report.hiddenArms.has(line.arm));
+  const lines = panel.lines.filter(isShown);
   const sizes = lines.flatMap((line) => [...line.marks.map((mark) => mark.x), ...line.trials.map((trial) => trial[0])]);
   if (!sizes.length) return;
+  sizes.push(...panel.at_x.filter(isShown).map((level) => level.value));
   const isLog = panel.y_scale === "log";
   const legendEntry = (line) => ({ name: line.name, icon: line.symbol, itemStyle: { color: line.colour, opacity: 1 } });
   draw(host, 420, {
@@ -320,7 +323,7 @@ function drawMaps(host, chart) {
   menu(bar, "A map for each", MAP_AXES, mapChoice.third, again("third"));
   menu(bar, "Colour", { cost: "expected cost", interval: "how far that may be off" }, mapChoice.colour, again("colour"));
   host.append(bar);
-  const surfaces = chart.surfaces.filter((surface) => !report.hiddenArms.has(surface.arm));
+  const surfaces = chart.surfaces.filter(isShown);
   const off = surfaces.flatMap((surface) => surface.cells.map((cell) => cell.times_either_way || 1));
   const worst = mapChoice.colour === "cost" ? chart.worst : Math.max(1.05, ...off);
   for (const surface of surfaces) {
@@ -406,7 +409,7 @@ function importancePanel(host, search) {
 }
 
 function drawCoordinates(host, chart) {
-  const searches = chart.searches.filter((search) => !report.hiddenArms.has(search.arm));
+  const searches = chart.searches.filter(isShown);
   for (const search of searches) {
     if (chart.searches.length > 1) host.append(element("h4", search.name));
     const sides = element("div", undefined, { class: search.bars.length ? "sides" : "" });

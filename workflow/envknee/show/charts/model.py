@@ -62,6 +62,8 @@ class Level(Part):
     value: float
     label: str
     colour: str | None = None
+    arm: str | None = None
+    """The arm with which it goes; None: it stays."""
 
 
 class Panel(Part):

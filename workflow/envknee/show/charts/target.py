@@ -25,7 +25,12 @@ def chart_target(verdict: Verdict, records: Sequence[Record]) -> Curves | None:
     shown = [(limit, looks_by_series[limit.series]) for limit in limits]
     learned = [record for record in that_ran(records) if record.request.kind == "learning"]
     thresholds = [
-        Level(value=limit.threshold_num_envs, label=f"threshold {limit.threshold_num_envs:,}", colour=look.colour)
+        Level(
+            value=limit.threshold_num_envs,
+            label=f"threshold {limit.threshold_num_envs:,}",
+            colour=look.colour,
+            arm=limit.arm,
+        )
         for limit, look in shown
         if limit.threshold_num_envs is not None
     ]

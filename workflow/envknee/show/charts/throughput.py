@@ -10,7 +10,7 @@ from envknee.show.figures.style import Look, looks_of
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.verdict.series import series_of
-from envknee.words.charts import fps_lines, gain_lines
+from envknee.words.charts import fps_lines, gain_lines, no_fps
 
 FILLS: dict[str, Fill] = {"pays": "half", "stopped": "full", "undecided": "none"}
 """How far the mark of a doubling is filled, by what is shown of it."""
@@ -25,7 +25,12 @@ def chart_throughput(verdict: Verdict, records: Sequence[Record]) -> Curves | No
     label = canvas.num_envs_label(verdict)
     shown = [(limit, looks_by_series[limit.series]) for limit in limits]
     thresholds = [
-        Level(value=limit.threshold_num_envs, label=f"threshold {limit.threshold_num_envs:,}", colour=look.colour)
+        Level(
+            value=limit.threshold_num_envs,
+            label=f"threshold {limit.threshold_num_envs:,}",
+            colour=look.colour,
+            arm=limit.arm,
+        )
         for limit, look in shown
         if limit.threshold_num_envs is not None
     ]
@@ -34,7 +39,7 @@ def chart_throughput(verdict: Verdict, records: Sequence[Record]) -> Curves | No
         y_label="Frames per second",
         y_scale="log",
         lines=[_fps(limit, look, records) for limit, look in shown],
-        at_x=thresholds,
+        at_x=[*thresholds, *_did_not_run(shown)],
     )
     gains = Panel(
         x_label=label,
@@ -45,6 +50,15 @@ def chart_throughput(verdict: Verdict, records: Sequence[Record]) -> Curves | No
         at_y=[Level(value=verdict.delta, label=f"cut-off {verdict.delta:.0%}")],
     )
     return Curves(panels=[fps, gains] if gains.lines else [fps])
+
+
+def _did_not_run(shown: Sequence[tuple[ThroughputLimit, Look]]) -> list[Level]:
+    """Return the sizes at which no repeat ran: a result, and no gap."""
+    return [
+        Level(value=point.num_envs * look.dodge, label=no_fps(point), colour=look.colour, arm=limit.arm)
+        for limit, look in shown
+        for point in limit.infeasible
+    ]
 
 
 def _fps(limit: ThroughputLimit, look: Look, records: Sequence[Record]) -> Line:
