@@ -1,6 +1,8 @@
 """A joint study whose true costs are known: a valley over num_envs, horizon and batch size."""
 
+import csv
 import math
+from dataclasses import replace
 from typing import Any
 
 from asked import dice, measured
@@ -12,7 +14,8 @@ from envknee.study.load import parse_study
 from envknee.study.model import Study
 from envknee.study.space import plan
 from envknee.study.value_types import ASK_VERSION
-from records import GPU, Trial
+from joint_data import PATH
+from records import GPU, Trial, a_trial
 
 AXES: dict[str, Any] = {
     "num_envs": {"from": 128, "to": 2048},
@@ -59,3 +62,29 @@ def measured_trials(study: Study) -> list[Trial]:
 
 def replay_study() -> Study:
     return a_study(trials=8, window=2, num_envs=[256, 512])
+
+
+def handed_study(*arms: str) -> Study:
+    target = {"target_reward": 4.5, "target_episodes": 10, "budget_s": 25.0}
+    section = AXES | target | {"sampler": "profile", "trials": 64, "confirm": {"settings": 18, "seeds": 4}}
+    return parse_study(
+        {"study": "s", "ask_version": ASK_VERSION, "arms": {arm: {} for arm in arms}, "learning": section}
+    )
+
+
+def handed_trials(arm: str, first: int = 0) -> list[Trial]:
+    """Return the handed data as trials of an arm: 64 of the search, then fresh seeds."""
+    with PATH.open(encoding="utf-8") as stream:
+        rows = sorted(csv.DictReader(stream), key=lambda row: row["stage"] == "fresh")
+    trials, rounds = [], dict[Any, int]()
+    for number, row in enumerate(rows, first):
+        trial = a_trial(
+            int(row["num_envs"]), number=number, kind="learning", arm=arm, horizon=int(row["horizon"]), device=GPU,
+            batch_size=int(row["batch_size"]), budget_s=25.0, target_reward=4.5,
+            seconds=float(row["seconds"]) if row["reached"] == "1" else None,
+        )  # fmt: skip
+        confirms, point = row["stage"] == "fresh", trial.request.point
+        rounds[point, confirms] = rounds.get((point, confirms), -1) + 1
+        repeat = rounds[point, confirms] + (64 if confirms else 0)
+        trials.append(replace(trial, request=trial.request.model_copy(update={"confirms": confirms, "repeat": repeat})))
+    return trials

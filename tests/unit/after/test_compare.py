@@ -295,6 +295,27 @@ def test_a_note_on_machines_is_printed_and_written(tmp_path: Path, capsys):
     assert json.loads((tmp_path / "found.json").read_text())[0]["apart"] == {"machines": 2, "gpus": 0, "pairs": 2}
 
 
+def test_good_pairs_across_machines_alone_are_named_as_the_reason_for_no_ratio(tmp_path: Path, capsys):
+    a = fps_trials({16: [100.0, 101.0]}, device=GPU)
+    lost = [a_trial(64, number=2, status="oom", device=GPU)]
+    folders = written(tmp_path, [*a, *lost], [*(moved(own, uuid="GPU-2", host="node2") for own in a), *lost])
+    assert command(*folders) == EXIT_UNDECIDED
+    printed = capsys.readouterr().out
+    assert "of the pairs on one machine none succeeded on both sides. 2 pairs across machines are left out" in printed
+    assert "no pair of trials" not in printed
+
+
+def test_trials_of_an_arm_that_the_study_lacks_are_refused_with_the_arms_that_it_has(tmp_path: Path):
+    known_arm = fps_trials({16: [100.0, 101.0]})
+    odd = written(
+        tmp_path, fps_trials({16: [100.0]}, arm="gone"), [*known_arm, *fps_trials({16: [1.0]}, arm="gone", first=5)]
+    )
+    for folder in odd:
+        with pytest.raises(UserError, match=r"trials of arm 'gone', which its study.json lacks.*:stock"):
+            command(folder, folder)
+    assert command(f"{odd[1]}:stock", f"{odd[1]}:stock") in (0, EXIT_UNDECIDED)
+
+
 def two_arms(root: Path) -> StudyFolder:
     trials = fps_trials(noisy(1.0, 1)) + fps_trials(noisy(0.8, 2), first=100, arm="lean")
     return write_study(root, a_study(arms={"stock": {}, "lean": {}}), trials)

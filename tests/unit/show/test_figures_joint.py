@@ -1,6 +1,5 @@
 """Figures of the joint answer: each draws the numbers of the verdict and every trial, on the handed data and on small studies of FPS."""
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,17 +21,17 @@ from envknee.show.figures.regret import draw_regret
 from envknee.show.figures.split import draw_split
 from envknee.show.figures.valley import draw_valley
 from envknee.show.report import page
-from envknee.study.load import parse_study, read_study
+from envknee.study.load import read_study
 from envknee.study.model import Study
-from envknee.study.value_types import ASK_VERSION
 from envknee.verdict.joint.frames import frames_at
+from envknee.verdict.joint.importance import importance_of
 from envknee.verdict.joint.posterior import Trials, posterior
 from envknee.verdict.joint.prior import prior_of
 from envknee.verdict.joint.regret import regret_of, steps_of
 from envknee.verdict.joint.surface import fit
 from envknee.verdict.schema.joint import JointAnswer, JointShape, Setting
-from joint_data import PATH, SETTINGS, handed
-from joint_study import AXES, a_study, learned, log_seconds, timed
+from joint_data import SETTINGS, handed
+from joint_study import a_study, handed_study, handed_trials, learned, log_seconds, timed
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -43,32 +42,6 @@ from published import PUBLISHED
 from records import GPU, Trial, a_trial, known
 
 NAMES = ["forest", "profile", "valley", "maps", "split", "coordinates", "regret"]
-
-
-def handed_study(*arms: str) -> Study:
-    target = {"target_reward": 4.5, "target_episodes": 10, "budget_s": 25.0}
-    section = AXES | target | {"sampler": "profile", "trials": 64, "confirm": {"settings": 18, "seeds": 4}}
-    return parse_study(
-        {"study": "s", "ask_version": ASK_VERSION, "arms": {arm: {} for arm in arms}, "learning": section}
-    )
-
-
-def handed_trials(arm: str, first: int = 0) -> list[Trial]:
-    """Return the handed data as trials of an arm: 64 of the search, then fresh seeds."""
-    with PATH.open(encoding="utf-8") as stream:
-        rows = sorted(csv.DictReader(stream), key=lambda row: row["stage"] == "fresh")
-    trials, rounds = [], dict[Any, int]()
-    for number, row in enumerate(rows, first):
-        trial = a_trial(
-            int(row["num_envs"]), number=number, kind="learning", arm=arm, horizon=int(row["horizon"]), device=GPU,
-            batch_size=int(row["batch_size"]), budget_s=25.0, target_reward=4.5,
-            seconds=float(row["seconds"]) if row["reached"] == "1" else None,
-        )  # fmt: skip
-        confirms, point = row["stage"] == "fresh", trial.request.point
-        rounds[point, confirms] = rounds.get((point, confirms), -1) + 1
-        repeat = rounds[point, confirms] + (64 if confirms else 0)
-        trials.append(replace(trial, request=trial.request.model_copy(update={"confirms": confirms, "repeat": repeat})))
-    return trials
 
 
 @pytest.fixture(scope="module")
@@ -275,8 +248,12 @@ def test_maps_have_a_cell_for_each_setting_and_outline_those_that_may_be_the_bes
     assert cells(figure, filled=True) == len(SETTINGS)
     assert cells(figure, filled=False) == len(answer.likely)
     for axes, horizon in zip(figure.axes, (8, 16, 32, 64), strict=True):
-        expected = [at.cost for at in shape.expected if at.horizon == horizon]
-        assert [text.get_text() for text in axes.texts] == [f"{cost:.1f}" for cost in expected]
+        expected = [at for at in shape.expected if at.horizon == horizon]
+        off = [known(at.times_either_way) for at in expected]
+        assert all(1.0 < times < 3.0 for times in off)
+        assert [text.get_text() for text in axes.texts] == [
+            said for at, times in zip(expected, off, strict=True) for said in (f"{at.cost:.1f}", f"×/÷{times:.2f}")
+        ]
     missed = {record.request.point for record, _ in costs_of(lean, confirms=False) if record.seconds_to_target is None}
     assert sum(len(marks(axes, "^")) for axes in figure.axes) == len(missed)
     tried = {record.request.point for record in lean.records}
@@ -381,7 +358,9 @@ def test_coordinates_have_a_line_for_each_trial_of_the_search_the_best_on_top(le
     assert heights == pytest.approx([math.log(cost / costs[-1]) / span for cost in costs])
     dashed = [line for line in lines if line.get_linestyle() != "-"]
     assert len(dashed) == sum(record.seconds_to_target is None for record, _ in costs_of(lean, confirms=False))
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["num_envs", "horizon", "batch size", "seconds"]
+    matters = {found.axis: f"{found.axis}\n{found.times:.2f} times" for found in importance_of(shape_of(lean))}
+    named = [matters["num_envs"], matters["horizon"], matters["batch size"], "seconds"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == named
 
 
 def test_a_rough_surface_shows_trials_and_fresh_seeds_and_withholds_the_model(rough: Evidence):
@@ -425,7 +404,8 @@ def test_the_librarys_own_batch_has_no_valley_and_no_axis():
     evidence = played(learned_by_library, "learning", num_envs=[256, 512], batch_size="library", trials=8, confirm=None)
     assert "The batch is the library's own" in texts(draw_valley(evidence))
     (axes,) = draw_coordinates(evidence).axes
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["num_envs", "horizon", "seconds"]
+    names = [label.get_text().partition("\n")[0] for label in axes.get_xticklabels()]
+    assert names == ["num_envs", "horizon", "seconds"]
     assert "B lib" in texts(draw_profile(evidence))
 
 

@@ -1,5 +1,7 @@
 """The report: one file, whole offline, with a link to what is there and none to what is not."""
 
+import base64
+import hashlib
 import json
 import re
 import urllib.parse
@@ -34,6 +36,11 @@ def test_an_arm_of_which_no_seed_arrived_is_not_told_to_run_any_size(tmp_path: P
     assert ": no seed arrived (horizon" in page and "run no" not in page
 
 
+def without_programs(page: str) -> str:
+    """Return a page without the text of its scripts, which are files of this project; their data stays."""
+    return re.sub(r"<script>.*?</script>", "<script></script>", page, flags=re.DOTALL)
+
+
 def links(page: str) -> dict[str, list[tuple[str, str]]]:
     """Return trial -> (word, address) of its row."""
     rows = re.findall(r'<tr class="\w+" id="trial-(\d+)">(.*?)</tr>', page)
@@ -44,9 +51,9 @@ def links(page: str) -> dict[str, list[tuple[str, str]]]:
 
 
 def test_it_stands_alone_and_says_what_was_found(folder: StudyFolder):
-    page = report.write(folder).read_text(encoding="utf-8")
+    page = without_programs(report.write(folder).read_text(encoding="utf-8"))
     # Nothing is fetched: no script, no style sheet, no picture that is not in it.
-    assert not re.findall(r"<(?:script|link|iframe)\b", page)
+    assert not re.findall(r"<(?:link|iframe)\b|<script[^>]* src=", page)
     assert {address[:26] for address in re.findall(r'src="([^"]+)"', page)} == {"data:image/svg+xml;base64,"}
     # No trial tells its phases: a sentence says so.
     assert len(re.findall("<img ", page)) == len(list(folder.figures.glob("*.svg"))) - 1
@@ -177,9 +184,10 @@ def test_nothing_that_files_say_becomes_part_of_the_page(attack: str):
     arms = [arm.model_copy(update={"arm": attack, "hardware": [attack]}) for arm in verdict.arms]
     changed = {"study": attack, "task_id": attack, "drill": attack, "arms": arms, "broken": [broken]}
     trials = [(record, {}) for record in records]
-    harmless = report.page(verdict, trials[:-1], {})
-    page = report.page(verdict.model_copy(update=changed), trials, {})
+    harmless = without_programs(report.page(verdict, trials[:-1], {}))
+    page = without_programs(report.page(verdict.model_copy(update=changed), trials, {}))
     assert set(re.findall(r"<(\w+)", page)) <= set(re.findall(r"<(\w+)", harmless)) | {"code", "div", "strong"}
+    assert page.count("<script") == harmless.count("<script")
     # An address is a link only where a reader sees the same address, and nothing is loaded from anywhere.
     links = re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', page)
     outside = [link for link in links if not re.fullmatch(r"#\w+|verdict\.json|records\.csv", link[0])]
@@ -195,3 +203,31 @@ def test_an_address_of_a_store_that_is_no_web_page_is_no_link():
         published = report.Published(tracking_uri=uri, experiment_id='7" onclick="x', content_sha256={})
         address = report.run_address(published, "trials/0001")
         assert address.startswith("http://127.0.0.1:5000/#/experiments/7%22%20onclick%3D%22x/runs?")
+
+
+def test_a_picture_of_megabytes_is_shown_as_png(folder: StudyFolder, monkeypatch: pytest.MonkeyPatch):
+    alone = report.page_of(folder)
+    assert alone.count("data:image/png") == 0
+    monkeypatch.setattr(report, "LARGEST_SVG", (folder.figures / "memory.svg").stat().st_size - 1)
+    larger = [path for path in folder.figures.glob("*.svg") if path.stat().st_size > report.LARGEST_SVG]
+    page = report.page_of(folder)
+    assert page.count('src="data:image/png;base64,') == len(larger) > 0
+    assert re.findall(r'<img alt="([^"]*)"', page) == re.findall(r'<img alt="([^"]*)"', alone)
+
+
+def test_headings_are_in_order_and_the_page_says_when_and_on_what_it_was_measured(folder: StudyFolder):
+    page = report.write(folder).read_text(encoding="utf-8")
+    levels = [int(level) for level in re.findall(r"<h(\d)", without_programs(page))]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert re.search(r"measured on \d{4}-\d\d-\d\d, commit \w+", page)
+    facts = dict(re.findall(r"<dt>([\w ]+)</dt><dd>(.*?)</dd>", page))
+    assert GPU.name in facts["hardware"] and "Python " in facts["versions"] and "torch " in facts["versions"]
+
+
+def test_the_policy_names_each_script_by_its_hash(folder: StudyFolder):
+    page = report.write(folder).read_text(encoding="utf-8")
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    [allowed] = re.findall(r"script-src ([^;]*);", page)
+    assert allowed.split() == [f"'sha256-{digest}'" for digest in hashes] and len(scripts) == 4

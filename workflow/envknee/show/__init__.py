@@ -6,7 +6,11 @@ terminal     `envknee summary`: the answer, or everything
 short        the answer on one screen
 grid         a table as lines that fit a width
 report       report.html
+scripts      the scripts of a page, and the policy that runs these alone
+page_data    what they read
+about        when and on what trials were measured
 trials       the table of all trials
 evidence     what figures and report are made from
 figures/     a file each
+charts/      data of the report's interactive charts
 """

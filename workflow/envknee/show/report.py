@@ -2,7 +2,8 @@
 
 Input: results/<study>/ with records, verdict.json, figures and, if it was published, published.json; templates and captions in
 workflow/report. Output: results/<study>/report.html. It links to the files of each trial and, once published, to its run in MLflow.
-Text from files is escaped, and the page may not load anything.
+Text from files is escaped. The page may not load anything, and runs its own scripts alone (`scripts`). Without scripts it has static
+pictures and the first trials.
 
     envknee report results/<study>
 """
@@ -26,9 +27,13 @@ from envknee.record.schema import Record
 from envknee.record.status import SUCCEEDED
 from envknee.run.answers import keep_answers
 from envknee.run.card import study_card
+from envknee.show.about import UNKNOWN, about
+from envknee.show.charts.registry import charts_of
 from envknee.show.evidence import Evidence, read_evidence
 from envknee.show.figures import registry
 from envknee.show.figures.finding import NOTHING, finding_of
+from envknee.show.page_data import page_data
+from envknee.show.scripts import policy, report_scripts
 from envknee.show.trials import COLUMNS, cells_of
 from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
@@ -50,6 +55,12 @@ TEMPLATES = PROJECT / "workflow/report"
 LOCAL_UI = "http://127.0.0.1:5000"
 """Address of `make ui` for a store that is a file or a database."""
 
+STATIC_TRIALS = 500
+"""Rows of the table for readers without scripts. Scripts show every trial."""
+
+LARGEST_SVG = 300_000
+"""Bytes from which a picture is shown as PNG: with thousands of trials an SVG has megabytes of marks."""
+
 FILES = {"record": "record.json", "rows": "metrics.jsonl", "log": "trial.log"}
 """Files that a trial links to, if they exist."""
 
@@ -68,7 +79,7 @@ def page(
     figures: dict[str, bytes],
     card: Card | None = None,
 ) -> str:
-    """Return the report. `trials` come with their links (text → address); `figures` are SVGs by file name.
+    """Return the report. `trials` come with their links (text → address); `figures` are files by name: SVGs, and PNGs to show instead.
 
     `card` is that of the study with its records; without it, that of the verdict alone.
     """
@@ -80,8 +91,16 @@ def page(
     sections: dict[str, list[dict[str, Any]]] = {}
     for entry in shown:
         if entry is not first:
-            sections.setdefault(entry.section[2:], []).append(_figure(entry, figures[entry.svg]))
+            sections.setdefault(entry.section[2:], []).append(_figure(entry, figures))
+    records = [record for record, _ in trials]
+    charts = {name: chart for name, chart in charts_of(verdict, records).items() if f"{name}.svg" in figures}
+    scripts = report_scripts(with_charts=bool(charts))
     return template("page.html").render(
+        policy=policy(scripts),
+        scripts=scripts,
+        data=page_data(trials, charts),
+        charts=charts,
+        about={name: said for name, said in about(records).items() if said != UNKNOWN} if records else {},
         verdict=verdict,
         card=card_parts(card or card_of(verdict)),
         study_words=study,
@@ -92,10 +111,11 @@ def page(
         sentences=sentences(verdict),
         cards=cards_table(verdict),
         gpu_peaks=gpu_peaks_table(verdict),
-        first=first and _figure(first, figures[first.svg]),
+        first=first and _figure(first, figures),
         sections=sections,
         columns=COLUMNS,
-        trials=[(record, cells_of(record), links) for record, links in trials],
+        trials=[(record, cells_of(record), links) for record, links in trials[:STATIC_TRIALS]],
+        all_trials=len(trials),
         succeeded=SUCCEEDED,
         trials_caption=_caption("trials.rst")[1],
     )
@@ -110,13 +130,14 @@ def template(name: str) -> jinja2.Template:
     return templates.get_template(name)
 
 
-def _figure(entry: registry.Entry, svg: bytes) -> dict[str, Any]:
+def _figure(entry: registry.Entry, figures: dict[str, bytes]) -> dict[str, Any]:
     """Return a figure for the template."""
     heading, caption = _caption(entry.caption)
-    found = finding_of(svg) or heading
+    found = finding_of(figures[entry.svg]) or heading
+    kind, picture = ("png", figures[entry.png]) if entry.png in figures else ("svg+xml", figures[entry.svg])
     return {
         "name": entry.name, "heading": heading, "caption": caption, "finding": found,
-        "is_empty": NOTHING in found, "data": base64.b64encode(svg).decode(),
+        "is_empty": NOTHING in found, "kind": kind, "data": base64.b64encode(picture).decode(),
     }  # fmt: skip
 
 
@@ -169,16 +190,25 @@ def page_of(folder: StudyFolder, *, with_runs: bool = True, evidence: Evidence |
     """
     evidence = evidence or read_evidence(folder)
     asked = load_study(folder)
-    paths = [folder.figures / entry.svg for entry in registry.figures_of(asked)]
-    for path in paths:
-        if not path.exists():
-            raise UserError(f"{path} does not exist. Draw it with `envknee figures {folder.root}`.")
+    figures: dict[str, bytes] = {}
+    for entry in registry.figures_of(asked):
+        figures[entry.svg] = _drawn(folder, entry.svg)
+        if len(figures[entry.svg]) > LARGEST_SVG:
+            figures[entry.png] = _drawn(folder, entry.png)
     published = None
     if with_runs and folder.published.exists():
         published = read_model(folder.published, Published, "`make publish` writes it.")
     trials = [(record, links_of(record, folder, published)) for record in evidence.records]
     card = study_card(asked, evidence.verdict, evidence.records)
-    return page(evidence.verdict, trials, {path.name: path.read_bytes() for path in paths}, card)
+    return page(evidence.verdict, trials, figures, card)
+
+
+def _drawn(folder: StudyFolder, name: str) -> bytes:
+    """Return the file of a figure."""
+    path = folder.figures / name
+    if not path.exists():
+        raise UserError(f"{path} does not exist. Draw it with `envknee figures {folder.root}`.")
+    return path.read_bytes()
 
 
 def write(folder: StudyFolder, evidence: Evidence | None = None) -> Path:

@@ -31,8 +31,6 @@ MEASURES: dict[MeasureName, str] = {
 
 NO_RATIO = "no pair of trials counts for a ratio"
 
-NO_MEASURE = "no measure to compare: no pair of trials succeeded on both sides"
-
 ANSWERS = {"pass": "Pass", "fail": "Regression", "inconclusive": "Inconclusive"}
 """The gate's answers as a heading says them."""
 
@@ -136,6 +134,18 @@ def values_words(name: str, values: Sequence[str | None]) -> str:
     missing = MISSING.get(name, "none")
     separator = "; " if name == "hardware" else ", "
     return separator.join(missing if value is None else value for value in values) or missing
+
+
+def no_measure(comparison: Comparison) -> str:
+    """Return why there is no ratio at all."""
+    machines = comparison.apart.machines
+    if not machines or not comparison.gate.one_machine:
+        return "no measure to compare: no pair of trials succeeded on both sides"
+    are = "pair across machines is" if machines == 1 else "pairs across machines are"
+    return (
+        "no measure to compare: of the pairs on one machine none succeeded on both sides."
+        f" {machines} {are} left out: what differs may be the machines'"
+    )
 
 
 def notes(comparison: Comparison) -> list[str]:

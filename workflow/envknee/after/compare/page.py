@@ -15,6 +15,7 @@ from envknee.after.compare.sides import Side
 from envknee.after.compare.who import who
 from envknee.show.figures import canvas
 from envknee.show.report import template
+from envknee.show.scripts import policy
 from envknee.verdict.schema.comparison import Comparison
 from envknee.words import compare as words
 
@@ -23,7 +24,7 @@ Compared = tuple[Comparison, tuple[Side, Side]]
 
 def page(compared: Sequence[Compared]) -> str:
     """Return the page of one comparison or more: the gate's answers first."""
-    return template("compare.html").render(words=words, parts=[_part(*own) for own in compared])
+    return template("compare.html").render(policy=policy([]), words=words, parts=[_part(*own) for own in compared])
 
 
 def _part(comparison: Comparison, sides: tuple[Side, Side]) -> dict[str, Any]:

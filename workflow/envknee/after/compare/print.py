@@ -43,7 +43,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     if comparison.overall:
         console.print(_table(comparison))
     else:
-        say(words.NO_MEASURE)
+        say(words.no_measure(comparison))
     for line in words.further_lines(comparison):
         say(line)
     for reason in words.reasons(comparison):

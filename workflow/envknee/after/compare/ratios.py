@@ -25,7 +25,7 @@ from envknee.decide.study import decide
 from envknee.record.schema import PHASES, Phase, Record
 from envknee.study.arm import Memory
 from envknee.study.errors import UserError
-from envknee.verdict.hardware import hardware
+from envknee.verdict.machine_facts import each_once, machine_facts
 from envknee.verdict.memory_sample import counted_peak_gb
 from envknee.verdict.rule import doublings
 from envknee.verdict.schema.comparison import (
@@ -232,10 +232,7 @@ def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[Difference]:
 def facts(records: Sequence[Record]) -> dict[str, list[str | None]]:
     """Return settings, target, hardware, versions and commits of trials by name, each value once; None where a trial has none."""
     requests = [record.request for record in records]
-    machines = [record.outcome.environment for record in records if record.outcome.environment]
-    on_gpus = [machine for machine in machines if machine.device.type == "cuda"]  # else the hardware is the CPU
     overridden = dict.fromkeys(name for request in requests for name in request.overrides)
-    packages = sorted({name for machine in machines for name in machine.packages})
     learned = [request for request in requests if request.target_reward is not None]
     values: dict[str, list[Any]] = {"task": [request.task_id for request in requests]}
     values |= {name: [getattr(request, name) for request in requests] for name in SETTINGS}
@@ -247,31 +244,7 @@ def facts(records: Sequence[Record]) -> dict[str, list[str | None]]:
     }
     if learned:
         values |= {name: [getattr(request, name) for request in learned] for name in TARGET}
-    values |= {
-        "hardware": hardware(records),
-        "host CPU": [f"{machine.cpu_model} ({machine.cpu_cores} cores)" for machine in on_gpus],
-        "commit": [machine.git_commit and machine.git_commit[:10] for machine in machines],
-        "image": [machine.image and _short_hash(machine.image.content_sha256) for machine in machines],
-        "driver": [machine.device.driver for machine in machines],
-    }
-    values |= {name: [machine.packages.get(name) for machine in machines] for name in packages}
-    return {name: _each_once(own) for name, own in values.items()}
-
-
-def _short_hash(sha256: str) -> str:
-    return sha256.removeprefix("sha256:")[:12]
-
-
-def _each_once(values: Sequence[Any]) -> list[str | None]:
-    """Return each value as text, in alphabetical order, then None if it is among them. A list of None alone is empty."""
-    known = sorted({_text(value) for value in values if value is not None})
-    if not known:
-        return []
-    return [*known, None] if any(value is None for value in values) else [*known]
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return {name: each_once(own) for name, own in values.items()} | machine_facts(records)
 
 
 def _limit(side: Side) -> ThroughputLimit | None:

@@ -48,7 +48,8 @@ def _read(text: str) -> dict[str, Side]:
     """Return the arms with a finished trial of what a user names: `FOLDER`, then maybe `@BUILD` (a commit or an image) and `:ARM`.
 
     Raises:
-        UserError: when the folder holds no study, no record, no such arm, or no trial of that arm, commit or image.
+        UserError: when the folder holds no study, no record, no such arm, no trial of that arm, commit or image, or trials of an arm
+            that its study lacks.
     """
     path, _, arm = text.rpartition(":") if ":" in text and not Path(text).exists() else (text, "", "")
     path, _, build = path.rpartition("@") if "@" in path and not Path(path).exists() else (path, "", "")
@@ -63,6 +64,12 @@ def _read(text: str) -> dict[str, Side]:
             by_arm.setdefault(record.request.arm, []).append(record)
     if not by_arm:
         raise UserError(f"{text} holds no finished trial of arm {arm!r}. Run the sweep first")
+    if unknown := sorted(by_arm.keys() - study.arms.keys()):
+        arms = ", ".join(f"{path}:{name}" for name in sorted(study.arms))
+        raise UserError(
+            f"{path} holds trials of arm {unknown[0]!r}, which its study.json lacks: these files are not of one study."
+            f" Name an arm that it has: {arms}, or restore the study.json that the trials were measured with"
+        )
     # A name that a user gave without an arm gets one where there are several.
     names = {own: text if arm or len(by_arm) == 1 else f"{text}:{own}" for own in sorted(by_arm)}
     return {own: Side(name, study, by_arm[own], own) for own, name in names.items()}

@@ -21,6 +21,7 @@ from envknee.show.figures.answers import (
     scale_steps,
 )
 from envknee.show.figures.style import GREY, INK
+from envknee.verdict.joint.importance import importance_of
 from envknee.verdict.joint.observed import Observed
 from envknee.words.numbers import counted
 
@@ -50,10 +51,10 @@ AXES = (
 def draw_coordinates(evidence: Evidence) -> Figure:
     """Return a panel for each answer, coloured by the cost."""
     verdict = evidence.verdict
-    shown = [own for own in answered(evidence) if _searched(own)]
+    shown = [own for own in answered(evidence) if searched(own)]
     if not shown:
         return canvas.in_words("Trials of the search", NO_TRIAL, verdict)
-    worst = reach([[cost.cost for _, cost in _searched(own)] for own in shown], WORST)
+    worst = reach([[cost.cost for _, cost in searched(own)] for own in shown], WORST)
     figure, panels = panels_below(
         shown, [_found(own) for own in shown], "Trials of the search", verdict, 1.5 + 3.9 * len(shown), gap=0.75
     )
@@ -63,13 +64,14 @@ def draw_coordinates(evidence: Evidence) -> Figure:
     return figure
 
 
-def _searched(own: Answered) -> list[Trial]:
+def searched(own: Answered) -> list[Trial]:
+    """Return the trials of the search, in the order of their numbers: fresh seeds are none."""
     return [(record, cost) for record, cost in own.trials if not record.request.confirms]
 
 
 def _panel(axes: Axes, own: Answered, worst: float) -> None:
     # The best lines come last, on top.
-    trials = sorted(_searched(own), key=lambda trial: -trial[1].cost)
+    trials = sorted(searched(own), key=lambda trial: -trial[1].cost)
     colours = scale((cost.cost for _, cost in trials), worst)
     cost_axis = _Axis("FPS" if own.is_fps else "seconds", lambda trial: own.value(trial[1].cost))
     every = [axis for axis in AXES if axis.name != "batch size" or all(map(axis.of, trials))]
@@ -84,7 +86,11 @@ def _panel(axes: Axes, own: Answered, worst: float) -> None:
     axes.set_ylim(-0.06, 1.06)
     axes.set_yticks([])
     axes.grid(visible=False)
-    axes.set_xticks(range(len(heights)), [*(axis.name for axis in every), cost_axis.name])
+    shape = own.answer.shape
+    matters = {
+        found.axis: f"\n{found.times:.2f} times" for found in (importance_of(shape) if shape is not None else [])
+    }
+    axes.set_xticks(range(len(heights)), [*(axis.name + matters.get(axis.name, "") for axis in every), cost_axis.name])
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
     axes.tick_params(length=0)
@@ -137,14 +143,18 @@ def _scale(axes: Axes, place: int, ticks: dict[float, float], said: Callable[[fl
 def _keys(shown: Sequence[Answered], worst: float) -> list[Line2D]:
     keys = [canvas.note("a line is a trial of the search,\ncoloured by its cost:")]
     keys += [canvas.line_key(label, colour, 2.2) for colour, label in scale_steps(worst)]
-    if any(cost.is_censored for own in shown for _, cost in _searched(own)):
+    if any(cost.is_censored for own in shown for _, cost in searched(own)):
         keys.append(canvas.line_key("did not reach the target:\nmore than shown", linestyle=(0, (3, 2))))
+    if any(own.answer.shape for own in shown):
+        keys.append(
+            canvas.note("below an axis, how much it\nmatters: the cost at its worst\nvalue over that at its best")
+        )
     keys.append(canvas.note("The best one seen is lucky:\nthe confirmed settings tell\nwhat to expect."))
     return keys
 
 
 def _found(own: Answered) -> str:
-    trials = _searched(own)
+    trials = searched(own)
     spent = sum(cost.is_censored for _, cost in trials)
     missed = f", of which {spent:,} did not reach the target" if spent else ""
     return f"{counted(len(trials), 'trial')} of the search{missed}"

@@ -22,7 +22,7 @@ from envknee.show.figures.answers import (
     with_shape,
 )
 from envknee.show.figures.style import INK
-from envknee.verdict.schema.joint import JointShape, Setting
+from envknee.verdict.schema.joint import ExpectedSetting, JointShape, Setting
 from envknee.words.numbers import counted
 
 LIKELY = "#E69F00"
@@ -85,7 +85,7 @@ def _map(axes: Axes, own: Answered, shape: JointShape, horizon: int, worst: floa
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, color=colours[at.cost], linewidth=0, zorder=1))
         ink = "white" if at.cost < least * worst**0.6 else INK
         if len(sizes) <= MOST_NUMBERED:
-            axes.text(x, y, own.short(at.cost), ha="center", va="center", fontsize=8, color=ink, zorder=3)
+            _number(axes, x, y, own.short(at.cost), at, ink)
         trials = ran.get(_key(at), [])
         if trials:
             axes.plot(x - 0.38, y + 0.3, "o", color=ink, markersize=2.2, zorder=3)
@@ -104,6 +104,14 @@ def _map(axes: Axes, own: Answered, shape: JointShape, horizon: int, worst: floa
     if len(sizes) > MOST_NUMBERED:
         axes.tick_params(axis="x", labelrotation=90)
     axes.tick_params(length=0)
+
+
+def _number(axes: Axes, x: float, y: float, value: str, at: ExpectedSetting, ink: str) -> None:
+    """Write the number of a cell, and below it by how many times the model may be off, if that is known."""
+    off = "" if at.times_either_way is None else f"×/÷{at.times_either_way:.2f}"
+    axes.text(x, y + (0.13 if off else 0.0), value, ha="center", va="center", fontsize=8, color=ink, zorder=3)
+    if off:
+        axes.text(x, y - 0.24, off, ha="center", va="center", fontsize=5.5, color=ink, zorder=3)
 
 
 def _key(setting: Setting) -> tuple[int, int, int | None]:
@@ -125,6 +133,8 @@ def _keys(shown: Sequence[Answered], worst: float) -> list[Line2D | Patch]:
     keys.append(canvas.key("was tried", size=2.5, colour=INK))
     if any(cost.is_censored for own in shown for _, cost in own.trials):
         keys.append(canvas.key("a trial there did not\nreach the target", "^", INK, hollow=True, size=4.5))
+    if any(at.times_either_way for own in shown if own.answer.shape for at in own.answer.shape.expected):
+        keys.append(canvas.note("×/÷1.20: its interval is the\nvalue ÷ 1.20 to 1.20 × it"))
     if any(at.batch_size is None for own in shown if own.answer.shape for at in own.answer.shape.expected):
         keys.append(canvas.note("lib: the library's own batch"))
     if any(_has_gaps(own.answer.shape) for own in shown if own.answer.shape is not None):

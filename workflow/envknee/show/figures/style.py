@@ -1,7 +1,7 @@
 """Colours and marks, which mean the same in all figures."""
 
 import textwrap
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,6 +99,8 @@ class Look:
     dashes: Dashes
     dodge: float = 1.0
     """A factor on num_envs that keeps its marks apart from those of other series."""
+    name: str = ""
+    """The label in one line, for those who have room."""
 
 
 def looks_of(verdict: Verdict, shown: Container[Series] | None = None, octaves: float = 0.10) -> dict[Series, Look]:
@@ -107,16 +109,16 @@ def looks_of(verdict: Verdict, shown: Container[Series] | None = None, octaves: 
     others = [limit.series for arm in verdict.arms for limit in arm.learning]
     shared = shared_series(verdict)
 
-    def label(series: Series) -> str:
+    def label(series: Series, line_break: str = "\n", arm: Callable[[str], str] = wrapped) -> str:
         if len(verdict.arms) == 1:
             return series_words(series)
-        return wrapped(series.arm) if shared else f"{wrapped(series.arm)}:\n{series_words(series)}"
+        return arm(series.arm) if shared else f"{arm(series.arm)}:{line_break}{series_words(series)}"
 
     every = enumerate(dict.fromkeys([*timed, *others]))
     looks = {series: look_at(place, label(series)) for place, series in every if shown is None or series in shown}
     step, middle = min(octaves, 0.5 / max(len(looks), 1)), (len(looks) - 1) / 2
     return {
-        series: replace(look, dodge=2.0 ** (step * (place - middle)))
+        series: replace(look, dodge=2.0 ** (step * (place - middle)), name=label(series, " ", str))
         for place, (series, look) in enumerate(looks.items())
     }
 

@@ -49,8 +49,8 @@ def shape_of(
             _profile(name, surface, draws, interval) for name, axis in AXES.items() if len({*map(axis, settings)}) > 1
         ],
         expected=[
-            ExpectedSetting(**vars(setting), cost=float(cost))
-            for setting, cost in zip(settings, np.exp(surface.mean), strict=True)
+            ExpectedSetting(**vars(setting), **{**interval(draws[:, place]), "cost": float(cost)})
+            for place, (setting, cost) in enumerate(zip(settings, np.exp(surface.mean), strict=True))
         ],
         frames=frames_at([settings[place] for place in best.values()], learned, confidence),
         regret=regret_of(surface, draws, searched, confidence) if searched.places else [],

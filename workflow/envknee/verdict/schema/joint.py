@@ -3,6 +3,7 @@
 A cost is seconds to the target, or for throughput seconds per frame; less is better.
 """
 
+import math
 from typing import Literal, Protocol
 
 from envknee.base.fields import Kind, newer
@@ -150,6 +151,16 @@ class ExpectedSetting(Setting):
 
     cost: float
     """Median."""
+    cost_lower: float | None = newer(None)
+    """Two-sided interval; None in verdicts of earlier versions."""
+    cost_upper: float | None = newer(None)
+
+    @property
+    def times_either_way(self) -> float | None:
+        """Half the width of the interval, as a factor: 1.2 is from the value divided by 1.2 to 1.2 times it. None without one."""
+        if self.cost_lower is None or self.cost_upper is None:
+            return None
+        return math.sqrt(self.cost_upper / self.cost_lower)
 
 
 class FramesOfSetting(Setting):
