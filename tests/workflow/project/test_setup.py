@@ -155,7 +155,7 @@ def test_the_simulation_lock_is_complete_without_the_host_lock() -> None:
 
 def declared(group: str) -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    direct = project["project"]["dependencies"] + project["project"]["optional-dependencies"]["isaaclab"]
+    direct = sum(project["project"]["optional-dependencies"].values(), project["project"]["dependencies"])
     lists = {"direct": direct, **project["dependency-groups"]}
     return {canonicalize_name(Requirement(text).name) for text in lists[group]}
 
