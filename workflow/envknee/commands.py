@@ -73,6 +73,11 @@ COMMANDS = {
         "compare two studies, arms or commits",
         prints="envknee.verdict.schema.comparison:Comparisons",
     ),
+    "history": Command(
+        "envknee.after.history.command",
+        "say where a task became faster or slower over versions, and gate the last ones",
+        prints="envknee.verdict.schema.history:History",
+    ),
     "replay": Command("envknee.after.replay", "run recorded requests again, or verify a study's decisions"),
     "repeats": Command("envknee.after.repeats", "say whether trials came out the same, bit for bit"),
     "keep": Command("envknee.after.keep", "copy a study's measurements, to be committed"),
