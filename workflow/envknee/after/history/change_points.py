@@ -60,7 +60,8 @@ def _shown(series: Series, start: int, end: int, level: float) -> Step | None:
     p_value = p_of_any_change(part)
     if p_value > level * (end - start - 1) / (len(series) - 1):
         return None
-    return Step(start + 1 + int(np.argmax(between_sides([np.asarray(own)[None] for own in part])[0])), p_value)
+    ends = np.cumsum([len(repeats) for repeats in part])[:-1]
+    return Step(start + 1 + int(np.argmax(between_sides(_pooled(part), ends))), p_value)
 
 
 def _settled(series: Series, places: list[int], level: float) -> list[Step]:
@@ -77,34 +78,42 @@ def _settled(series: Series, places: list[int], level: float) -> list[Step]:
 
 
 def p_of_any_change(part: Series) -> float:
-    """Return the p-value of a change anywhere in a series."""
+    """Return the p-value of a change anywhere in a series: its repeats are exchanged between its versions."""
+    ends = np.cumsum([len(repeats) for repeats in part])[:-1]
 
-    def largest(*samples: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    def largest(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         assert axis == -1
-        return between_sides(samples).max(axis=-1)
+        return between_sides(values, ends).max(axis=-1)
 
-    samples = [np.asarray(own, dtype=float) for own in part]
     tested = permutation_test(
-        samples, largest, vectorized=True, n_resamples=RESAMPLES, alternative="greater", rng=np.random.default_rng(SEED)
-    )
+        (_pooled(part),), largest, permutation_type="pairings", vectorized=True, n_resamples=RESAMPLES,
+        alternative="greater", rng=np.random.default_rng(SEED),
+    )  # fmt: skip
     return float(tested.pvalue)
 
 
-def between_sides(samples: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the sum of squares between both sides of each split, of samples of shape (..., repeats): shape (..., splits)."""
-    counts = np.cumsum([own.shape[-1] for own in samples])
-    sums = np.cumsum(np.stack([own.sum(axis=-1) for own in samples], axis=-1), axis=-1)
-    total, left = counts[-1], counts[:-1]
-    difference = sums[..., :-1] / left - (sums[..., -1:] - sums[..., :-1]) / (total - left)
-    return np.round(difference**2 * left * (total - left) / total, 2 * DECIMALS)
+def _pooled(part: Series) -> NDArray[np.float64]:
+    return np.asarray([value for repeats in part for value in repeats], dtype=float)
+
+
+def between_sides(values: NDArray[np.float64], ends: NDArray[np.int_]) -> NDArray[np.float64]:
+    """Return the sum of squares between both sides of each split, of values of shape (..., n): shape (..., splits).
+
+    `ends` has the number of values before each split.
+    """
+    sums, total = np.cumsum(values, axis=-1), values.shape[-1]
+    left = sums[..., ends - 1]
+    difference = left / ends - (sums[..., -1:] - left) / (total - ends)
+    return np.round(difference**2 * ends * (total - ends) / total, 2 * DECIMALS)
 
 
 def least_p(counts: Sequence[int]) -> float:
     """Return the smallest p-value that a change can have, from the number of repeats of each version.
 
-    Of the arrangements of n repeats that a split parts into n1 and n2, one is most extreme, and its mirror image if n1 = n2.
+    Of the arrangements of n repeats that a split parts into n1 and n - n1, one is most extreme; and its mirror image, if the versions can
+    be parted into n - n1 and n1, too.
     """
     total = sum(counts)
-    sides = itertools.accumulate(counts[:-1])
-    exact = min((2.0 if 2 * left == total else 1.0) / math.comb(total, left) for left in sides)
+    lefts = list(itertools.accumulate(counts[:-1]))
+    exact = min((1 + (total - left in lefts)) / math.comb(total, left) for left in lefts)
     return max(exact, 1.0 / (RESAMPLES + 1))

@@ -119,6 +119,8 @@ def _machines(records: Sequence[Record]) -> dict[int, int]:
             same = [machine for machine in machines if any(same_machine(record, other) for other in machine)]
             others = [machine for machine in machines if not any(machine is one for one in same)]
             machines = [*others, [*(other for machine in same for other in machine), record]]
+    place = {id(record): number for number, record in enumerate(records)}
+    machines.sort(key=lambda machine: min(place[id(record)] for record in machine))
     if len(machines) < 2:
         return {id(record): 0 for record in records}
     return {id(record): number for number, machine in enumerate(machines) for record in machine}
