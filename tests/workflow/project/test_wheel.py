@@ -147,7 +147,7 @@ def test_a_mistake_names_files_that_are_there(installed: Installed):
 
 USED = {
     "knee", "presets", "check", "plan", "prepare", "ask", "launch", "trial", "record", "verdict", "figures", "report",
-    "summary", "watch", "init", "sweep", "best", "limits", "compare", "replay", "repeats", "keep", "archive", "optuna", "publish", "gpus",
+    "summary", "watch", "init", "sweep", "history", "best", "limits", "compare", "replay", "repeats", "keep", "archive", "optuna", "publish", "gpus",
 }  # fmt: skip
 """Commands that the tests below use, apart from `--help`; `knee` and the rules of its sweep are among those who call them."""
 
@@ -230,6 +230,7 @@ def test_a_published_study_is_drawn_summed_up_and_recomputed(
     assert installed.does(*asked).endswith("NUM_ENVS=4096\nHORIZON=32\n")
     assert "10 requests recomputed, all identical" in installed.does("replay", "--verify", published.root)
     assert "3.339" in installed.does("compare", f"{published.root}:stock", f"{published.root}:lean")
+    assert "stock → lean: total throughput +2" in installed.does("history", f"{published.root}:stock", f"{published.root}:lean")
 
 
 def test_a_published_study_is_copied_packed_and_exported(installed: Installed, published: StudyFolder):

@@ -17,6 +17,9 @@ from envknee.words import compare, history
 PANEL_IN = 2.1
 """Height of a panel."""
 
+MOST_LETTERS = 60
+"""Names of versions with more letters in all stand aslant."""
+
 KINDS = {".svg": "svg", ".png": "png"}
 
 LOOKS = {"better": COLOURS[0], "worse": COLOURS[1]}
@@ -44,8 +47,9 @@ def write_figure(found: History, path: Path) -> None:
 def draw(found: History) -> Figure:
     """Return a panel for each measure on each machine."""
     panels = [(machine, own) for machine in found.machines for own in machine.measures]
-    labels = max(map(len, found.versions))
-    below = 0.62 + min(labels, 30) * 0.05
+    names = [_short(name) for name in found.versions]
+    is_long = sum(map(len, names)) > MOST_LETTERS
+    below = 0.5 + (max(map(len, names)) * 0.045 if is_long else 0.0)
     height = 1.2 + below + PANEL_IN * len(panels)
     figure, all_axes = canvas.panels(
         history.finding(found), history.heading(found), height, ratios=(1.0,) * len(panels), below=below
@@ -56,14 +60,14 @@ def draw(found: History) -> Figure:
         named = [canvas.note(machine.machine)] if len(found.machines) > 1 else []
         canvas.legend(axes, [*named, *_keys(own, found.confidence)])
     last = all_axes[-1]
-    last.set_xticks(
-        range(len(found.versions)), [_short(name) for name in found.versions], rotation=30, ha="right", fontsize=8
-    )
+    slanted = {"rotation": 30, "ha": "right"} if is_long else {}
+    last.set_xticks(range(len(names)), names, fontsize=8, **slanted)
     last.set_xlim(-0.5, len(found.versions) - 0.5)
     return figure
 
 
 def _short(name: str) -> str:
+    """Return a name as the axis has room for it: its end tells versions apart."""
     return name if len(name) <= 30 else f"…{name[-29:]}"
 
 
@@ -82,7 +86,7 @@ def _draw_measure(axes: Axes, own: MeasureHistory, places: list[int]) -> None:
     for begin, step in zip(begins, own.changes, strict=True):
         middle = (places[begin - 1] + places[begin]) / 2
         axes.axvline(middle, color=LOOKS[step.change], linewidth=1.6, linestyle=DASHED, zorder=2)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.4g}")
 
 
 def _keys(own: MeasureHistory, confidence: float) -> list:
