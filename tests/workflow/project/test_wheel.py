@@ -147,7 +147,8 @@ def test_a_mistake_names_files_that_are_there(installed: Installed):
 
 USED = {
     "knee", "presets", "check", "plan", "prepare", "ask", "launch", "trial", "record", "verdict", "figures", "report",
-    "summary", "watch", "init", "sweep", "history", "best", "limits", "compare", "replay", "repeats", "keep", "archive", "optuna", "publish", "gpus",
+    "summary", "watch", "init", "sweep", "history",
+    "best", "limits", "compare", "replay", "repeats", "keep", "archive", "optuna", "publish", "gpus",
 }  # fmt: skip
 """Commands that the tests below use, apart from `--help`; `knee` and the rules of its sweep are among those who call them."""
 
