@@ -79,11 +79,18 @@ def run_snakemake(words: Sequence[str], environment: dict[str, str] | None = Non
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words before the first `--`, and those behind it, which are Snakemake's. Pure."""
+    place = words.index("--") if "--" in words else len(words)
+    return list(words[:place]), list(words[place + 1 :])
+
+
 def main() -> int:
     """Run a study, or go on with it, and say what was found."""
     parser = argparse.ArgumentParser(
         description="Run a study, or go on with it, and say what was found. Results go to results/<study>/ of this folder.",
-        epilog="example: envknee sweep my-ant/study.yaml. What stands behind -- goes to snakemake as it stands.",
+        usage="%(prog)s [-h] [--profile NAME] [--prepare] [-n] [FILE] [-- OPTION ...]",
+        epilog="What stands behind -- goes to snakemake as it stands. example: envknee sweep my-ant/study.yaml",
     )
     parser.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help=f"a study file (default: {DEFAULT} of this folder)"
@@ -93,8 +100,8 @@ def main() -> int:
     )
     parser.add_argument("--prepare", action="store_true", help="run the smallest trial of each arm, and nothing else")
     parser.add_argument("-n", "--dry-run", action="store_true", help="say what would run, and nothing else")
-    parser.add_argument("snakemake", nargs="*", metavar="-- OPTION ...", help="more options of snakemake")
-    given = parser.parse_args()
+    words, more = split_words(sys.argv[1:])
+    given = parser.parse_args(words)
     if given.file is None and not Path(DEFAULT).is_file():
         raise UserError(
             f"no study was named, and this folder has no {DEFAULT}. Name a study file, or make a project: envknee init FOLDER --workflow"
@@ -103,8 +110,8 @@ def main() -> int:
     study = read_study(file).study
     here = Path.cwd()
     where = ["--profile", profile_of(given.profile, here)] if given.profile else devices_here()
-    more = [*(["-n"] if given.dry_run else []), *given.snakemake]
-    words = snakemake_words(file, default_profile(here), [*where, *more], ["prepare"] if given.prepare else [])
+    options = [*where, *(["-n"] if given.dry_run else []), *more]
+    words = snakemake_words(file, default_profile(here), options, ["prepare"] if given.prepare else [])
     own_python_first()
     print(f"envknee: study {study}", flush=True)
     status = run_snakemake(words)
