@@ -52,7 +52,7 @@ def test_a_decided_study_takes_none():
         (
             [Further(kind="throughput", repeats=3, in_all=5, seconds=40.4)],
             "throughput needs 3 more repeats (about 40 s):"
-            ' envknee sweep results/x/study.json -- --config more_throughput=5',
+            " envknee sweep results/x/study.json -- --config more_throughput=5",
         ),
         (
             [
@@ -60,7 +60,7 @@ def test_a_decided_study_takes_none():
                 Further(kind="learning", repeats=2, in_all=2, seconds=120),
             ],
             "throughput needs 1 more repeat, learning needs 2 more seeds (about 3 min):"
-            ' envknee sweep results/x/study.json -- --config more_throughput=1 more_learning=2',
+            " envknee sweep results/x/study.json -- --config more_throughput=1 more_learning=2",
         ),
     ],
 )

@@ -231,7 +231,9 @@ def test_a_published_study_is_drawn_summed_up_and_recomputed(
     assert installed.does(*asked).endswith("NUM_ENVS=4096\nHORIZON=32\n")
     assert "10 requests recomputed, all identical" in installed.does("replay", "--verify", published.root)
     assert "3.339" in installed.does("compare", f"{published.root}:stock", f"{published.root}:lean")
-    assert "stock → lean: total throughput +2" in installed.does("history", f"{published.root}:stock", f"{published.root}:lean")
+    assert "stock → lean: total throughput +2" in installed.does(
+        "history", f"{published.root}:stock", f"{published.root}:lean"
+    )
 
 
 def test_a_published_study_is_copied_packed_and_exported(installed: Installed, published: StudyFolder):
