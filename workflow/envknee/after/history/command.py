@@ -37,6 +37,7 @@ def print_history(history: History, console: Console) -> None:
     for machine in history.machines:
         say(words.machine_line(machine))
         console.print(_table(machine))
+        say(words.caption(machine))
         for own in machine.measures:
             for line in words.measure_lines(own):
                 say(line)
@@ -48,9 +49,7 @@ def print_history(history: History, console: Console) -> None:
 
 
 def _table(machine: MachineHistory) -> Table:
-    table = Table(
-        caption=words.caption(machine), box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True
-    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for place, column in enumerate(words.columns(machine)):
         table.add_column(column, justify="right" if place else "left", no_wrap=place > 0, overflow="fold")
     for row in words.rows(machine):
