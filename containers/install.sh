@@ -65,7 +65,14 @@ explain() {
 }
 
 if [ -z "${TORCH:-}" ]; then
-  if has_gpu; then TORCH=cuda; else TORCH=cpu; fi
+  if has_gpu; then
+    TORCH=cuda
+    echo "envknee: nvidia-smi finds a GPU: PyTorch's CUDA build is installed. For the CPU build: make setup TORCH=cpu" >&2
+  else
+    TORCH=cpu
+    echo "envknee: nvidia-smi finds no GPU: PyTorch's CPU build is installed. On a login node whose cluster has GPUs, type" \
+      "make setup TORCH=cuda instead, which replaces it" >&2
+  fi
 fi
 case $TORCH in
   cuda) require_disk 10 ;;

@@ -34,13 +34,14 @@ class Command(NamedTuple):
 COMMANDS = {
     "knee": Command("envknee.run.knee", "measure a command that you already run, without a study file"),
     "presets": Command("envknee.trainers.command.known", "list the programs whose flags and logs are known"),
-    "init": Command("envknee.run.init", "write a first study of your task, with its own settings", ISAAC_LAB),
+    "init": Command("envknee.run.init", "write a first study of your task, or a project for a cluster"),
     "check": Command("envknee.run.check", "check a study file"),
     "plan": Command(
         "envknee.ask.plan",
         "say what a study would measure and could show",
         prints="envknee.verdict.schema.plan:StudyPlan",
     ),
+    "sweep": Command("envknee.run.sweep", "run a study, or go on with it, and say what was found"),
     "prepare": Command("envknee.run.prepare", "check every arm of a study before its first trial"),
     "ask": Command("envknee.ask.ask", "write the next request of a study"),
     "workers": Command("envknee.run.workers", "start the workers of a pool, and wait for their records"),
@@ -71,6 +72,11 @@ COMMANDS = {
         "envknee.after.compare.print",
         "compare two studies, arms or commits",
         prints="envknee.verdict.schema.comparison:Comparisons",
+    ),
+    "history": Command(
+        "envknee.after.history.command",
+        "say where a task became faster or slower over versions, and gate the last ones",
+        prints="envknee.verdict.schema.history:History",
     ),
     "replay": Command("envknee.after.replay", "run recorded requests again, or verify a study's decisions"),
     "repeats": Command("envknee.after.repeats", "say whether trials came out the same, bit for bit"),
@@ -156,8 +162,23 @@ def find(name: str) -> Command:
         raise UserError(f"no command {name!r}{nearest(name, listed())}. `envknee --help` lists them.")
     command = COMMANDS[name]
     if not command.is_ready:
-        raise UserError(
-            f"`envknee {name}` needs Isaac Lab, and the package {command.needs} is not installed here. Run it in a checkout of envknee"
-            f" after `make setup`, or install what that installs: {how_to_install()} (with a GPU requirements-cuda.lock)"
-        )
+        raise UserError(_how_to_get_isaac_lab(f"envknee {name}"))
     return command
+
+
+def need_isaac_lab(typed: str) -> None:
+    """Check that Isaac Lab is installed, for a command that needs it only with some options.
+
+    Raises:
+        UserError: when it is not; says how to install it.
+    """
+    if importlib.util.find_spec(ISAAC_LAB) is None:
+        raise UserError(_how_to_get_isaac_lab(typed))
+
+
+def _how_to_get_isaac_lab(typed: str) -> str:
+    return (
+        f"`{typed}` needs Isaac Lab, and the package {ISAAC_LAB} is not installed here. Run it in a checkout of envknee after"
+        f" `make setup`; or install `envknee[isaaclab]`, on Python 3.12; or what `make setup` installs: {how_to_install()} (with a GPU"
+        " requirements-cuda.lock)"
+    )

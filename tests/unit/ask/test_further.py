@@ -52,7 +52,7 @@ def test_a_decided_study_takes_none():
         (
             [Further(kind="throughput", repeats=3, in_all=5, seconds=40.4)],
             "throughput needs 3 more repeats (about 40 s):"
-            ' make sweep CONFIG=results/x/study.json ARGS="--config more_throughput=5"',
+            " envknee sweep results/x/study.json -- --config more_throughput=5",
         ),
         (
             [
@@ -60,7 +60,7 @@ def test_a_decided_study_takes_none():
                 Further(kind="learning", repeats=2, in_all=2, seconds=120),
             ],
             "throughput needs 1 more repeat, learning needs 2 more seeds (about 3 min):"
-            ' make sweep CONFIG=results/x/study.json ARGS="--config more_throughput=1 more_learning=2"',
+            " envknee sweep results/x/study.json -- --config more_throughput=1 more_learning=2",
         ),
     ],
 )
@@ -74,7 +74,7 @@ def test_the_summary_ends_with_it_once_all_is_measured(tmp_path: Path, capsys: p
     run_main(terminal.main, whole.root)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("decide   throughput needs ")
-    assert f': make sweep CONFIG={whole.study} ARGS="--config more_throughput=' in last
+    assert f": envknee sweep {whole.study} -- --config more_throughput=" in last
     half = with_verdict(write_study(tmp_path / "half", a_study(), fps_trials(OPEN)))  # 256 environments are to come
     run_main(terminal.main, half.root)
     assert "decide   " not in capsys.readouterr().out

@@ -22,6 +22,7 @@ ASKED = {
     "summary": [[ONE], [TWO]],
     "best": [[ONE], [TWO, "--arm", "lean", "--allow-undecided"]],
     "limits": [[POSTED / "isaac-lab-rtx-4090.csv"], [POSTED / "h100_anymal.csv", POSTED / "isaac-lab-rtx-4090.csv"]],
+    "history": [[f"{TWO}:stock", f"{TWO}:lean", "--gate"]],
     "compare": [[f"{TWO}:stock", f"{TWO}:lean"]],
 }
 """Command -> what is typed behind it."""

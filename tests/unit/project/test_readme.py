@@ -66,6 +66,8 @@ RUN_BY = {
     "make": "tests/workflow/project/test_setup.py: project.does(\"make\")",
     **dict.fromkeys(("envknee plan", "envknee knee", "envknee limits", "envknee presets", "envknee --help"), "here"),
     "envknee init": "tests/unit/run/test_init.py: \"init\"",
+    "envknee sweep": "tests/workflow/project/test_wheel.py: envknee(\"sweep\", cwd=mine)",
+    "envknee history": "tests/unit/after/test_history.py: run_main(command.main",
     "envknee summary": "tests/unit/show/test_summary.py: --all",
     "envknee compare": "tests/unit/after/test_compare.py: run_main(compare.main",
     "envknee watch": "tests/unit/show/test_watch.py: \"watch\"",
@@ -140,7 +142,7 @@ def test_what_takes_seconds_is_run_here(command: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "name", ["compare.md", "small-card.md", "commands.md"]
+    "name", ["compare.md", "small-card.md", "commands.md", "history.md", "isaac-sim.md"]
 )  # test_extending sweeps that of extending.md
 def test_studies_in_the_docs_are_legal(name: str, tmp_path: Path):
     blocks = re.findall(r"```yaml\n(study: .*?)```", (ROOT / "docs" / name).read_text(), re.DOTALL)

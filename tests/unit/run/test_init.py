@@ -27,7 +27,7 @@ def test_the_command_writes_a_study_that_loads_and_is_planned(tmp_path: Path):
     printed = succeeded(python(*words, cwd=tmp_path, env=variables))
     assert printed.startswith("wrote my-ant/study.yaml\nStudy my-ant: 56 trials at most, 1 arm (stock)\n"), printed
     assert "published GPU studies" in printed and "first: the task needs files" in printed
-    assert printed.endswith("next: look at the file, then `make sweep CONFIG=my-ant/study.yaml`\n")
+    assert printed.endswith("next: look at the file, then `envknee sweep my-ant/study.yaml`\n")
     study = read_study(tmp_path / "my-ant/study.yaml")
     assert (study.study, study.task.id) == ("my-ant", "Isaac-Ant")
     assert succeeded(python("-m", "envknee", "plan", "my-ant/study.yaml", cwd=tmp_path, env=variables))

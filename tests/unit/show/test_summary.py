@@ -257,10 +257,11 @@ def test_command_in_a_pipe_has_no_colours(tmp_path: Path, monkeypatch, capsys: p
 def test_where_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     folder = write_study(tmp_path / "demo", a_study(), fps_trials(PLATEAU))
     run_main(terminal.main, "--where", folder.root)
-    said = f"study demo: 9 of 15 trials done; no report yet in {folder.root}, `make ui` shows every run\n"
+    every_run = f"`envknee publish --ui --config {folder.study}` shows every run"
+    said = f"study demo: 9 of 15 trials done; no report yet in {folder.root}, {every_run}\n"
     assert capsys.readouterr().out == said
     folder.report.write_text("")
-    assert f"report {folder.report}, `make ui`" in terminal.where(folder)
+    assert f"report {folder.report}, {every_run}" in terminal.where(folder)
     folder.study.unlink()  # a dry-run measured nothing
     assert terminal.where(folder) == f"nothing is measured yet; results will be in {folder.root}"
 

@@ -155,7 +155,7 @@ def test_the_simulation_lock_is_complete_without_the_host_lock() -> None:
 
 def declared(group: str) -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    direct = project["project"]["dependencies"] + project["project"]["optional-dependencies"]["isaaclab"]
+    direct = sum(project["project"]["optional-dependencies"].values(), project["project"]["dependencies"])
     lists = {"direct": direct, **project["dependency-groups"]}
     return {canonicalize_name(Requirement(text).name) for text in lists[group]}
 
@@ -424,10 +424,19 @@ def test_an_interrupted_set_up_leaves_nothing_behind(project: Project, signal_nu
 
 def test_a_gpu_gets_the_cuda_build_with_its_pinned_libraries(project: Project) -> None:
     a_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'")
-    project.does()
+    said = project.does()
+    assert "finds a GPU: PyTorch's CUDA build is installed" in said and "make setup TORCH=cpu" in said
     assert project.installed("torch", "cudapart") == ["2.13.0", "1.5"]
-    project.does(TORCH="cpu")
+    assert "finds" not in project.does(TORCH="cpu")
     assert project.installed("torch") == ["2.13.0+cpu"]
+
+
+def test_a_login_node_is_told_which_pytorch_it_gets_and_how_to_get_the_other(project: Project) -> None:
+    said = project.does()
+    assert "finds no GPU: PyTorch's CPU build is installed" in said and "login node" in said
+    assert "make setup TORCH=cuda" in said and project.installed("torch") == ["2.13.0+cpu"]
+    project.does("make", "setup", "TORCH=cuda")
+    assert project.installed("torch") == ["2.13.0"]
 
 
 @pytest.mark.parametrize("constraint", [None, "torch<=3"])

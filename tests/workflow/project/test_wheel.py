@@ -1,10 +1,12 @@
-"""envknee installed from its wheel: no checkout, no Isaac Lab, no PyTorch. Each command that is listed there does its work.
+"""envknee installed from its wheel as pip does it, without extras: no checkout, no Isaac Lab, no PyTorch. Each command that is listed
+there does its work.
 
-The other packages are those of this environment.
+Packages that it declares, and theirs, are those of this environment; there are no others.
 """
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,15 +21,9 @@ from envknee.commands import BENCHMARKS, COMMANDS
 from envknee.record.read import load_records
 from envknee.study.paths import StudyFolder
 from foreign_commands import FAKE_PRESET, KNEE, assert_whole
-from installed import environment_with, wheel_of
+from installed import environment_as_declared, wheel_of
 from places import PROGRAMS, ROOT
 from programs import ran, refused, succeeded
-
-NOT_THERE = (
-    "benchmarks", "envknee", "gymnasium", "isaaclab", "leanframes", "newton", "ovphysx", "pxr", "ray", "rl_games", "rsl_rl", "skrl",
-    "stable_baselines3", "tensordict", "torch", "usd", "warp",
-)  # fmt: skip
-"""Beginnings of the names of packages that an environment for foreign commands does not have."""
 
 PUBLISHED = "cartpole-stock-lean-4096"
 """A small published study, of two arms."""
@@ -42,7 +38,6 @@ HELP_ALONE = {
     "docker": "needs Docker or Podman",
     "image": "needs an image",
     "tasks": "needs Isaac Lab",
-    "init": "needs Isaac Lab",
     "bundle": "needs Isaac Lab",
     "workers": "the rule of a pool calls it; tests/workflow/run/test_workers.py",
     "work": "`envknee workers` starts it",
@@ -55,15 +50,16 @@ class Installed:
 
     def __init__(self, root: Path) -> None:
         self.wheel = wheel_of(ROOT, root / "wheel")
-        self.python = environment_with(self.wheel, root, NOT_THERE)
+        self.python = environment_as_declared(self.wheel, root)
         self.folder = root / "work"
         self.folder.mkdir()
         self.environment = {key: value for key, value in ENVIRONMENT.items() if key != "PYTHONPATH"}
 
-    def envknee(self, *words: object) -> "subprocess.CompletedProcess[str]":
-        """Run a command in the user's folder."""
-        program = self.python.with_name("envknee")
-        return ran([program, *words], cwd=self.folder, env=self.environment, stderr=subprocess.STDOUT, timeout=600)
+    def envknee(self, *words: object, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+        """Run a command in the user's folder, or in another one."""
+        command = [self.python.with_name("envknee"), *words]
+        where = self.folder if cwd is None else cwd
+        return ran(command, cwd=where, env=self.environment, stderr=subprocess.STDOUT, timeout=600)
 
     def does(self, *words: object) -> str:
         """Return what a command prints that has to succeed."""
@@ -109,14 +105,15 @@ def test_the_wheel_holds_what_lies_beside_the_package(installed: Installed):
     )  # fmt: skip
     assert {f"envknee/project/{name}" for name in project} <= names
     assert {"envknee/trainers/command/presets/mjlab.yaml", "leanframes/frames.py", "leanframes/first_layer.cu"} <= names
-    absent = ran([installed.python, "-c", "import torch"], env=installed.environment)
-    assert "No module named 'torch'" in absent.stderr
+    for name in ("torch", "isaaclab", "pytest", "snakemake_executor_plugin_slurm"):
+        absent = ran([installed.python, "-c", f"import {name}"], env=installed.environment)
+        assert f"No module named '{name}'" in absent.stderr
 
 
 def test_what_is_listed_explains_itself_and_what_needs_isaac_lab_says_so(installed: Installed):
     commands = dict(listed(installed))
     assert commands.keys() == COMMANDS.keys() and {name for name, is_ready in commands.items() if not is_ready} == {
-        "tasks", "init", "bundle",
+        "tasks", "bundle",
     }  # fmt: skip
     ready = [name for name, is_ready in commands.items() if is_ready]
     printed = succeeded(
@@ -150,7 +147,8 @@ def test_a_mistake_names_files_that_are_there(installed: Installed):
 
 USED = {
     "knee", "presets", "check", "plan", "prepare", "ask", "launch", "trial", "record", "verdict", "figures", "report",
-    "summary", "watch", "best", "limits", "compare", "replay", "repeats", "keep", "archive", "optuna", "publish", "gpus",
+    "summary", "watch", "init", "sweep", "history",
+    "best", "limits", "compare", "replay", "repeats", "keep", "archive", "optuna", "publish", "gpus",
 }  # fmt: skip
 """Commands that the tests below use, apart from `--help`; `knee` and the rules of its sweep are among those who call them."""
 
@@ -188,6 +186,38 @@ def test_a_foreign_program_is_measured_and_one_of_its_trials_by_hand(installed: 
     assert second.outcome.exists() and not second.record.exists()
 
 
+def test_a_project_is_made_and_swept_without_a_clone(installed: Installed, measured: StudyFolder):
+    study = yaml.safe_load((measured.root / "knee.yaml").read_text(encoding="utf-8"))
+    study["study"] = "in-a-project"
+    study["throughput"] |= {"num_envs": [16, 32], "repeats": 1}
+    (installed.folder / "short.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+    said = installed.does("init", "mine", "--workflow", "--study", "short.yaml")
+    mine = installed.folder / "mine"
+    assert "wrote a project into mine" in said and "2 trials" in said and "mine/slurm/site.yaml" in said
+    before = {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()}
+    refused(installed.envknee("init", "mine", "--workflow"), "mine is not empty", "nothing is overwritten", status=2)
+    assert {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()} == before
+
+    # Its own Snakefile and profiles, by the Snakemake that came along.
+    snakemake = [installed.python, "-m", "snakemake", "-n"]
+    printed = ran(snakemake, cwd=mine, env=installed.environment, stderr=subprocess.STDOUT, timeout=300)
+    assert printed.returncode == 0 and "workflow specific profile profiles/default" in printed.stdout
+    assert re.search(r"^verdict +1$", printed.stdout, re.MULTILINE) and not (mine / "results").exists(), printed.stdout
+    refused(installed.envknee("sweep", "--profile", "slurm", cwd=mine), "pip install 'envknee[slurm]'", status=2)
+
+    done = succeeded(installed.envknee("sweep", cwd=mine))
+    assert "2 trials done; report results/in-a-project/report.html" in done.rstrip().splitlines()[-1]
+    assert {record.outcome.status for record in load_records(StudyFolder(mine / "results/in-a-project"))} == {"ok"}
+
+
+def test_without_isaac_lab_a_study_of_a_task_says_how_to_get_it(installed: Installed):
+    refused(installed.envknee("init", "a-task"), "`envknee init` needs Isaac Lab", "envknee[isaaclab]", status=2)
+    said = installed.does("init", "example", "--workflow")
+    assert "pip install 'envknee[isaaclab]'" in said and "envknee knee --dry-run" in said
+    shipped = (ROOT / "config/config.yaml").read_text(encoding="utf-8")
+    assert (installed.folder / "example/config/config.yaml").read_text(encoding="utf-8") == shipped
+
+
 def test_a_published_study_is_drawn_summed_up_and_recomputed(
     installed: Installed, measured: StudyFolder, published: StudyFolder
 ):
@@ -201,6 +231,9 @@ def test_a_published_study_is_drawn_summed_up_and_recomputed(
     assert installed.does(*asked).endswith("NUM_ENVS=4096\nHORIZON=32\n")
     assert "10 requests recomputed, all identical" in installed.does("replay", "--verify", published.root)
     assert "3.339" in installed.does("compare", f"{published.root}:stock", f"{published.root}:lean")
+    assert "stock → lean: total throughput +2" in installed.does(
+        "history", f"{published.root}:stock", f"{published.root}:lean"
+    )
 
 
 def test_a_published_study_is_copied_packed_and_exported(installed: Installed, published: StudyFolder):

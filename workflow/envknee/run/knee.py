@@ -16,21 +16,19 @@ import argparse
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from envknee.machine.gpus import visible_uuids
 from envknee.machine.processes import own_python_first
-from envknee.run import deadline
+from envknee.run import deadline, sweep
 from envknee.study import presets
 from envknee.study.errors import UserError
 from envknee.study.files import write_atomically
 from envknee.study.load import parse_study
-from envknee.study.paths import PROJECT, StudyFolder
+from envknee.study.paths import StudyFolder
 from envknee.study.value_types import STUDY_NAME
 from envknee.trainers.command import program
 
@@ -250,13 +248,9 @@ def main() -> int:
     print(f"envknee: wrote {path}", flush=True)
     if given.dry_run:
         return 0
+    words = sweep.snakemake_words(path, str(sweep.SHIPPED / "default"), sweep.devices_here())
     own_python_first()
-    command = [
-        sys.executable, "-m", "envknee.run.snakemake_here", "--snakefile", str(PROJECT / "Snakefile"), "--directory", str(Path.cwd()),
-        "--workflow-profile", str(PROJECT / "workflow/profiles/default"), "--configfile", str(path.resolve()),
-        "--resources", f"device={max(1, len(visible_uuids()))}",
-    ]  # fmt: skip
-    status = subprocess.run(command, check=False, env=environment).returncode
+    status = sweep.run_snakemake(words, environment)
     from envknee.run import knee_end  # seconds of SciPy that a dry run does not need
 
     typed = shlex.join(["envknee", "knee", *sys.argv[1:]])

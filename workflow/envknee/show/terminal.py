@@ -123,7 +123,7 @@ def where(folder: StudyFolder) -> str:
     planned, done = len(space.plan(study)) - not_needed, len(ended) - not_needed
     trials = done_words(done, max(0, planned - done), planned, not_needed)
     report = f"report {folder.report}" if folder.report.exists() else f"no report yet in {folder.root}"
-    return f"study {study.study}: {trials}; {report}, `make ui` shows every run"
+    return f"study {study.study}: {trials}; {report}, `envknee publish --ui --config {folder.study}` shows every run"
 
 
 def what_decides(verdict: Verdict, folder: StudyFolder, study: Study, records: Sequence[Record]) -> str | None:

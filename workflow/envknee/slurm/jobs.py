@@ -124,8 +124,8 @@ def check_one_node(study: Study) -> None:
     for name, arm in study.arms.items():
         if arm.nodes > 1:
             raise UserError(
-                f"arms.{name}: nodes {arm.nodes} needs a SLURM cluster. Start with `--profile slurm` (or make sweep PROFILE=slurm),"
-                " or give the arm `nodes: 1`"
+                f"arms.{name}: nodes {arm.nodes} needs a SLURM cluster. Start with `envknee sweep --profile slurm`"
+                " (or make sweep PROFILE=slurm), or give the arm `nodes: 1`"
             )
 
 

@@ -73,17 +73,17 @@ def decide(environment: Mapping[str, str], slurm: Slurm) -> str | None:
         # salloc starts its shell here on some clusters, and on the job's first node on others.
         return (
             f"job {job_id} is yours, and this shell may not be on its nodes: trials train on this machine. On the job's nodes:"
-            " make sweep PROFILE=allocation"
+            " envknee sweep --profile allocation (make sweep PROFILE=allocation)"
         )
     if slurm is Slurm.AWAY:
         return (
             "SLURM's controller does not answer, and trials train on this machine. Is it a cluster's login node? Then press"
-            f" Ctrl-C, and use PROFILE=slurm later. {HERE}=1 ends this warning"
+            f" Ctrl-C, and use the profile slurm later. {HERE}=1 ends this warning"
         )
     raise UserError(
         "trials would train on this machine, which has SLURM and is in no job (SLURM_JOB_ID is not set): is it a login node?\n"
-        "  jobs of the cluster:        make sweep PROFILE=slurm  (or snakemake --profile slurm)\n"
-        "  nodes that salloc gave:     make sweep PROFILE=allocation\n"
-        f"  this machine all the same:  {HERE}=1 make sweep  (or {HERE}=1 snakemake)\n"
+        "  jobs of the cluster:        envknee sweep --profile slurm  (make sweep PROFILE=slurm, snakemake --profile slurm)\n"
+        "  nodes that salloc gave:     envknee sweep --profile allocation  (make sweep PROFILE=allocation)\n"
+        f"  this machine all the same:  {HERE}=1 envknee sweep  ({HERE}=1 make sweep)\n"
         f"On a workstation with a SLURM of its own, put `export {HERE}=1` into ~/.profile."
     )

@@ -242,7 +242,7 @@ def reasons(comparison: Comparison) -> list[str]:
     said = []
     if not gate.one_machine:
         said.append("no machine ran both sides: what differs may be the machines'")
-    said += [_why(bound, margin) for bound in gate.bounds if not bound.passes]
+    said += [bound_line(bound, margin) for bound in gate.bounds if not bound.passes]
     if not gate.bounds:
         said.append("nothing to compare")
     return said
@@ -257,7 +257,8 @@ def _loss(loss: Ratio, margin: float) -> str:
     return f"beyond {margin:.0%}: {MEASURES[loss.measure]}: {loss.ratio - 1.0:+.1%} ({interval(loss)})"
 
 
-def _why(bound: Bound, margin: float) -> str:
+def bound_line(bound: Bound, margin: float) -> str:
+    """Return why a bound does not pass, and how many pairs would do."""
     measure = MEASURES[bound.measure]
     if bound.loss_upper is None:
         return f"{measure}: one pair tells no noise"

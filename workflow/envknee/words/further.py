@@ -14,7 +14,7 @@ def further_line(further: Sequence[Further], study_file: str) -> str | None:
         return None
     needs = ", ".join(f"{own.kind} needs {counted(own.repeats, REPEATS[own.kind])}" for own in further)
     options = " ".join(f"more_{own.kind}={own.in_all}" for own in further)
-    return f'{needs} ({about(sum(own.seconds for own in further))}): make sweep CONFIG={study_file} ARGS="--config {options}"'
+    return f"{needs} ({about(sum(own.seconds for own in further))}): envknee sweep {study_file} -- --config {options}"
 
 
 def about(seconds: float) -> str:

@@ -55,10 +55,14 @@ def paired(a: Sequence[Record], b: Sequence[Record]) -> tuple[Pairs, Alone, Alon
 def _by_place(records: Sequence[Record]) -> dict[Place, dict[int, Record]]:
     by_place: dict[Place, dict[int, Record]] = {}
     for record in sorted(records, key=lambda record: record.request.repeat):
-        request = record.request
-        place = Place(request.kind, request.num_envs, request.horizon, request.batch_size)
-        by_place.setdefault(place, {})[request.repeat] = record
+        by_place.setdefault(place_of(record), {})[record.request.repeat] = record
     return by_place
+
+
+def place_of(record: Record) -> Place:
+    """Return the point of a trial."""
+    request = record.request
+    return Place(request.kind, request.num_envs, request.horizon, request.batch_size)
 
 
 def outcomes(pairs_of: Pairs) -> list[Outcome]:
@@ -135,6 +139,11 @@ def _apart(pair: Pair) -> Literal["unknown", "machines", "GPUs"] | None:
     if _machine(pair.a, a) != _machine(pair.b, b):
         return "machines"
     return "GPUs" if of_a and of_b else None
+
+
+def same_machine(a: Record, b: Record) -> bool:
+    """Tell whether two trials ran on one machine, which each of them must know."""
+    return _apart(Pair(a, b)) != "machines"
 
 
 def _machine(record: Record, environment: Environment) -> tuple[set[str], str, int]:

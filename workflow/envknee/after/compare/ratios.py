@@ -117,7 +117,7 @@ def compare(a: Side, b: Side, confidence: float, margin: float) -> Comparison:
         b=b.name,
         confidence=confidence,
         margin=margin,
-        differs=_differences(a.records, b.records),
+        differs=differences(a.records, b.records),
         overall=overall,
         by_place=by_place,
         phases=_phases(pairs),
@@ -217,7 +217,7 @@ def _phases(pairs_of: Pairs) -> dict[str, float]:
     return dict(sorted(shifts.items(), key=lambda shift: -abs(shift[1])))
 
 
-def _differences(a: Sequence[Record], b: Sequence[Record]) -> list[Difference]:
+def differences(a: Sequence[Record], b: Sequence[Record]) -> list[Difference]:
     """Return the differences of settings, hardware, versions and commits."""
     of_a, of_b = facts(a), facts(b)
     common = of_a.keys() & of_b.keys()

@@ -1,16 +1,20 @@
 """The two sides of a comparison: the trials of a folder, an arm or a commit."""
 
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from envknee.after.received import unpack
 from envknee.decide.read import load_measured
 from envknee.record.packed import study_folder
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.study.errors import UserError
 from envknee.study.model import Study
+from envknee.study.paths import StudyFolder
 
 SHORTEST_HASH = 4
 """Fewest digits that name a commit or an image."""
@@ -30,9 +34,9 @@ def sides(a: str, b: str) -> list[tuple[Side, Side]]:
     """Return the pairs of arms to compare: the named arms, the only arms, or every common arm.
 
     Raises:
-        UserError: as `_read`, and when it is not clear which arm is meant.
+        UserError: as `arms_of`, and when it is not clear which arm is meant.
     """
-    of_a, of_b = _read(a), _read(b)
+    of_a, of_b = arms_of(a), arms_of(b)
     if len(of_a) == len(of_b) == 1:
         return list(zip(of_a.values(), of_b.values(), strict=True))
     common = sorted(of_a.keys() & of_b.keys())
@@ -44,8 +48,10 @@ def sides(a: str, b: str) -> list[tuple[Side, Side]]:
     return [(of_a[arm], of_b[arm]) for arm in common]
 
 
-def _read(text: str) -> dict[str, Side]:
-    """Return the arms with a finished trial of what a user names: `FOLDER`, then maybe `@BUILD` (a commit or an image) and `:ARM`.
+def arms_of(text: str) -> dict[str, Side]:
+    """Return the arms with a finished trial of what a user names.
+
+    That is `FOLDER` or an archive, then maybe `@BUILD` (a commit or an image) and `:ARM`.
 
     Raises:
         UserError: when the folder holds no study, no record, no such arm, no trial of that arm, commit or image, or trials of an arm
@@ -53,7 +59,7 @@ def _read(text: str) -> dict[str, Side]:
     """
     path, _, arm = text.rpartition(":") if ":" in text and not Path(text).exists() else (text, "", "")
     path, _, build = path.rpartition("@") if "@" in path and not Path(path).exists() else (path, "", "")
-    study, records = load_measured(study_folder(Path(path)))
+    study, records = load_measured(_folder(Path(path)))
     if arm and arm not in study.arms:
         arms = ", ".join(f"{path}:{name}" for name in sorted(study.arms))
         raise UserError(f"{path} has no arm {arm!r}. Name one of them: {arms}")
@@ -73,6 +79,20 @@ def _read(text: str) -> dict[str, Side]:
     # A name that a user gave without an arm gets one where there are several.
     names = {own: text if arm or len(by_arm) == 1 else f"{text}:{own}" for own in sorted(by_arm)}
     return {own: Side(name, study, by_arm[own], own) for own, name in names.items()}
+
+
+def _folder(path: Path) -> StudyFolder:
+    """Return the study in a folder, or in an archive of `envknee archive`, of which nothing runs."""
+    if path.suffix != ".zip" or not path.is_file():
+        return study_folder(path)
+    state = path.stat()
+    return unpack(path, Path(_place_for(path.resolve(), state.st_mtime_ns, state.st_size).name), trusted=True)
+
+
+@cache
+def _place_for(archive: Path, mtime_ns: int, size_bytes: int) -> tempfile.TemporaryDirectory[str]:
+    """Return where an archive is unpacked: a folder that goes when the process ends. One that did not change keeps it."""
+    return tempfile.TemporaryDirectory(prefix="envknee-", ignore_cleanup_errors=True)
 
 
 def _builds(record: Record) -> list[str]:
