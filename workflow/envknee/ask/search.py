@@ -11,10 +11,13 @@ less than delta, or when the largest doubling that fits is shown to gain at leas
 Every look after a trial is a chance of error, and counts as one (`verdict.rule.looks`). Two successive doublings must be shown beside
 that, so that one lucky look ends nothing. The repeats that stop a search understate the gain. So fresh repeats of both ends measure the
 gain of the doubling (`Step.confirms`).
+
+Where trials run side by side on several devices, each device measures the ends of a doubling in turns (`Tried.turn`), and gains are
+compared within devices.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -46,6 +49,12 @@ class Tried:
     """Seconds of each seed, and whether it reached the target, in the order asked."""
     confirming: int = 0
     """Fresh repeats asked for; no other field counts them."""
+    asked_here: int = 0
+    """Of `asked`, those in the lane of the next trial, which have its device; 0 without lanes (`space.Slot.lane`)."""
+    confirming_here: int = 0
+    """The same of `confirming`."""
+    blocks: list[Hashable] | None = None
+    """With lanes, the statistical block of each of `fps`."""
 
     @property
     def costs(self) -> Seeds:
@@ -59,6 +68,16 @@ class Tried:
     def seed_repeats(self) -> SeedRepeats:
         """Which repeat gave each seed, in the order of `costs`."""
         return SeedRepeats.of(enumerate(reached for _, reached in self.seeds))
+
+    @property
+    def turn(self) -> tuple[int, int]:
+        """What puts the num_envs first that has been measured least: on the device of the next trial, then on all."""
+        return self.asked_here, self.asked
+
+    @property
+    def turn_to_confirm(self) -> tuple[int, int]:
+        """The same for fresh repeats."""
+        return self.confirming_here, self.confirming
 
     @property
     def known(self) -> int:
@@ -86,7 +105,11 @@ class Rule:
         delta, confidence = self.settings.delta, self.settings.confidence
         if self.kind == "throughput":
             fps = {size: tries.fps for size, tries in tried.items() if tries.fps}
-            return throughput.decision_of(fps, delta, confidence, schedule=EVERY_REPEAT)
+            blocks = {size: tried[size].blocks for size in fps}
+            known = {size: own for size, own in blocks.items() if own is not None}
+            return throughput.decision_of(
+                fps, delta, confidence, blocks=known if len(known) == len(fps) else None, schedule=EVERY_REPEAT
+            )
         measured = {size: tries for size, tries in tried.items() if tries.known}
         seeds = {size: tries.costs for size, tries in measured.items()}
         repeats = {size: tries.seed_repeats for size, tries in measured.items()}
@@ -163,8 +186,8 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
             end = End("stopped_paying", (first, then) if then in pairs else (first,))
             fresh = None
             if rule.kind == "throughput" and (threshold := decision.threshold) is not None:
-                size = min((threshold, 2 * threshold), key=lambda size: (tried[size].confirming, size))
-                fresh = size if tried[size].confirming < rule.settings.confirm else None
+                ends = [size for size in (threshold, 2 * threshold) if tried[size].confirming < rule.settings.confirm]
+                fresh = min(ends, key=lambda size: (tried[size].turn_to_confirm, size), default=None)
             return Step(fresh, end, focus=focus, confirms=fresh is not None)
         tested, ends = (then, [then, 2 * then]) if first in shown else (first, [*before, first, 2 * first])
         if not _hopeless(by_size.get(tested), tried, rule):
@@ -240,10 +263,14 @@ def _hopeless(doubling: Tested | None, tried: Mapping[int, Tried], rule: Rule) -
 def _fewest(
     around: Sequence[int], tried: Mapping[int, Tried], rule: Rule, focus: int, wanted: int = LEAST_REPEATS
 ) -> Step:
-    """Return a step at the size with the fewest requests. It can wait while results are under way and each size has the `wanted` ones."""
-    size = min(around, key=lambda size: (tried[size].asked, size))
-    if tried[size].asked >= rule.most:
+    """Return a step at the size with the fewest requests, in the lane first.
+
+    It can wait while results are under way and each size has the `wanted` ones.
+    """
+    left = [size for size in around if tried[size].asked < rule.most]
+    if not left:
         return Step(None, End("undecided", (focus,), rule.most), focus=focus)
+    size = min(left, key=lambda size: (tried[size].turn, size))
     pending = any(tried[num_envs].under_way for num_envs in around)
     return Step(size, waits=pending and tried[size].asked >= wanted, focus=focus)
 

@@ -1,0 +1,54 @@
+"""Where the trials of `envknee knee` run: on this machine, as jobs of a cluster, or on nodes that its user has.
+
+Input: the profile and the GPUs of a trial, as typed. Output: how many trials run at once, and Snakemake's words for the place.
+"""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from envknee.machine.gpus import visible_uuids
+from envknee.slurm import admission, allocation
+from envknee.slurm import site as sites
+from envknee.study.paths import PROJECT
+
+PROFILES = ("slurm", "allocation")
+
+MOST_JOBS = 4
+"""Most jobs that one search has, where its user names no number: each climbs a doubling further ahead of what is known."""
+
+SITE = "slurm/site.yaml"
+"""Where the profile seeks the description of the cluster."""
+
+
+def devices(profile: str | None, gpus: Literal["auto"] | int) -> int:
+    """Return how many GPUs (or CPUs, as one each) all trials may use at once.
+
+    Raises:
+        UserError: where the profile finds no site or no allocation.
+    """
+    if profile == "slurm":
+        return sites.load(admission.find_site(SITE, [Path(), PROJECT])).max_gpus
+    if profile == "allocation":
+        return allocation.observe(os.environ).devices
+    return 1 if gpus == 0 else max(1, len(visible_uuids()))
+
+
+def at_once(profile: str | None, gpus: Literal["auto"] | int) -> int:
+    """Return how many trials run at once, each on `gpus` GPUs of its own. Raises what `devices` does."""
+    trials = max(1, devices(profile, gpus) // gpus_each(gpus))
+    return min(trials, MOST_JOBS) if profile == "slurm" else trials
+
+
+def gpus_each(gpus: Literal["auto"] | int) -> int:
+    """Return the devices of a trial. Pure."""
+    return 1 if gpus == "auto" else max(1, gpus)
+
+
+def snakemake_words(profile: str | None, gpus: Literal["auto"] | int) -> list[str]:
+    """Return Snakemake's options for the place. The profiles find out themselves how many devices there are."""
+    profiles = PROJECT / "workflow/profiles"
+    words = ["--workflow-profile", str(profiles / "default")]
+    if profile is not None:
+        return [*words, "--profile", str(profiles / profile)]
+    return [*words, "--resources", f"device={devices(None, gpus)}"]
