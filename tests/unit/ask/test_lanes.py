@@ -63,7 +63,9 @@ def test_two_gpus_of_which_one_is_slower_give_the_limit_of_the_program():
     _, limit = searched(a_climb(2, workers=2), slower=0.3)
     assert (limit.state, limit.threshold_num_envs) == ("reached", 256)
     _, without_lanes = searched(a_climb(2, workers=None), slower=0.3)
-    assert (without_lanes.state, without_lanes.threshold_num_envs) == ("reached", 2048), "else lanes change nothing here"
+    assert (without_lanes.state, without_lanes.threshold_num_envs) == ("reached", 2048), (
+        "else lanes change nothing here"
+    )
 
 
 def test_a_search_asks_the_same_whatever_number_of_workers_shares_its_lanes():

@@ -93,6 +93,8 @@ class Rule:
     settings: Adaptive
     most: int
     """Most repeats of a point."""
+    in_lanes: bool = False
+    """Whether trials run in lanes, each on a device of its own."""
 
     @property
     def log_limit(self) -> float:
@@ -190,7 +192,7 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
                 fresh = min(ends, key=lambda size: (tried[size].turn_to_confirm, size), default=None)
             return Step(fresh, end, focus=focus, confirms=fresh is not None)
         tested, ends = (then, [then, 2 * then]) if first in shown else (first, [*before, first, 2 * first])
-        if not _hopeless(by_size.get(tested), tried, rule):
+        if not _hopeless(by_size.get(tested), tried, rule) and not _used_up(ends, tried, rule):
             return _fewest(ends, tried, rule, focus)
     # A doubling that was shown, but not confirmed by the next one, gets all its repeats.
     if shown:
@@ -252,12 +254,29 @@ def _hopeless(doubling: Tested | None, tried: Mapping[int, Tried], rule: Rule) -
     """
     if doubling is None or doubling.contrast.repeats < LEAST_REPEATS:
         return False
-    cv = measured_cv(tries.fps or [s for s, reached in tries.seeds if reached] for tries in tried.values())
-    if cv is None:
+    spread = _spread_with_all(doubling, tried, rule)
+    if spread is None:
         return False
     share = (1.0 - rule.settings.confidence) / 2 / EVERY_REPEAT.factor(max(rule.most, LEAST_REPEATS))
-    bound = -float(stdtrit(2 * (rule.most - 1), share)) * cv * math.sqrt(2.0 / rule.most)
+    bound = -float(stdtrit(2 * (rule.most - 1), share)) * spread
     return doubling.contrast.log_gain + bound > rule.log_limit
+
+
+def _spread_with_all(doubling: Tested, tried: Mapping[int, Tried], rule: Rule) -> float | None:
+    """Return the standard error that a doubling's gain would have with all repeats; None if the noise is unknown."""
+    contrast = doubling.contrast
+    if rule.in_lanes:  # the noise of a size's repeats would hold the differences between devices
+        return None if contrast.variance is None else math.sqrt(contrast.variance * contrast.repeats / rule.most)
+    cv = measured_cv(tries.fps or [s for s, reached in tries.seeds if reached] for tries in tried.values())
+    return None if cv is None else cv * math.sqrt(2.0 / rule.most)
+
+
+def _used_up(ends: Sequence[int], tried: Mapping[int, Tried], rule: Rule) -> bool:
+    """Tell whether a doubling of a search on several devices has all its repeats.
+
+    They were asked for before the results showed that they would not do, and a later doubling may.
+    """
+    return rule.in_lanes and all(tried[size].asked >= rule.most for size in ends)
 
 
 def _fewest(

@@ -23,8 +23,7 @@ TIMED = {"timed_share": 0.333, "precision": 0.015}
 """A start of half a minute is worth ten seconds of timing, unless the median is known sooner."""
 
 CLIMB_REPEATS = 8
-"""Most repeats of a size without a range: only those that decide get them. On several devices up to a repeat of each more, so that all
-have as many."""
+"""Most repeats of a size without a range: only those that decide get them. Several devices have as many repeats each, and at least two."""
 
 FRESH_REPEATS = 4
 """Fewest fresh repeats of the doubling that a search finds, on several devices: gains are compared within each of them."""
@@ -97,7 +96,7 @@ def study_of(given: argparse.Namespace, argv: list[str], horizon: int, layout: L
         "batch_size": "library" if given.batch_size is None else given.batch_size,
     }
     lanes = layout.window or 1
-    most = of_each(lanes, CLIMB_REPEATS) if climbs else GRID_REPEATS
+    most = max(of_each(lanes, CLIMB_REPEATS), 2 * lanes) if climbs else GRID_REPEATS
     repeats = most if given.repeats is None else given.repeats
     workers = {} if layout.workers is None else {"workers": layout.workers}
     search: dict[str, Any] = {}

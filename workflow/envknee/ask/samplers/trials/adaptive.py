@@ -25,7 +25,7 @@ CLOSE = 1.05
 def choose(question: Question) -> Choice:
     """Return the next trial, or why no further one is needed."""
     sweep, records = question.sweep, question.records
-    rule = Rule(question.slot.kind, sweep.adaptive, sweep.repeats)
+    rule = Rule(question.slot.kind, sweep.adaptive, sweep.repeats, in_lanes=question.slot.lane is not None)
     asked = [request for request in question.requests if request.skip is None]
     ends: list[SearchedSeries] = []
     waiting: Choice | None = None
