@@ -20,10 +20,10 @@ from records import GPU, Trial
 RANGE = {"num_envs": [16, 32, 64], "horizon": [32], "batch_size": "library", "repeats": 3}
 
 
-def a_climb(lanes: int, workers: int | None) -> Study:
+def a_climb(lanes: int, workers: int | None, **changes: object) -> Study:
     adaptive = {"ascending": True, "confirm": of_each(lanes, 4)}
     sweep = {"num_envs": {"from": 16, "to": 2**17}, "sampler": "adaptive", "adaptive": adaptive, "repeats": 8}
-    sweep = RANGE | sweep | ({} if workers is None else {"workers": workers})
+    sweep = RANGE | sweep | ({} if workers is None else {"workers": workers}) | changes
     return parse_study({"study": "s", "ask_version": ASK_VERSION, "window": lanes, "throughput": sweep})
 
 
@@ -81,3 +81,10 @@ def lanes_of(workers: int | None, window: int, **sweep: object) -> list[int | No
 def test_a_range_has_a_lane_for_each_repeat_if_the_window_lets_workers_run_them_side_by_side():
     assert lanes_of(2, window=6) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert lanes_of(2, window=4) == lanes_of(None, window=6) == lanes_of(2, window=6, sampler="tpe") == [None] * 9
+
+
+def test_no_gpu_waits_where_a_search_has_fewer_sizes_than_gpus():
+    study = a_climb(4, workers=4, num_envs=[16, 32])
+    requests, _ = play(study, on_gpus(4, slower=0.02))
+    assert [request.skip for request in requests[:8]] == [None] * 8
+    assert Counter(request.num_envs for request in requests[:8]) == {16: 4, 32: 4}

@@ -627,7 +627,7 @@ def knee(site: Site, *words: str) -> "subprocess.Popen[str]":
     """Start `envknee knee` on a fake program, whose trials need no GPU."""
     (site.folder / "fake.yaml").write_text(CLIMBING_PRESET, encoding="utf-8")
     return site.begin(
-        [sys.executable, "-m", "envknee", *KNEE, "--preset", "fake.yaml", "--iterations", "2", "--name", "tiny", *words,
+        [sys.executable, "-m", "envknee", *KNEE, "--preset", "fake.yaml", "--name", "tiny", *words,
          "--", sys.executable, str(FAKE)]
     )  # fmt: skip
 
@@ -635,7 +635,7 @@ def knee(site: Site, *words: str) -> "subprocess.Popen[str]":
 def test_knee_has_a_job_for_each_size_and_repeat(site: Site, cluster: Cluster):
     before = len(cluster.ended())
     site.prepared()
-    sweep = knee(site, "--profile", "slurm", "--num-envs", "8,16", "--repeats", "2")
+    sweep = knee(site, "--profile", "slurm", "--num-envs", "8,16", "--repeats", "2", "--iterations", "2")
     output, _ = sweep.communicate(timeout=400)
     print(what_jobs_said(site, cluster))
     assert sweep.returncode == 0, output
@@ -654,7 +654,7 @@ def test_knee_searches_on_all_gpus_of_an_allocation_in_turns(site: Site, cluster
     site.run(words, timeout_s=60)
     (job,) = [number for number, seen in cluster.jobs().items() if seen["name"] == "mine"]
     site.environment |= {"SLURM_JOB_ID": job}
-    sweep = knee(site, "--profile", "allocation", "--from", "8", "--to", "32", "--repeats", "4")
+    sweep = knee(site, "--profile", "allocation", "--from", "8", "--to", "16", "--repeats", "4", "--iterations", "40")
     wait_for(lambda: len(list(site.results().trial_files("attempts.json"))) == 2, timeout_s=120)
     steps = [process.environ()["SLURM_STEP_ID"] for process in workers_in(site.folder)]
     assert len(steps) == len({*steps}) == 2
@@ -662,7 +662,11 @@ def test_knee_searches_on_all_gpus_of_an_allocation_in_turns(site: Site, cluster
     print(output)
     assert sweep.returncode == 0 and "envknee: 2 trials run at once" in output
     ran_here = without_skipped(load_records(site.results()))
-    assert {record.request.num_envs for record in ran_here} == {8, 16, 32}
+    assert {record.request.num_envs for record in ran_here} == {8, 16}
+    size = re.search(r"\nAlone, (\d+) environments have [\d,]+ FPS \(3 trials", output)
+    assert size is not None and "beside 1 other trial" in output.replace("\n", " ")
+    assert len(load_records(site.results(f"tiny-alone-{size[1]}"))) == 3
+    assert output.splitlines()[-1].startswith(f"  {sys.executable} {FAKE} --envs {size[1]}"), "the last line stays"
     succeeded(site.module("replay", "--verify", str(site.results().root)))
     cluster.ask("scancel", job)
     wait_until_none(cluster.jobs, timeout_s=20)

@@ -162,6 +162,8 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
     if focus is None:
         scouts = dict.fromkeys([sizes[len(sizes) // 4], sizes[(5 * len(sizes)) // 8], *sizes])
         unseen = [size for size in scouts if not tried[size].asked]
+        if not unseen and rule.in_lanes and any(tries.under_way for tries in tried.values()):
+            return _fewest([pairs[-1], 2 * pairs[-1]], tried, rule, pairs[-1])  # rather than leave a device idle
         if not unseen:
             return Step(None, End("none_measured"))
         # A third is needed only if one of the first two gives no measurement.

@@ -44,7 +44,7 @@ from envknee.study.errors import UserError
 from envknee.study.files import write_atomically
 from envknee.study.load import parse_study
 from envknee.study.model import Study
-from envknee.study.paths import PROJECT, StudyFolder
+from envknee.study.paths import StudyFolder
 from envknee.trainers.command import program
 from envknee.words.numbers import counted
 
@@ -262,12 +262,11 @@ def main() -> int:
         return 0
     _say_how_many(parse_study(study))
     own_python_first()
-    command = [
-        sys.executable, "-m", "envknee.run.snakemake_here", "--snakefile", str(PROJECT / "Snakefile"), "--directory", str(Path.cwd()),
-        "--configfile", str(path.resolve()), *knee_places.snakemake_words(given.profile, given.gpus),
-    ]  # fmt: skip
-    status = subprocess.run(command, check=False, env=environment).returncode
-    from envknee.run import knee_end  # seconds of SciPy that a dry run does not need
+    status = subprocess.run(knee_places.sweep(path, given.profile, given.gpus), check=False, env=environment).returncode
+    from envknee.run import knee_alone, knee_end  # seconds of SciPy that a dry run does not need
 
     typed = shlex.join(["envknee", "knee", *sys.argv[1:]])
-    return knee_end.close(StudyFolder(path.parent), status, given.time and given.time.text, typed)
+    search = None
+    if given.profile != "slurm":  # there nobody knows what else runs on a job's node
+        search = knee_alone.Search(path, given.profile, deadline.left_s(environment))
+    return knee_end.close(StudyFolder(path.parent), status, given.time and given.time.text, typed, search)

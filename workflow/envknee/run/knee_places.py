@@ -1,9 +1,11 @@
 """Where the trials of `envknee knee` run: on this machine, as jobs of a cluster, or on nodes that its user has.
 
-Input: the profile and the GPUs of a trial, as typed. Output: how many trials run at once, and Snakemake's words for the place.
+Input: the profile and the GPUs of a trial, as typed. Output: how many trials run at once, and the command that runs a study there.
 """
 
 import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -45,10 +47,11 @@ def gpus_each(gpus: Literal["auto"] | int) -> int:
     return 1 if gpus == "auto" else max(1, gpus)
 
 
-def snakemake_words(profile: str | None, gpus: Literal["auto"] | int) -> list[str]:
-    """Return Snakemake's options for the place. The profiles find out themselves how many devices there are."""
+def sweep(study: Path, profile: str | None, gpus: Literal["auto"] | int, targets: Sequence[str] = ()) -> list[str]:
+    """Return the command that runs a study's file, all of it or only `targets`. Profiles find out how many devices there are."""
     profiles = PROJECT / "workflow/profiles"
-    words = ["--workflow-profile", str(profiles / "default")]
-    if profile is not None:
-        return [*words, "--profile", str(profiles / profile)]
-    return [*words, "--resources", f"device={devices(None, gpus)}"]
+    place = ["--profile", str(profiles / profile)] if profile else ["--resources", f"device={devices(None, gpus)}"]
+    return [
+        sys.executable, "-m", "envknee.run.snakemake_here", *targets, "--snakefile", str(PROJECT / "Snakefile"),
+        "--directory", str(Path.cwd()), "--workflow-profile", str(profiles / "default"), "--configfile", str(study.resolve()), *place,
+    ]  # fmt: skip
