@@ -341,6 +341,20 @@ def test_a_search_goes_on_where_there_are_fewer_gpus_and_asks_the_same(tmp_path:
     told(lambda: a_climb(tmp_path, "--from", "8"), "holds another study of that name")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--workers", "3", "--gpus", "2"], "--workers 3, of which each trial takes 2 GPUs: there is room for 2 trials at once"),
+        (["--workers", "2", "--gpus", "0"], "--workers 2, of which each trial takes the CPU: there is room for 1 trial at once"),
+        (["--gpus", "5"], "gpus: 5 was asked for, and 4 GPUs are visible here"),
+    ],
+)
+def test_more_trials_at_once_than_there_are_gpus_for_are_told(words: list[str], said: str, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with_gpus(monkeypatch, 4)
+    told(lambda: run_main(knee.main, "--preset", "mjlab", *words, "--", "true"), said)
+
+
 def test_with_slurm_each_trial_of_a_range_is_a_job_and_a_search_has_a_job_for_each_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

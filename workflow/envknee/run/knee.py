@@ -207,7 +207,7 @@ def main() -> int:
     parser.add_argument("--batch-size", type=sizes, help="transitions per optimizer step (default: the program's own)")
     parser.add_argument("--name", help="of the study and its folder below results/")
     parser.add_argument(
-        "--gpus", type=lambda text: text if text == "auto" else int(text), default="auto", help="auto, 0 (CPU), k"
+        "--gpus", type=lambda text: text if text == "auto" else int(text), default="auto", help="of a trial: auto (one), 0 (the CPU), 2, ..."
     )
     parser.add_argument(
         "--ranks",
@@ -217,7 +217,7 @@ def main() -> int:
     parser.add_argument(
         "--repeats",
         type=int,
-        help=f"of each size, in processes of their own (default: {GRID_REPEATS}; without --num-envs {CLIMB_REPEATS} at most)",
+        help=f"of each size, in processes of their own (default: {GRID_REPEATS}; without --num-envs {CLIMB_REPEATS} at most, on many GPUs 2 on each)",
     )
     parser.add_argument("--iterations", type=int, default=5, help="that are timed at least (default: 5)")
     parser.add_argument(
@@ -260,6 +260,7 @@ def main() -> int:
     print(f"envknee: wrote {path}", flush=True)
     if given.dry_run:
         return 0
+    knee_places.check_room(given.profile, given.gpus, given.workers)
     _say_how_many(parse_study(study))
     own_python_first()
     status = subprocess.run(knee_places.sweep(path, given.profile, given.gpus), check=False, env=environment).returncode

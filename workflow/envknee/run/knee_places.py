@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from envknee.machine.gpus import visible_uuids
+from envknee.machine.gpus import check_enough, visible_uuids
 from envknee.slurm import admission, allocation
 from envknee.slurm import site as sites
+from envknee.study.errors import UserError
 from envknee.study.paths import PROJECT
+from envknee.words.numbers import counted
 
 PROFILES = ("slurm", "allocation")
 
@@ -40,6 +42,24 @@ def at_once(profile: str | None, gpus: Literal["auto"] | int) -> int:
     """Return how many trials run at once, each on `gpus` GPUs of its own. Raises what `devices` does."""
     trials = max(1, devices(profile, gpus) // gpus_each(gpus))
     return min(trials, MOST_JOBS) if profile == "slurm" else trials
+
+
+def check_room(profile: str | None, gpus: Literal["auto"] | int, workers: int | None) -> None:
+    """Make sure that there are GPUs for a trial, and for as many trials at once as the user asks for.
+
+    Raises:
+        UserError: when there are too few.
+    """
+    if profile is None and gpus != 0:
+        check_enough(gpus, len(visible_uuids()))
+    there = devices(profile, gpus)
+    if workers is not None and workers * gpus_each(gpus) > there:
+        fit = max(1, there // gpus_each(gpus))
+        each = "the CPU" if gpus == 0 else counted(gpus_each(gpus), "GPU")
+        raise UserError(
+            f"--workers {workers}, of which each trial takes {each}: there is room for"
+            f" {counted(fit, 'trial')} at once. Take --workers {fit}, or leave it out"
+        )
 
 
 def gpus_each(gpus: Literal["auto"] | int) -> int:

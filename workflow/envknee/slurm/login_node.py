@@ -82,7 +82,7 @@ def decide(environment: Mapping[str, str], slurm: Slurm) -> str | None:
         )
     raise UserError(
         "trials would train on this machine, which has SLURM and is in no job (SLURM_JOB_ID is not set): is it a login node?\n"
-        "  jobs of the cluster:        make sweep PROFILE=slurm  (or snakemake --profile slurm)\n"
+        "  jobs of the cluster:        make sweep PROFILE=slurm  (or snakemake --profile slurm, envknee knee --profile slurm)\n"
         "  nodes that salloc gave:     make sweep PROFILE=allocation\n"
         f"  this machine all the same:  {HERE}=1 make sweep  (or {HERE}=1 snakemake)\n"
         f"On a workstation with a SLURM of its own, put `export {HERE}=1` into ~/.profile."
