@@ -344,8 +344,14 @@ def test_a_search_goes_on_where_there_are_fewer_gpus_and_asks_the_same(tmp_path:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--workers", "3", "--gpus", "2"], "--workers 3, of which each trial takes 2 GPUs: there is room for 2 trials at once"),
-        (["--workers", "2", "--gpus", "0"], "--workers 2, of which each trial takes the CPU: there is room for 1 trial at once"),
+        (
+            ["--workers", "3", "--gpus", "2"],
+            "--workers 3, of which each trial takes 2 GPUs: there is room for 2 trials at once",
+        ),
+        (
+            ["--workers", "2", "--gpus", "0"],
+            "--workers 2, of which each trial takes the CPU: there is room for 1 trial at once",
+        ),
         (["--gpus", "5"], "gpus: 5 was asked for, and 4 GPUs are visible here"),
     ],
 )

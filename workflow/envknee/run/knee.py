@@ -207,7 +207,10 @@ def main() -> int:
     parser.add_argument("--batch-size", type=sizes, help="transitions per optimizer step (default: the program's own)")
     parser.add_argument("--name", help="of the study and its folder below results/")
     parser.add_argument(
-        "--gpus", type=lambda text: text if text == "auto" else int(text), default="auto", help="of a trial: auto (one), 0 (the CPU), 2, ..."
+        "--gpus",
+        type=lambda text: text if text == "auto" else int(text),
+        default="auto",
+        help="of a trial: auto (one), 0 (the CPU), 2, ...",
     )
     parser.add_argument(
         "--ranks",
@@ -217,7 +220,7 @@ def main() -> int:
     parser.add_argument(
         "--repeats",
         type=int,
-        help=f"of each size, in processes of their own (default: {GRID_REPEATS}; without --num-envs {CLIMB_REPEATS} at most, on many GPUs 2 on each)",
+        help=f"of each size, in processes of their own (default: {GRID_REPEATS}; without --num-envs at most {CLIMB_REPEATS}, or 2 a GPU)",
     )
     parser.add_argument("--iterations", type=int, default=5, help="that are timed at least (default: 5)")
     parser.add_argument(
@@ -234,7 +237,7 @@ def main() -> int:
     parser.add_argument(
         "--profile",
         choices=knee_places.PROFILES,
-        help="slurm: trials are jobs of the cluster; allocation: steps on the nodes of your job (default: on this machine)",
+        help="slurm: trials are jobs of the cluster; allocation: steps on nodes of your job (default: on this machine)",
     )
     parser.add_argument("--dry-run", action="store_true", help="write the study and stop")
     parser.add_argument(
