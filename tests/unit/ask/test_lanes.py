@@ -88,3 +88,14 @@ def test_no_gpu_waits_where_a_search_has_fewer_sizes_than_gpus():
     requests, _ = play(study, on_gpus(4, slower=0.02))
     assert [request.skip for request in requests[:8]] == [None] * 8
     assert Counter(request.num_envs for request in requests[:8]) == {16: 4, 32: 4}
+
+
+def test_eight_gpus_climb_no_more_than_four_sizes_ahead_of_what_is_known():
+    study = a_climb(8, workers=8)
+    requests, known = play(study, on_gpus(8, slower=0.01))
+    assert [request.num_envs for request in requests[:8]] == [16, 32, 64, 128, 16, 32, 16, 32]
+    for request in requests:
+        seen = [record.request.num_envs for number, record in known.items() if number <= request.number - 8]
+        assert request.skip is not None or request.num_envs <= 2**4 * max([*seen, 8])
+    (limit,) = decide(list(known.values()), study).arms[0].throughput
+    assert (limit.state, limit.threshold_num_envs) == ("reached", 256)

@@ -35,6 +35,9 @@ from envknee.verdict.rule import affine
 from envknee.verdict.rule.schedule import EVERY_REPEAT, LEAST_REPEATS
 from envknee.verdict.rule.union import Decision, Tested
 
+MOST_AHEAD = 4
+"""Sizes that a climb may have under way without a result: nobody knows what larger ones need. Further devices repeat the smallest."""
+
 
 @dataclass
 class Tried:
@@ -157,6 +160,9 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
     if rule.kind == "learning" and (between := _narrow_interval(decision, rule.settings.within)):
         return Step(None, End("threshold_between", between), focus=between[1])
     if rule.settings.ascending and (size := _next_above(sizes, tried, by_size, rule)) is not None:
+        unknown = [size for size in sizes if tried[size].under_way and not tried[size].known]
+        if rule.in_lanes and len(unknown) >= MOST_AHEAD:
+            return _fewest(unknown[:2], tried, rule, unknown[0])
         return Step(size, waits=any(tries.under_way for tries in tried.values()))
     focus = _focus(pairs, tried, by_size, rule, start)
     if focus is None:
