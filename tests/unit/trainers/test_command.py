@@ -359,6 +359,7 @@ def test_more_trials_at_once_than_there_are_gpus_for_are_told(words: list[str], 
     monkeypatch.chdir(tmp_path)
     with_gpus(monkeypatch, 4)
     told(lambda: run_main(knee.main, "--preset", "mjlab", *words, "--", "true"), said)
+    assert list(tmp_path.iterdir()) == [], "a study would keep the number of its lanes"
 
 
 def test_with_slurm_each_trial_of_a_range_is_a_job_and_a_search_has_a_job_for_each_gpu(

@@ -259,11 +259,12 @@ def main() -> int:
     argv = [without_placeholders(word, place) for word, place in zip(given.argv, found, strict=True)]
     path = Path("results") / given.name / "knee.yaml"
     study = _studied(given, argv, preset.horizon, path)
+    if not given.dry_run:
+        knee_places.check_room(given.profile, given.gpus, given.workers)
     write(study, path)
     print(f"envknee: wrote {path}", flush=True)
     if given.dry_run:
         return 0
-    knee_places.check_room(given.profile, given.gpus, given.workers)
     _say_how_many(parse_study(study))
     own_python_first()
     status = subprocess.run(knee_places.sweep(path, given.profile, given.gpus), check=False, env=environment).returncode
