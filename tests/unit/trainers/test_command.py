@@ -326,7 +326,7 @@ def test_a_range_has_a_repeat_on_each_gpu(tmp_path: Path, monkeypatch: pytest.Mo
     assert {slot.lane for slot in space.plan(study)} == {0, 1, 2}
     a_climb(tmp_path, "--num-envs", "8..64", "--repeats", "1", "--name", "one")
     one = read_study(tmp_path / "results/one/knee.yaml")
-    assert (one.window, known(one.throughput).workers) == (4, None), "a GPU for each size"
+    assert (one.window, known(one.throughput).workers) == (8, None), "a GPU for each size"
 
 
 def test_a_search_goes_on_where_there_are_fewer_gpus_and_asks_the_same(tmp_path: Path, monkeypatch):
@@ -373,6 +373,9 @@ def test_with_slurm_each_trial_of_a_range_is_a_job_and_a_search_has_a_job_for_ea
     a_climb(tmp_path, "--profile", "slurm", "--num-envs", "8..64", "--name", "range")
     alone = read_study(tmp_path / "results/range/knee.yaml")
     assert (alone.window, known(alone.throughput).workers) == (4, None), "all sizes of a repeat at once"
+    (tmp_path / "slurm/site.local.yaml").write_text("partition: gpu\nmax_gpus: 8\n")
+    a_climb(tmp_path, "--profile", "slurm", "--num-envs", "8..64", "--name", "wide")
+    assert read_study(tmp_path / "results/wide/knee.yaml").window == 8, "max_gpus says how many"
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def _studied(given: argparse.Namespace, argv: list[str], horizon: int, path: Pat
     Raises:
         UserError: where the options make no study, or the place of the trials is not there.
     """
-    at_once = given.workers or knee_places.at_once(given.profile, given.gpus)
+    at_once = given.workers or knee_places.at_once(given.profile, given.gpus, searches=given.num_envs is None)
     before: Any = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
     is_study = isinstance(before, dict) and "throughput" in before
     layout = layout_again(before, at_once) if is_study else layout_of(given, argv, horizon, at_once)

@@ -38,10 +38,10 @@ def devices(profile: str | None, gpus: Literal["auto"] | int) -> int:
     return 1 if gpus == 0 else max(1, len(visible_uuids()))
 
 
-def at_once(profile: str | None, gpus: Literal["auto"] | int) -> int:
-    """Return how many trials run at once, each on `gpus` GPUs of its own. Raises what `devices` does."""
+def at_once(profile: str | None, gpus: Literal["auto"] | int, searches: bool) -> int:
+    """Return how many trials run at once, each on `gpus` GPUs of its own, in a search or in a range. Raises what `devices` does."""
     trials = max(1, devices(profile, gpus) // gpus_each(gpus))
-    return min(trials, MOST_JOBS) if profile == "slurm" else trials
+    return min(trials, MOST_JOBS) if profile == "slurm" and searches else trials
 
 
 def check_room(profile: str | None, gpus: Literal["auto"] | int, workers: int | None) -> None:

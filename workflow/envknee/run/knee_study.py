@@ -58,7 +58,7 @@ def layout_of(given: argparse.Namespace, argv: list[str], horizon: int, at_once:
     workers = 1 if given.profile == "slurm" else min(at_once, _repeats(given))
     if workers > 1:
         return Layout(workers * points, workers)
-    return Layout(max(2, points) if given.profile == "slurm" or at_once > 1 else None, None)
+    return Layout(max(points, at_once) if at_once > 1 else None, None)
 
 
 def layout_again(before: Mapping[str, Any], at_once: int) -> Layout:
