@@ -3,6 +3,7 @@
 import logging
 import random
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -387,3 +388,53 @@ def test_the_second_time_that_a_process_measures_a_point_counts_for_fps_and_not_
         return counted_peak_gb(a_trial(64, memory_gb=7.0).ended(shared=shared).record)
 
     assert peak_gb(again=False) == 7.0 and peak_gb(again=True) is None
+
+
+# Lanes
+
+
+def a_pool_of_lanes(path: Path) -> Callable[[], Pool]:
+    """Return what makes a worker's view of three repeats of three sizes: a repeat is a lane."""
+    plan = study(window=6, throughput=SIZES | {"sampler": "grid", "repeats": 3, "workers": 2})
+    folder = a_folder(path, plan)
+    return lambda: Pool(plan, folder, 0)
+
+
+def measure_one(pool: Pool, folder: Path, broken: set[int] | None = None) -> int:
+    with ExitStack() as held:
+        number = number_of(take(pool, held, broken))
+        finish(StudyFolder(folder), number)
+        return number
+
+
+def test_a_worker_stays_in_its_lane_and_takes_another_one_when_that_is_through(tmp_path: Path):
+    another = a_pool_of_lanes(tmp_path)
+    first, second = another(), another()
+    for expected in ((0, 3), (1, 4), (2, 5)):
+        assert (measure_one(first, tmp_path), measure_one(second, tmp_path)) == expected
+    assert measure_one(first, tmp_path) == 6
+    with ExitStack() as held:
+        assert take(second, held) is NoTrial.LATER, "the last lane is the first worker's"
+    first.leave_lane()  # its process has ended
+    assert [measure_one(second, tmp_path) for _ in range(2)] == [7, 8]
+
+
+def test_a_worker_alone_measures_all_lanes_in_order_and_leaves_one_to_whoever_comes(tmp_path: Path):
+    search = {"sampler": "adaptive", "adaptive": {"ascending": True}, "repeats": 4, "workers": 2}
+    plan = study(window=2, throughput=SIZES | search)
+    folder = a_folder(tmp_path, plan)
+    early, late = Pool(plan, folder, 0), Pool(plan, folder, 0)
+    assert [measure_one(early, tmp_path) for _ in range(4)] == [0, 1, 2, 3], "lane 1 is nobody's"
+    with ExitStack() as held:
+        assert number_of(take(early, held)) == 4
+        assert measure_one(late, tmp_path) == 5
+        assert take(late, held) is NoTrial.LATER, "request 6 must know record 4, and is the first worker's"
+        finish(StudyFolder(tmp_path), 4)
+    assert measure_one(late, tmp_path) == 7 and measure_one(early, tmp_path) == 6
+
+
+def test_a_trial_that_broke_in_a_lane_is_left_to_other_workers(tmp_path: Path):
+    another = a_pool_of_lanes(tmp_path)
+    unlucky, other = another(), another()
+    assert [measure_one(unlucky, tmp_path, {0}) for _ in range(3)] == [1, 2, 3]
+    assert measure_one(other, tmp_path) == 0

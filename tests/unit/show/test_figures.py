@@ -209,6 +209,7 @@ ONE_REPEAT_MORE = [
         (draw_throughput, fps_trials(BENT), None, ["faint: not used"], []),
         (draw_throughput, WITHOUT_MEMORY, None, ["All 2 trials ran out of memory or were refused."], []),
         (draw_memory, WITHOUT_MEMORY, None, ["No trial lived long enough"], []),
+        (draw_memory, [a_trial(16, memory_gb=0.0, device=GPU)], None, ["No trial took any memory of its GPUs"], []),
         (draw_memory, [a_trial(16, number=2), *WITHOUT_MEMORY], None, ["out of memory", "refused: cannot fit", "too few points"], []),
         (draw_scaling, [*a_pair(), *ONE_REPEAT_MORE], ARMS,
          ["two: horizon 8, batch 128", "two: horizon 16, batch 128", "one repeat: no interval"], ["one:"]),

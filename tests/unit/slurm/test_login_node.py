@@ -20,7 +20,13 @@ def programs(folder: Path, monkeypatch: pytest.MonkeyPatch, sinfo: str) -> None:
 
 def test_a_login_node_is_refused_and_the_message_names_each_way_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     programs(tmp_path, monkeypatch, "echo gpu")
-    ways = ("make sweep PROFILE=slurm", "snakemake --profile slurm", "PROFILE=allocation", "ENVKNEE_HERE=1 make sweep")
+    ways = (
+        "make sweep PROFILE=slurm",
+        "snakemake --profile slurm",
+        "knee --profile slurm",
+        "PROFILE=allocation",
+        "ENVKNEE_HERE=1 make sweep",
+    )
     told(login_node.check, "login node", *ways, "workstation with a SLURM of its own", "export ENVKNEE_HERE=1")
     monkeypatch.setenv(HERE, "1")
     assert login_node.check() is None

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from envknee.ask import ask
 from envknee.base.point import Point
-from envknee.run import knee
+from envknee.run import knee, knee_places
 from envknee.run.foreign import patience_s
-from envknee.study import presets
+from envknee.run.knee_study import name_for
+from envknee.study import presets, space
 from envknee.study.command import OF_A_RULE, PLACEHOLDERS, Command, Rows, placeholders
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study, read_study
@@ -273,7 +274,7 @@ def test_ranks_of_a_command_are_its_gpus_or_what_it_says(tmp_path: Path):
 
 def test_a_line_of_sizes_is_read_as_people_write_it():
     assert knee.sizes("512..16384") == {"from": 512, "to": 16384} and knee.sizes("8,12") == [8, 12]
-    assert knee.name_for("mjlab", ["train", "Mjlab-Cartpole-Balance"]) == "mjlab-mjlab-cartpole-balance"
+    assert name_for("mjlab", ["train", "Mjlab-Cartpole-Balance"]) == "mjlab-mjlab-cartpole-balance"
 
 
 def a_climb(folder: Path, *words: str) -> Study:
@@ -297,6 +298,86 @@ def test_where_the_climb_begins_and_how_often_sizes_repeat_can_be_said(tmp_path:
     assert (sweep.num_envs, sweep.repeats) == ((8, 16, 32, 64), 4)
 
 
+def with_gpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(knee_places, "visible_uuids", lambda: [f"GPU-{number}" for number in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("gpus", "words", "lanes"),
+    [(4, [], 4), (4, ["--gpus", "2"], 2), (4, ["--workers", "3"], 3), (1, [], 1), (0, [], 1)],
+)
+def test_a_search_uses_every_gpu_and_all_have_as_many_repeats(
+    gpus: int, words: list[str], lanes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    with_gpus(monkeypatch, gpus)
+    study = a_climb(tmp_path, *words)
+    sweep = known(study.throughput)
+    assert (study.window, sweep.workers) == (lanes, lanes)
+    assert sweep.repeats % lanes == 0 and (lanes == 1 or sweep.adaptive.confirm % lanes == 0)
+    assert {slot.lane for slot in space.plan(study)} == {*range(lanes)}
+
+
+def test_a_range_has_a_repeat_on_each_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    with_gpus(monkeypatch, 8)
+    study = a_climb(tmp_path, "--num-envs", "8..64")
+    assert (study.window, known(study.throughput).workers) == (12, 3)
+    assert {slot.lane for slot in space.plan(study)} == {0, 1, 2}
+    a_climb(tmp_path, "--num-envs", "8..64", "--repeats", "1", "--name", "one")
+    one = read_study(tmp_path / "results/one/knee.yaml")
+    assert (one.window, known(one.throughput).workers) == (8, None), "a GPU for each size"
+
+
+def test_a_search_goes_on_where_there_are_fewer_gpus_and_asks_the_same(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with_gpus(monkeypatch, 4)
+    many = a_climb(tmp_path)
+    for count, workers in ((1, 1), (2, 2), (8, 4)):
+        with_gpus(monkeypatch, count)
+        fewer = a_climb(tmp_path)
+        assert (fewer.window, known(fewer.throughput).workers) == (4, workers)
+        assert fewer.measured_part() == many.measured_part()
+    told(lambda: a_climb(tmp_path, "--from", "8"), "holds another study of that name")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--workers", "3", "--gpus", "2"],
+            "--workers 3, of which each trial takes 2 GPUs: there is room for 2 trials at once",
+        ),
+        (
+            ["--workers", "2", "--gpus", "0"],
+            "--workers 2, of which each trial takes the CPU: there is room for 1 trial at once",
+        ),
+        (["--gpus", "5"], "gpus: 5 was asked for, and 4 GPUs are visible here"),
+    ],
+)
+def test_more_trials_at_once_than_there_are_gpus_for_are_told(words: list[str], said: str, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with_gpus(monkeypatch, 4)
+    told(lambda: run_main(knee.main, "--preset", "mjlab", *words, "--", "true"), said)
+    assert list(tmp_path.iterdir()) == [], "a study would keep the number of its lanes"
+
+
+def test_with_slurm_each_trial_of_a_range_is_a_job_and_a_search_has_a_job_for_each_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slurm").mkdir()
+    (tmp_path / "slurm/site.local.yaml").write_text("partition: gpu\nmax_gpus: 3\n")
+    climb = a_climb(tmp_path, "--profile", "slurm")
+    assert (climb.window, known(climb.throughput).workers) == (3, 3)
+    a_climb(tmp_path, "--profile", "slurm", "--num-envs", "8..64", "--name", "range")
+    alone = read_study(tmp_path / "results/range/knee.yaml")
+    assert (alone.window, known(alone.throughput).workers) == (4, None), "all sizes of a repeat at once"
+    (tmp_path / "slurm/site.local.yaml").write_text("partition: gpu\nmax_gpus: 8\n")
+    a_climb(tmp_path, "--profile", "slurm", "--num-envs", "8..64", "--name", "wide")
+    assert read_study(tmp_path / "results/wide/knee.yaml").window == 8, "max_gpus says how many"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -309,12 +390,17 @@ def test_where_the_climb_begins_and_how_often_sizes_repeat_can_be_said(tmp_path:
         (["--to", "256"], "--from 256, its default, and --to 256: no doubling lies between them"),
         (["--from", "0"], "--from 0: expected at least 1"),
         (["--from", "-4"], "--from -4: expected at least 1"),
+        (["--workers", "0"], "--workers 0: expected at least 1 trial at once"),
+        (["--profile", "slurm", "--time", "9m"], "--time 9m is for trials on this machine"),
+        (["--profile", "slurm", "--num-envs", "8..32", "--workers", "2"], "max_gpus of the site says how many"),
+        (["--profile", "allocation"], "this is no SLURM job (SLURM_JOB_ID is not set)"),
         (["--repeats", "0"], "throughput.repeats: expected greater than or equal to 1 (got 0)"),
         (["--target-reward", "3.5"], "--num-envs 256..4096 --target-reward 3.5"),
     ],
 )
-def test_options_about_sizes_that_do_not_fit_are_told(words: list[str], said: str, tmp_path: Path, monkeypatch):
+def test_options_that_do_not_fit_are_told(words: list[str], said: str, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     told(lambda: run_main(knee.main, *words, "--preset", "mjlab", "--dry-run", "--", "true"), said)
     assert list(tmp_path.iterdir()) == []
 

@@ -130,6 +130,14 @@ def test_too_few_points_are_not_identifiable():
     assert limit.peak_gb(64, 8, 128.0) is None
 
 
+def test_a_program_that_takes_no_memory_of_its_gpu_has_no_model():
+    """As a command on the CPU that was given a GPU: relative errors of zero are none."""
+    trials = [a_trial(size, number=place, device=GPU, memory_gb=0.0) for place, size in enumerate((64, 128, 256) * 3)]
+    limit = analyse(trials)
+    assert (limit.identifiable, limit.trials) == (False, 0)
+    assert limit.walls[0].largest_fitted == 256
+
+
 @pytest.mark.parametrize("repeats", [1, 5])
 def test_as_many_points_as_unknowns_have_no_interval_however_often_they_were_repeated(repeats: int):
     limit = analyse(grid(sizes=(64, 8192), horizons=(8,), batches=(128,), repeats=repeats, noise_gb=0.01))

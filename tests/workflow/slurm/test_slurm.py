@@ -7,6 +7,7 @@ measured twice, no process is left.
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,11 +19,11 @@ import psutil
 import pytest
 import yaml
 from envknee.machine import gpus
-from envknee.record.read import load_records
+from envknee.record.read import load_records, without_skipped
 from envknee.record.schema import Record
 from envknee.slurm import waits
 from envknee.study.paths import StudyFolder
-from foreign_commands import an_arm
+from foreign_commands import CLIMBING_PRESET, FAKE, KNEE, an_arm
 from needs import need
 from programs import refused, succeeded
 from records import known
@@ -618,5 +619,54 @@ def test_workers_are_steps_of_an_allocation(site: Site, cluster: Cluster):
     output, _ = sweep.communicate(timeout=300)
     assert sweep.returncode == 0, output
     assert [record.outcome.status for record in load_records(folder)] == ["ok"] * 6
+    cluster.ask("scancel", job)
+    wait_until_none(cluster.jobs, timeout_s=20)
+
+
+def knee(site: Site, *words: str) -> "subprocess.Popen[str]":
+    """Start `envknee knee` on a fake program, whose trials need no GPU."""
+    (site.folder / "fake.yaml").write_text(CLIMBING_PRESET, encoding="utf-8")
+    return site.begin(
+        [sys.executable, "-m", "envknee", *KNEE, "--preset", "fake.yaml", "--name", "tiny", *words,
+         "--", sys.executable, str(FAKE)]
+    )  # fmt: skip
+
+
+def test_knee_has_a_job_for_each_size_and_repeat(site: Site, cluster: Cluster):
+    before = len(cluster.ended())
+    site.prepared()
+    sweep = knee(site, "--profile", "slurm", "--num-envs", "8,16", "--repeats", "2", "--iterations", "2")
+    output, _ = sweep.communicate(timeout=400)
+    print(what_jobs_said(site, cluster))
+    assert sweep.returncode == 0, output
+    records = load_records(site.results())
+    assert sorted((record.request.num_envs, record.request.repeat) for record in records) == [
+        (8, 0), (8, 1), (16, 0), (16, 1),
+    ]  # fmt: skip
+    assert len(cluster.ended()) - before == 4
+    assert output.splitlines()[-1].startswith(f"  {sys.executable} {FAKE} --envs ")
+    wait_until_none(cluster.jobs, timeout_s=20)
+
+
+def test_knee_searches_on_all_gpus_of_an_allocation_in_turns(site: Site, cluster: Cluster):
+    site.prepared()
+    words = ["salloc", "--no-shell", "--job-name=mine", "--nodes=1", "--gres=gpu:2", "--cpus-per-task=8", "--time=60"]
+    site.run(words, timeout_s=60)
+    (job,) = [number for number, seen in cluster.jobs().items() if seen["name"] == "mine"]
+    site.environment |= {"SLURM_JOB_ID": job}
+    sweep = knee(site, "--profile", "allocation", "--from", "8", "--to", "16", "--repeats", "4", "--iterations", "40")
+    wait_for(lambda: len(list(site.results().trial_files("attempts.json"))) == 2, timeout_s=120)
+    steps = [process.environ()["SLURM_STEP_ID"] for process in workers_in(site.folder)]
+    assert len(steps) == len({*steps}) == 2
+    output, _ = sweep.communicate(timeout=400)
+    print(output)
+    assert sweep.returncode == 0 and "envknee: 2 trials run at once" in output
+    ran_here = without_skipped(load_records(site.results()))
+    assert {record.request.num_envs for record in ran_here} == {8, 16}
+    size = re.search(r"\nAlone, (\d+) environments have [\d,]+ FPS \(3 trials", output)
+    assert size is not None and "beside 1 other trial" in output.replace("\n", " ")
+    assert len(load_records(site.results(f"tiny-alone-{size[1]}"))) == 3
+    assert output.splitlines()[-1].startswith(f"  {sys.executable} {FAKE} --envs {size[1]}"), "the last line stays"
+    succeeded(site.module("replay", "--verify", str(site.results().root)))
     cluster.ask("scancel", job)
     wait_until_none(cluster.jobs, timeout_s=20)

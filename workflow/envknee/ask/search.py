@@ -11,10 +11,13 @@ less than delta, or when the largest doubling that fits is shown to gain at leas
 Every look after a trial is a chance of error, and counts as one (`verdict.rule.looks`). Two successive doublings must be shown beside
 that, so that one lucky look ends nothing. The repeats that stop a search understate the gain. So fresh repeats of both ends measure the
 gain of the doubling (`Step.confirms`).
+
+Where trials run side by side on several devices, each device measures the ends of a doubling in turns (`Tried.turn`), and gains are
+compared within devices.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -32,6 +35,9 @@ from envknee.verdict.rule import affine
 from envknee.verdict.rule.schedule import EVERY_REPEAT, LEAST_REPEATS
 from envknee.verdict.rule.union import Decision, Tested
 
+MOST_AHEAD = 4
+"""Sizes that a climb may have under way without a result: nobody knows what larger ones need. Further devices repeat the smallest."""
+
 
 @dataclass
 class Tried:
@@ -46,6 +52,12 @@ class Tried:
     """Seconds of each seed, and whether it reached the target, in the order asked."""
     confirming: int = 0
     """Fresh repeats asked for; no other field counts them."""
+    asked_here: int = 0
+    """Of `asked`, those in the lane of the next trial, which have its device; 0 without lanes (`space.Slot.lane`)."""
+    confirming_here: int = 0
+    """The same of `confirming`."""
+    blocks: list[Hashable] | None = None
+    """With lanes, the statistical block of each of `fps`."""
 
     @property
     def costs(self) -> Seeds:
@@ -61,6 +73,16 @@ class Tried:
         return SeedRepeats.of(enumerate(reached for _, reached in self.seeds))
 
     @property
+    def turn(self) -> tuple[int, int]:
+        """What puts the num_envs first that has been measured least: on the device of the next trial, then on all."""
+        return self.asked_here, self.asked
+
+    @property
+    def turn_to_confirm(self) -> tuple[int, int]:
+        """The same for fresh repeats."""
+        return self.confirming_here, self.confirming
+
+    @property
     def known(self) -> int:
         """Repeats with a measurement."""
         return len(self.fps) + len(self.seeds)
@@ -74,6 +96,8 @@ class Rule:
     settings: Adaptive
     most: int
     """Most repeats of a point."""
+    in_lanes: bool = False
+    """Whether trials run in lanes, each on a device of its own."""
 
     @property
     def log_limit(self) -> float:
@@ -86,7 +110,11 @@ class Rule:
         delta, confidence = self.settings.delta, self.settings.confidence
         if self.kind == "throughput":
             fps = {size: tries.fps for size, tries in tried.items() if tries.fps}
-            return throughput.decision_of(fps, delta, confidence, schedule=EVERY_REPEAT)
+            blocks = {size: tried[size].blocks for size in fps}
+            known = {size: own for size, own in blocks.items() if own is not None}
+            return throughput.decision_of(
+                fps, delta, confidence, blocks=known if len(known) == len(fps) else None, schedule=EVERY_REPEAT
+            )
         measured = {size: tries for size, tries in tried.items() if tries.known}
         seeds = {size: tries.costs for size, tries in measured.items()}
         repeats = {size: tries.seed_repeats for size, tries in measured.items()}
@@ -132,11 +160,16 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
     if rule.kind == "learning" and (between := _narrow_interval(decision, rule.settings.within)):
         return Step(None, End("threshold_between", between), focus=between[1])
     if rule.settings.ascending and (size := _next_above(sizes, tried, by_size, rule)) is not None:
+        unknown = [size for size in sizes if tried[size].under_way and not tried[size].known]
+        if rule.in_lanes and len(unknown) >= MOST_AHEAD:
+            return _fewest(unknown[:2], tried, rule, unknown[0])
         return Step(size, waits=any(tries.under_way for tries in tried.values()))
     focus = _focus(pairs, tried, by_size, rule, start)
     if focus is None:
         scouts = dict.fromkeys([sizes[len(sizes) // 4], sizes[(5 * len(sizes)) // 8], *sizes])
         unseen = [size for size in scouts if not tried[size].asked]
+        if not unseen and rule.in_lanes and any(tries.under_way for tries in tried.values()):
+            return _fewest([pairs[-1], 2 * pairs[-1]], tried, rule, pairs[-1])  # rather than leave a device idle
         if not unseen:
             return Step(None, End("none_measured"))
         # A third is needed only if one of the first two gives no measurement.
@@ -163,11 +196,11 @@ def next_step(sizes: Sequence[int], tried: Mapping[int, Tried], rule: Rule, star
             end = End("stopped_paying", (first, then) if then in pairs else (first,))
             fresh = None
             if rule.kind == "throughput" and (threshold := decision.threshold) is not None:
-                size = min((threshold, 2 * threshold), key=lambda size: (tried[size].confirming, size))
-                fresh = size if tried[size].confirming < rule.settings.confirm else None
+                ends = [size for size in (threshold, 2 * threshold) if tried[size].confirming < rule.settings.confirm]
+                fresh = min(ends, key=lambda size: (tried[size].turn_to_confirm, size), default=None)
             return Step(fresh, end, focus=focus, confirms=fresh is not None)
         tested, ends = (then, [then, 2 * then]) if first in shown else (first, [*before, first, 2 * first])
-        if not _hopeless(by_size.get(tested), tried, rule):
+        if not _hopeless(by_size.get(tested), tried, rule) and not _used_up(ends, tried, rule):
             return _fewest(ends, tried, rule, focus)
     # A doubling that was shown, but not confirmed by the next one, gets all its repeats.
     if shown:
@@ -229,21 +262,42 @@ def _hopeless(doubling: Tested | None, tried: Mapping[int, Tried], rule: Rule) -
     """
     if doubling is None or doubling.contrast.repeats < LEAST_REPEATS:
         return False
-    cv = measured_cv(tries.fps or [s for s, reached in tries.seeds if reached] for tries in tried.values())
-    if cv is None:
+    spread = _spread_with_all(doubling, tried, rule)
+    if spread is None:
         return False
     share = (1.0 - rule.settings.confidence) / 2 / EVERY_REPEAT.factor(max(rule.most, LEAST_REPEATS))
-    bound = -float(stdtrit(2 * (rule.most - 1), share)) * cv * math.sqrt(2.0 / rule.most)
+    bound = -float(stdtrit(2 * (rule.most - 1), share)) * spread
     return doubling.contrast.log_gain + bound > rule.log_limit
+
+
+def _spread_with_all(doubling: Tested, tried: Mapping[int, Tried], rule: Rule) -> float | None:
+    """Return the standard error that a doubling's gain would have with all repeats; None if the noise is unknown."""
+    contrast = doubling.contrast
+    if rule.in_lanes:  # the noise of a size's repeats would hold the differences between devices
+        return None if contrast.variance is None else math.sqrt(contrast.variance * contrast.repeats / rule.most)
+    cv = measured_cv(tries.fps or [s for s, reached in tries.seeds if reached] for tries in tried.values())
+    return None if cv is None else cv * math.sqrt(2.0 / rule.most)
+
+
+def _used_up(ends: Sequence[int], tried: Mapping[int, Tried], rule: Rule) -> bool:
+    """Tell whether a doubling of a search on several devices has all its repeats.
+
+    They were asked for before the results showed that they would not do, and a later doubling may.
+    """
+    return rule.in_lanes and all(tried[size].asked >= rule.most for size in ends)
 
 
 def _fewest(
     around: Sequence[int], tried: Mapping[int, Tried], rule: Rule, focus: int, wanted: int = LEAST_REPEATS
 ) -> Step:
-    """Return a step at the size with the fewest requests. It can wait while results are under way and each size has the `wanted` ones."""
-    size = min(around, key=lambda size: (tried[size].asked, size))
-    if tried[size].asked >= rule.most:
+    """Return a step at the size with the fewest requests, in the lane first.
+
+    It can wait while results are under way and each size has the `wanted` ones.
+    """
+    left = [size for size in around if tried[size].asked < rule.most]
+    if not left:
         return Step(None, End("undecided", (focus,), rule.most), focus=focus)
+    size = min(left, key=lambda size: (tried[size].turn, size))
     pending = any(tried[num_envs].under_way for num_envs in around)
     return Step(size, waits=pending and tried[size].asked >= wanted, focus=focus)
 

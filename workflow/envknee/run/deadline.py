@@ -10,7 +10,7 @@ that a search may end after any trial. Requests know nothing of the time: the sa
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from pydantic import ValidationError
@@ -43,6 +43,13 @@ class TimeOver(Frozen):
 def ends_in(seconds: float) -> dict[str, str]:
     """Return the environment of a sweep that ends in so many seconds from now."""
     return dict(os.environ) | {VARIABLE: str(time.monotonic() + seconds)}
+
+
+def left_s(environment: Mapping[str, str] | None) -> float | None:
+    """Return the seconds that are left for trials in the environment of a sweep; None without such a time."""
+    if environment is None or VARIABLE not in environment:
+        return None
+    return float(environment[VARIABLE]) - time.monotonic() - CLOSING_S
 
 
 def is_set() -> bool:
@@ -85,10 +92,10 @@ def why_not_begun(folder: StudyFolder, trial: TrialFolder) -> str | None:
     if request.skip is not None or request.refusal is not None:
         return None
     seconds = expected_s(request, _records(folder))
-    left_s = float(os.environ[VARIABLE]) - time.monotonic() - CLOSING_S
-    if seconds is None or LONGER * seconds <= left_s:
+    left = left_s(os.environ)
+    if seconds is None or left is None or LONGER * seconds <= left:
         return None
-    over = TimeOver(num_envs=request.num_envs, expected_s=seconds, left_s=max(0.0, left_s))
+    over = TimeOver(num_envs=request.num_envs, expected_s=seconds, left_s=max(0.0, left))
     write_atomically(folder.time_over, over.model_dump_json())
     return not_begun(over.num_envs, over.expected_s, over.left_s)
 

@@ -6,6 +6,8 @@ verdict.
     envknee knee --preset mjlab -- train Mjlab-Cartpole-Balance
     envknee knee --num-envs 512..16384 --preset mjlab -- train Mjlab-Cartpole-Balance
 
+Trials run on every GPU of this machine, each on its own. With --profile slurm they are jobs, and with --profile allocation steps of a job.
+
 Without --num-envs one trial of each size climbs from --from until two doublings in a row gain little, memory is full or the program
 breaks. Then only the doublings that decide are repeated (`sampler: adaptive` with `ascending`).
 
@@ -22,32 +24,33 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from envknee.base.fields import KINDS
 from envknee.machine.processes import own_python_first
-from envknee.run import deadline, sweep
+from envknee.run import deadline, knee_places, sweep
+from envknee.run.knee_study import (
+    CLIMB_REPEATS,
+    DOUBLINGS,
+    FIRST_SIZE,
+    GRID_REPEATS,
+    layout_again,
+    layout_of,
+    name_for,
+    study_of,
+    without_placeholders,
+)
 from envknee.study import presets
 from envknee.study.errors import UserError
 from envknee.study.files import write_atomically
 from envknee.study.load import parse_study
+from envknee.study.model import Study
 from envknee.study.paths import StudyFolder
-from envknee.study.value_types import STUDY_NAME
 from envknee.trainers.command import program
+from envknee.words.numbers import counted
 
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
 LIST = re.compile(r"\d+(,\d+)*")
 DURATION = re.compile(r"(\d+(?:\.\d+)?)([smh])")
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
-DOUBLINGS = 12
-"""How many doublings of the first size a search without a range may climb."""
-
-FIRST_SIZE = 256
-
-GRID_REPEATS = 3
-TIMED = {"timed_share": 0.333, "precision": 0.015}
-"""A start of half a minute is worth ten seconds of timing, unless the median is known sooner."""
-
-CLIMB_REPEATS = 8
-"""Most repeats of a size without a range: only those that decide get them."""
 
 
 def sizes(text: str) -> Any:
@@ -77,70 +80,41 @@ def duration(text: str) -> Duration:
     return Duration(text, seconds)
 
 
-def name_for(preset: str, argv: list[str]) -> str:
-    """Return a name for a study, from the preset and the command's last word. Pure."""
-    words = [Path(preset).stem, *(Path(word).name for word in argv[-1:])]
-    name = re.sub(r"[^a-z0-9]+", "-", "-".join(words).lower()).strip("-")[:64].strip("-")
-    return name if STUDY_NAME.fullmatch(name) else "knee"
+def _studied(given: argparse.Namespace, argv: list[str], horizon: int, path: Path) -> dict[str, Any]:
+    """Return the study of these options, as its file has it if there is one; only the number of workers may have changed.
 
-
-def study_of(given: argparse.Namespace, argv: list[str], horizon: int) -> dict[str, Any]:
-    """Return the study as plain data. Pure."""
-    climbs = given.num_envs is None
-    first = FIRST_SIZE if given.first_size is None else given.first_size
-    shared = {
-        "num_envs": {"from": first, "to": given.last_size or first * 2**DOUBLINGS} if climbs else given.num_envs,
-        "horizon": [horizon if given.horizon is None else given.horizon],
-        "batch_size": "library" if given.batch_size is None else given.batch_size,
-    }
-    most = CLIMB_REPEATS if climbs else GRID_REPEATS
-    repeats = most if given.repeats is None else given.repeats
-    # One worker asks trial by trial, each knowing all before it.
-    search = {"sampler": "adaptive", "adaptive": {"ascending": True}, "workers": 1} if climbs else {}
-    command: dict[str, Any] = {"preset": given.preset, "argv": argv}
-    if given.ranks is not None:
-        command["ranks"] = given.ranks
-    study: dict[str, Any] = {
-        "study": given.name,
-        "task": {"id": " ".join([Path(argv[0]).name, argv[-1]])},
-        "arms": {"command": {"trainer": "command", "gpus": given.gpus, "command": command}},
-        "throughput": shared
-        | {"repeats": repeats, "iterations": given.iterations}
-        | TIMED
-        | {"limit_s": given.limit_s}
-        | search,
-    }
-    if climbs:
-        study["window"] = 1
-    if given.target_reward is not None:
-        study["learning"] = shared | {
-            "repeats": max(2, repeats), "target_reward": given.target_reward, "budget_s": given.budget_s,
-            "limit_s": given.budget_s + given.limit_s,
-        }  # fmt: skip
+    Raises:
+        UserError: where the options make no study, or the place of the trials is not there.
+    """
+    at_once = given.workers or knee_places.at_once(given.profile, given.gpus, searches=given.num_envs is None)
+    before: Any = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else None
+    is_study = isinstance(before, dict) and "throughput" in before
+    layout = layout_again(before, at_once) if is_study else layout_of(given, argv, horizon, at_once)
+    study = study_of(given, argv, horizon, layout)
+    parse_study(study, "the study that these options make")
     return study
 
 
-def without_placeholders(word: str, place: str) -> str:
-    """Return the place of the file that a word names, with braces doubled in its folders: they are no placeholders. Pure."""
-    if place == word:
-        return word
-    in_word = word if place.endswith(word) else ""
-    folders = place.removesuffix(in_word) if in_word else place
-    return folders.replace("{", "{{").replace("}", "}}") + in_word
+def _without_numbers_of_workers(study: dict[str, Any]) -> dict[str, Any]:
+    """Return a study without what may change in its folder."""
+    sections = {
+        kind: study[kind] | ({"workers": 1} if "workers" in study[kind] else {}) for kind in KINDS if kind in study
+    }
+    return study | sections
 
 
-def write(study: dict[str, Any], folder: Path) -> Path:
-    """Write a study into its folder of results, unless it is there. Raises a UserError if another one is."""
-    path = folder / "knee.yaml"
+def write(study: dict[str, Any], path: Path) -> None:
+    """Write a study into its folder of results. Raises a UserError if another one is there."""
+    folder = path.parent
     text = yaml.safe_dump(study, sort_keys=False, allow_unicode=True)
-    if path.exists() and yaml.safe_load(path.read_text(encoding="utf-8")) != study:
+    before = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else study
+    if not isinstance(before, dict) or _without_numbers_of_workers(before) != _without_numbers_of_workers(study):
         raise UserError(
             f"{path} holds another study of that name. Give this one another (--name {study['study']}-2), or go on with that one:"
             " the same command as before"
         )
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(path, f"# Written by `envknee knee`. Change `study:` when you change anything else.\n{text}")
-    return path
 
 
 def _check_range(given: argparse.Namespace) -> None:
@@ -168,6 +142,31 @@ def _check_range(given: argparse.Namespace) -> None:
             f" Run without it first; its answer names the size. Then add sizes around that: --num-envs {first}..{16 * first}"
             f" --target-reward {given.target_reward:g}"
         )
+
+
+def _check_place(given: argparse.Namespace) -> None:
+    """Make sure that the options about where trials run fit the others."""
+    if given.workers is not None and given.workers < 1:
+        raise UserError(f"--workers {given.workers}: expected at least 1 trial at once")
+    if given.profile is not None and given.time is not None:
+        raise UserError(
+            f"--time {given.time.text} is for trials on this machine: in a queue, nobody knows when a trial begins. Take it out, or"
+            " take --profile out"
+        )
+    if given.profile == "slurm" and given.num_envs is not None and given.workers is not None:
+        raise UserError(
+            f"--workers {given.workers}: with --profile slurm and --num-envs each trial is a job. max_gpus of the site says how many run"
+            f" at once ({knee_places.SITE}). Take --workers out"
+        )
+
+
+def _say_how_many(study: Study) -> None:
+    """Print how many trials run at once, if several do."""
+    workers = max((sweep.workers or 1 for sweep in study.sections.values()), default=1)
+    if workers > 1:
+        gpus = study.arms["command"].gpus
+        each = "" if gpus == 0 else f", each on {counted(knee_places.gpus_each(gpus), 'GPU')} of its own"
+        print(f"envknee: {workers} trials run at once{each}", flush=True)
 
 
 def main() -> int:
@@ -207,7 +206,10 @@ def main() -> int:
     parser.add_argument("--batch-size", type=sizes, help="transitions per optimizer step (default: the program's own)")
     parser.add_argument("--name", help="of the study and its folder below results/")
     parser.add_argument(
-        "--gpus", type=lambda text: text if text == "auto" else int(text), default="auto", help="auto, 0 (CPU), k"
+        "--gpus",
+        type=lambda text: text if text == "auto" else int(text),
+        default="auto",
+        help="of a trial: auto (one), 0 (the CPU), 2, ...",
     )
     parser.add_argument(
         "--ranks",
@@ -217,7 +219,7 @@ def main() -> int:
     parser.add_argument(
         "--repeats",
         type=int,
-        help=f"of each size, in processes of their own (default: {GRID_REPEATS}; without --num-envs {CLIMB_REPEATS} at most)",
+        help=f"of each size, in processes of their own (default: {GRID_REPEATS}; without --num-envs at most {CLIMB_REPEATS}, or 2 a GPU)",
     )
     parser.add_argument("--iterations", type=int, default=5, help="that are timed at least (default: 5)")
     parser.add_argument(
@@ -225,6 +227,17 @@ def main() -> int:
     )
     parser.add_argument("--target-reward", type=float, help="also measure the time to this reward")
     parser.add_argument("--budget-s", type=float, default=600.0, help="seconds of training for that (default: 600)")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="trials at once, each on GPUs of its own (default: as many as there are GPUs for; slurm: 4 at most)",
+    )
+    parser.add_argument(
+        "--profile",
+        choices=knee_places.PROFILES,
+        help="slurm: trials are jobs of the cluster; allocation: steps on nodes of your job (default: on this machine)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="write the study and stop")
     parser.add_argument(
         "argv", nargs="+", metavar="COMMAND", help="the command that you run; behind --, what begins with - is its"
@@ -232,6 +245,7 @@ def main() -> int:
     given = parser.parse_args()
     environment = None if given.time is None else deadline.ends_in(given.time.seconds)
     _check_range(given)
+    _check_place(given)
     try:
         preset = presets.read(given.preset)
     except ValueError as error:
@@ -242,16 +256,21 @@ def main() -> int:
     # With whole paths the command can be run from anywhere.
     found = program.located(given.argv, program.users_path(os.environ), Path.cwd())
     argv = [without_placeholders(word, place) for word, place in zip(given.argv, found, strict=True)]
-    study = study_of(given, argv, preset.horizon)
-    parse_study(study, "the study that these options make")
-    path = write(study, Path("results") / given.name)
+    path = Path("results") / given.name / "knee.yaml"
+    study = _studied(given, argv, preset.horizon, path)
+    if not given.dry_run:
+        knee_places.check_room(given.profile, given.gpus, given.workers)
+    write(study, path)
     print(f"envknee: wrote {path}", flush=True)
     if given.dry_run:
         return 0
-    words = sweep.snakemake_words(path, str(sweep.SHIPPED / "default"), sweep.devices_here())
+    _say_how_many(parse_study(study))
     own_python_first()
-    status = sweep.run_snakemake(words, environment)
-    from envknee.run import knee_end  # seconds of SciPy that a dry run does not need
+    status = sweep.run_snakemake(knee_places.snakemake_words(path, given.profile, given.gpus), environment)
+    from envknee.run import knee_alone, knee_end  # seconds of SciPy that a dry run does not need
 
     typed = shlex.join(["envknee", "knee", *sys.argv[1:]])
-    return knee_end.close(StudyFolder(path.parent), status, given.time and given.time.text, typed)
+    search = None
+    if given.profile != "slurm":  # there nobody knows what else runs on a job's node
+        search = knee_alone.Search(path, given.profile, deadline.left_s(environment))
+    return knee_end.close(StudyFolder(path.parent), status, given.time and given.time.text, typed, search)

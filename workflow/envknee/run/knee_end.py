@@ -11,7 +11,7 @@ from shutil import get_terminal_size
 from envknee.decide.read import load_study
 from envknee.decide.verdict_file import read_verdict
 from envknee.record.read import load_records, without_skipped
-from envknee.run import deadline
+from envknee.run import deadline, knee_alone
 from envknee.run.card import study_card
 from envknee.run.pool import Pool
 from envknee.run.work import remake_records
@@ -38,10 +38,13 @@ AFTER_TIME = ("verdict", "figures", "report")
 MOST_WIDTH = 100
 
 
-def close(folder: StudyFolder, status: int, given_time: str | None, command: str) -> int:
+def close(
+    folder: StudyFolder, status: int, given_time: str | None, command: str, search: knee_alone.Search | None = None
+) -> int:
     """Print the end of a search whose sweep ended with `status`, and return the exit status.
 
-    `given_time` is --time as typed, and `command` is what the user typed.
+    `given_time` is --time as typed, and `command` is what the user typed. `search` is the search whose trials may have run side by side
+    on one machine.
 
     Raises:
         UserError: when the time had no room for a doubling.
@@ -54,7 +57,10 @@ def close(folder: StudyFolder, status: int, given_time: str | None, command: str
     verdict = read_verdict(folder)
     card = study_card(load_study(folder), verdict, load_records(folder))
     if over is None:
+        beside = _neighbours(search, card)
         _print_sentence(verdict, card)
+        if beside is not None:
+            _print_wrapped(beside)
     _print_command(card)
     return 0
 
@@ -97,6 +103,13 @@ def _remake_records(folder: StudyFolder) -> None:
         pool = Pool(study, folder, slots[0].number)
         with pool.locked():
             remake_records(pool, None)
+
+
+def _neighbours(search: knee_alone.Search | None, card: Card) -> str | None:
+    """Measure what trials side by side cost each other at the size to train with, and return it; None without any."""
+    settings = (entry.setting for entry in card.entries if entry.kind == "throughput" and entry.setting is not None)
+    setting = next(settings, None)
+    return None if search is None or setting is None else knee_alone.say(search, setting.num_envs)
 
 
 def _print_sentence(verdict: Verdict, card: Card) -> None:

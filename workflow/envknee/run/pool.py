@@ -5,6 +5,9 @@ Input: the study and its folder. Output: requests, and the trial that a worker m
 Workers agree through files alone. Whoever looks for a trial holds the pool's lock meanwhile, and asks for requests in the order of their
 numbers; whoever measures one holds that trial's lock. Both end with their process, so that a dead worker's trial is free for the next one
 that looks. A request knows the records that its window names (`Slot.first_unknown`), and no others, whatever ended first.
+
+Trials may be in lanes (`Slot.lane`), so that each lane stays on one device. A worker has a lane, by a lock. It measures trials of that
+lane, and of lanes that nobody has.
 """
 
 from collections.abc import Iterator, Sequence, Set
@@ -45,6 +48,8 @@ class Pool:
         self.slots: Sequence[Slot] = pools[number]
         self._study, self._folder = study, folder
         self._lock = folder.pool_lock(number)
+        self._lane: int | None = None
+        self._lane_lock = ExitStack()
         for slot in self.slots:
             self.trial(slot).root.mkdir(parents=True, exist_ok=True)
 
@@ -71,6 +76,11 @@ class Pool:
         for slot in self.slots:
             if self.trial(slot).record.exists():
                 attempts.forget_torn(self.trial(slot))
+
+    def leave_lane(self) -> None:
+        """Let other workers have the lane of this one."""
+        self._lane = None
+        self._lane_lock.close()
 
     @contextmanager
     def remakeable(self) -> Iterator[list[TrialFolder]]:
@@ -99,7 +109,8 @@ class Pool:
         """Yield the trial to measure next, locked and with its request, or why there is none.
 
         It is the one with the smallest number that has no record and that nobody else measures. Left out are `broken` trials, which ended
-        without a result here. Trials of `arm` come first while the window lets them: another arm needs processes of its own.
+        without a result here, and the lanes of others. Trials of `arm` come first while the window lets them: another arm needs
+        processes of its own.
         """
         with ExitStack() as held:
             with self.locked():
@@ -110,16 +121,20 @@ class Pool:
         unrecorded = self.unrecorded()
         if not unrecorded:
             return NoTrial.ALL_MEASURED
+        if self._lane not in {slot.lane for slot in unrecorded}:
+            self.leave_lane()
         may_come_later = False
         for slot in sorted(unrecorded, key=lambda slot: (slot.arm != arm, slot.number)):
             if not self._may_begin(slot, unrecorded[0]):
                 continue
             trial_lock = held.enter_context(ExitStack())
-            is_free = trial_lock.enter_context(lock.locked_unless_held(self.trial(slot).lock))
-            if not is_free:
+            if not self._may_take(slot, trial_lock):
                 may_come_later = True
+                trial_lock.close()
             elif slot.number in broken:
                 trial_lock.close()
+                if slot.lane == self._lane:
+                    self.leave_lane()  # others may try the trial
             elif self._has_record_now(slot):
                 may_come_later = True
                 trial_lock.close()
@@ -129,6 +144,24 @@ class Pool:
                 may_come_later = True
                 trial_lock.close()
         return NoTrial.LATER if may_come_later else NoTrial.NONE_LEFT
+
+    def _may_take(self, slot: Slot, held: ExitStack) -> bool:
+        """Tell whether no other worker measures a trial or has its lane. `held` has the locks then."""
+        return self._may_take_lane(slot, held) and held.enter_context(lock.locked_unless_held(self.trial(slot).lock))
+
+    def _may_take_lane(self, slot: Slot, held: ExitStack) -> bool:
+        """Tell whether no other worker has a trial's lane. It becomes this worker's, if that has none; else it is `held` for this trial."""
+        if slot.lane is None or slot.lane == self._lane:
+            return True
+        lane_lock = ExitStack()
+        path = self._folder.lane_lock(self.slots[0].number, slot.lane)
+        if not lane_lock.enter_context(lock.locked_unless_held(path)):
+            return False
+        if self._lane is None:
+            self._lane, self._lane_lock = slot.lane, lane_lock
+        else:
+            held.enter_context(lane_lock)
+        return True
 
     def _may_begin(self, slot: Slot, first_unrecorded: Slot) -> bool:
         """Tell whether a trial was asked for, or all records exist that its request must know."""

@@ -100,6 +100,7 @@ def work(study: Study, folder: StudyFolder, number: int, image: Path | None = No
     arm = study.arms[pool.slots[0].arm]
     # Before the first trial is taken: whoever waits for a device must keep no trial from others.
     with gpus.reserved_for(gpus_here(arm), STRATEGIES[arm.strategy].gpus_of_auto) as uuids, ExitStack() as ends:
+        ends.callback(pool.leave_lane)
         processes = Processes(study, pool, cost.Costs(uuids))
         ends.callback(processes.close)
         return _measure_all(pool, folder, processes, image, log)

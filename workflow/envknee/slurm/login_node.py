@@ -82,7 +82,8 @@ def decide(environment: Mapping[str, str], slurm: Slurm) -> str | None:
         )
     raise UserError(
         "trials would train on this machine, which has SLURM and is in no job (SLURM_JOB_ID is not set): is it a login node?\n"
-        "  jobs of the cluster:        envknee sweep --profile slurm  (make sweep PROFILE=slurm, snakemake --profile slurm)\n"
+        "  jobs of the cluster:        envknee sweep --profile slurm  (make sweep PROFILE=slurm, snakemake --profile slurm),\n"
+        "                              or envknee knee --profile slurm\n"
         "  nodes that salloc gave:     envknee sweep --profile allocation  (make sweep PROFILE=allocation)\n"
         f"  this machine all the same:  {HERE}=1 envknee sweep  ({HERE}=1 make sweep)\n"
         f"On a workstation with a SLURM of its own, put `export {HERE}=1` into ~/.profile."

@@ -82,6 +82,10 @@ class StudyFolder(Folder):
         """Return the file that is locked while a worker of a pool chooses its next trial."""
         return self.root / f".pool-{trial_name(pool)}.lock"
 
+    def lane_lock(self, pool: int, lane: int) -> Path:
+        """Return the file that is locked while a worker has a lane of a pool, or measures one of its trials."""
+        return self.root / f".pool-{trial_name(pool)}-lane-{lane}.lock"
+
     def trial_files(self, name: str) -> list[Path]:
         """Return the file `name` of every trial that has it, sorted by number. A copy (`0007.old`, `00007`) is no trial."""
         numbered = ((number_of(path.parent), path) for path in self.trials.glob(f"*/{name}"))

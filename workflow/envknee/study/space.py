@@ -9,6 +9,7 @@ from envknee.base.point import Point, rollout_size
 from envknee.study.errors import UserError
 from envknee.study.model import Arm, Raise, Study, Sweep
 from envknee.study.scaling_rule import Scaled, divides, scaled
+from envknee.study.value_types import FIXED_DESIGNS
 
 MORE_LEGAL = (
     "List more num_envs and horizons, or batch sizes that divide more rollouts: powers of two divide each other"
@@ -94,6 +95,9 @@ class Slot(NamedTuple):
     pool: int | None = None
     """The pool of the trial, which has the number of its first one: the trials that the workers of a section share. None: the section has
     no workers."""
+    lane: int | None = None
+    """The part of the pool that one worker measures while it can, so that both ends of a doubling come to the same device. None: any worker
+    measures any trial of the pool."""
 
 
 def points_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
@@ -155,6 +159,7 @@ def plan(study: Study) -> list[Slot]:
         for place, job in enumerate(in_jobs)
         for slot in job
     ]
+    planned = [slot._replace(lane=_lane(study, slot)) for slot in planned]
     first_confirming = {slot.kind: slot.first_unknown for slot in reversed(planned) if slot.confirms}
     return [slot._replace(chosen_before=first_confirming[slot.kind]) if slot.confirms else slot for slot in planned]
 
@@ -163,6 +168,22 @@ def _pooled(sweep: Sweep, slots: Sequence[Slot]) -> list[Slot]:
     """Return slots of a section as one pool, if the section has workers."""
     pool = None if sweep.workers is None else slots[0].number
     return [slot._replace(pool=pool) for slot in slots]
+
+
+def _lane(study: Study, slot: Slot) -> int | None:
+    """Return the lane of a trial, if its pool has lanes.
+
+    In an ascending search trials go to the lanes in turn, and the sampler knows by a trial's number which sizes its lane has measured.
+    Elsewhere each repeat is a lane, if points are known beforehand and the window lets each worker run a repeat.
+    """
+    sweep = study.sections[slot.kind]
+    if slot.pool is None or sweep.workers is None:
+        return None
+    if sweep.adaptive.ascending:
+        return slot.number % study.window
+    is_known = sweep.sampler in FIXED_DESIGNS and sweep.confirm is None
+    points = points_asked(sweep, study.world_sizes) * len(study.arms)
+    return slot.repeat if is_known and study.window >= sweep.workers * points else None
 
 
 def later_repeats(study: Study) -> list[Raise]:

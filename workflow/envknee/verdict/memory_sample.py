@@ -32,8 +32,11 @@ class Sample(OfPlace):
 
     @property
     def whole(self) -> bool:
-        """Whether the peak is that of whole mini-batches. Learning in parts reduces it to fit the memory."""
-        return self.fitted and not self.in_parts
+        """Whether the peak is that of whole mini-batches. Learning in parts reduces it to fit the memory.
+
+        A peak of zero is of a program that takes nothing of this memory, such as one that does not use the GPU that it has.
+        """
+        return self.fitted and not self.in_parts and self.peak_gb != 0.0
 
 
 def sample_of(record: Record) -> Sample:

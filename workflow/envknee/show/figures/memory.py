@@ -33,6 +33,8 @@ def draw_memory(evidence: Evidence) -> Figure:
         ran_out = any(record.outcome.status in DID_NOT_FIT for record in records)
         why = "No trial lived long enough to measure its memory." if ran_out else "No trial is finished."
         return canvas.in_words("Memory", why, verdict)
+    if not any(record.memory_peak_gb for record in measured):
+        return canvas.in_words("Memory", "No trial took any memory of its GPUs.", verdict)
     limit_of = {arm.arm: arm.memory for arm in verdict.arms if arm.memory is not None}
     titles = {arm.arm: memory_title(arm.memory) if arm.memory else "no peak was measured" for arm in verdict.arms}
     figure, (axes,) = canvas.panels(canvas.by_arm(titles, memories_title(limit_of)), verdict, height=5.4)

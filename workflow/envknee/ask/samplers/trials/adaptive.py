@@ -16,6 +16,7 @@ from envknee.record.reasons import Searched, SearchedSeries
 from envknee.record.schema import Record, Request
 from envknee.study import space
 from envknee.verdict import learning_cost, throughput
+from envknee.verdict.statistical_blocks import blocks_of
 
 CLOSE = 1.05
 """The memory limit is known well enough when a num_envs that fits and one that does not are at most this factor apart."""
@@ -24,7 +25,7 @@ CLOSE = 1.05
 def choose(question: Question) -> Choice:
     """Return the next trial, or why no further one is needed."""
     sweep, records = question.sweep, question.records
-    rule = Rule(question.slot.kind, sweep.adaptive, sweep.repeats)
+    rule = Rule(question.slot.kind, sweep.adaptive, sweep.repeats, in_lanes=question.slot.lane is not None)
     asked = [request for request in question.requests if request.skip is None]
     ends: list[SearchedSeries] = []
     waiting: Choice | None = None
@@ -36,6 +37,8 @@ def choose(question: Question) -> Choice:
         for request in of_series:
             if request.num_envs in tried:
                 _note(tried[request.num_envs], request, records.get(request.number))
+        if question.slot.lane is not None:
+            _note_lanes(tried, of_series, question)
         step = next_step(sizes, tried, rule, focus)
         focus = step.focus or focus
         size = step.num_envs
@@ -112,6 +115,26 @@ def _that_fit(series: Sequence[Point], asked: Sequence[Request], question: Quest
         for point in series
         if point.num_envs < wall and point.num_envs not in crashed and memory.refusal(point) is None
     ]
+
+
+def _note_lanes(tried: dict[int, Tried], of_series: Sequence[Request], question: Question) -> None:
+    """Note what the lane of the next trial has measured, and on which device each trial ran."""
+    window, here = question.study.window, question.slot.lane
+    timed: dict[int, list[Record]] = {}
+    for request in of_series:
+        size = request.num_envs
+        if size not in tried:
+            continue
+        is_here = request.number % window == here
+        if request.confirms:
+            tried[size].confirming_here += is_here
+            continue
+        tried[size].asked_here += is_here
+        record = question.records.get(request.number)
+        if record is not None and throughput.measured_fps([record]):
+            timed.setdefault(size, []).append(record)
+    for size, blocks in blocks_of(timed).items():
+        tried[size].blocks = blocks
 
 
 def _note(tried: Tried, request: Request, record: Record | None) -> None:
