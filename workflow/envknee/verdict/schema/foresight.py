@@ -13,3 +13,12 @@ class Foresight(Frozen):
     lower: float
     upper: float
     """Ends of an interval that holds for `verdict.foresight.CONFIDENCE` of such predictions."""
+
+
+class KneeForesight(Frozen):
+    """The knee that two measured sizes predict: from it on, doubling should gain less than 10%."""
+
+    num_envs: int
+    lower: int
+    upper: int
+    """Ends of an interval, both on the ladder of doublings from the smaller size."""
