@@ -1,4 +1,4 @@
-"""A predicted gain, as a frozen model. It is made when it is shown, and stands in no file."""
+"""A predicted gain, and a predicted knee, as frozen models. They are made when they are shown, and stand in no file."""
 
 from envknee.record.schema import Frozen
 
@@ -22,3 +22,5 @@ class KneeForesight(Frozen):
     lower: int
     upper: int
     """Ends of an interval, both on the ladder of doublings from the smaller size."""
+    in_proportion: bool
+    """FPS nearly doubled between the two sizes: only `lower` means anything."""
