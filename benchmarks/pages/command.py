@@ -27,6 +27,7 @@ from benchmarks.pages import (
     trainers,
     tutorial,
     two_cameras,
+    two_probes,
     verdicts,
 )
 from benchmarks.pages.marks import filled
@@ -34,6 +35,7 @@ from benchmarks.pages.published import ROOT
 
 MODULES = (
     readme, tutorial, faq, results, lean, measuring, learning_rules, blocks, two_cameras, trainers, tasks, verdicts, scaling,
+    two_probes,
 )  # fmt: skip
 
 BLOCKS = dict(chain.from_iterable(module.BLOCKS.items() for module in MODULES))

@@ -107,6 +107,7 @@ BENCHMARKS = {
     "neighbours": Command("benchmarks.neighbours", "measure what trials on a machine's other GPUs cost"),
     "overhead": Command("benchmarks.overhead", "measure what measuring costs"),
     "economy-replay": Command("benchmarks.economy_replay", "show what sampler: adaptive would have saved in a grid"),
+    "probes": Command("benchmarks.probes", "show how well two sizes predict the knee of published curves"),
 }
 """Commands that lie beside the package, so that only a checkout has them."""
 

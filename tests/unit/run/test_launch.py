@@ -67,6 +67,23 @@ def test_a_damaged_outcome_of_another_trial_fails_none(tmp_path, capsys):
     assert capsys.readouterr().out.startswith("[ 1/15] throughput stock")
 
 
+def test_a_climb_is_told_the_knee_that_its_first_two_sizes_predict(tmp_path, capsys):
+    sizes = {256: 1000.0, 512: 1500.0, 1024: 1800.0}
+    trials = [a_trial(size, number=number, fps=fps) for number, (size, fps) in enumerate(sizes.items())]
+    climb = {"sampler": "adaptive", "adaptive": {"ascending": True}, "num_envs": {"from": 256, "to": 1024}}
+    study = a_study(throughput={"horizon": [8], "batch_size": 128, "repeats": 3} | climb)
+    said = []
+    for done in range(1, len(trials) + 1):
+        folder = write_study(tmp_path / f"{done}", study, trials[:done])
+        launch.say_progress(folder, trials[done - 1].record)
+        said.append(capsys.readouterr().out)
+    assert ["predicted" in line for line in said] == [False, True, False]
+    assert "predicted: the knee is near 4,096 (512 to 32,768)" in said[1]
+    fixed = write_study(tmp_path / "fixed", a_study(), trials[:2])
+    launch.say_progress(fixed, trials[1].record)
+    assert "predicted" not in capsys.readouterr().out, "no climb"
+
+
 def test_a_missing_or_truncated_request_is_an_error(tmp_path):
     trial = TrialFolder(tmp_path / "0000")
     trial.root.mkdir()

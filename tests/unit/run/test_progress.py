@@ -3,7 +3,7 @@
 import pytest
 from envknee.base.fields import Kind
 from envknee.run import progress
-from envknee.verdict.schema.foresight import Foresight
+from envknee.verdict.schema.foresight import Foresight, KneeForesight
 from envknee.verdict.schema.plan import KindTime
 from envknee.words.progress import finished_line, result_words, time_left_words, trial_words
 from records import a_study, a_trial, write_study
@@ -100,6 +100,15 @@ def test_a_prediction_is_said_to_be_one_before_the_time_left():
     line = finished_line(a_trial(32, fps=1432.4).record, 4, 58, [a_time(12.0, 18.0)], gain=0.09, foresight=seen)
     assert "(+9% over half as many envs)" in line
     assert line.endswith("; predicted: 2,048 would gain 5% (0% to 10%); 10 to 20 s left")
+
+
+@pytest.mark.parametrize(
+    ("in_proportion", "said"), [(False, "near 8,192 (1,024 to 65,536)"), (True, "at 1,024 or above")]
+)
+def test_a_predicted_knee_has_an_interval_or_its_lower_end_alone(in_proportion: bool, said: str):
+    seen = KneeForesight(num_envs=8192, lower=1024, upper=65536, in_proportion=in_proportion)
+    line = finished_line(a_trial(32, fps=1432.4).record, 2, 58, [], gain=0.7, foresight=seen)
+    assert line.endswith(f"; predicted: the knee is {said}")
 
 
 def test_a_cold_start_says_now_and_then_what_it_waits_for(tmp_path, capsys):

@@ -20,8 +20,9 @@ from envknee.study.errors import UserError, printable
 from envknee.study.paths import StudyFolder
 from envknee.verdict.foresight import next_gain
 from envknee.verdict.lead import lead_of
+from envknee.verdict.probes import knee_ahead
 from envknee.verdict.schema.card import Card
-from envknee.verdict.schema.foresight import Foresight
+from envknee.verdict.schema.foresight import Foresight, KneeForesight
 from envknee.verdict.schema.study import Verdict
 from envknee.verdict.series import by_series
 from envknee.verdict.throughput import measured_fps
@@ -81,15 +82,16 @@ def _close_in_time(folder: StudyFolder, over: deadline.TimeOver, given_time: str
     _run("summary", folder)  # its last line is the answer
 
 
-def _foresight(folder: StudyFolder) -> Foresight | None:
-    """Return the predicted gain of the next doubling; None with several horizons or batch sizes."""
+def _foresight(folder: StudyFolder) -> Foresight | KneeForesight | None:
+    """Return the predicted knee of two sizes, or gain of the next doubling; None with several horizons or batch sizes."""
     timed = [record for record in load_records(folder) if record.request.kind == "throughput" and record.fps_total]
     series = by_series(timed, "throughput")
     if len(series) != 1:
         return None
     (by_size,) = series.values()
     fps = {size: measured_fps(records) for size, records in by_size.items()}
-    return next_gain({size: values for size, values in fps.items() if values})
+    measured = {size: values for size, values in fps.items() if values}
+    return knee_ahead(measured, load_study(folder).decide.delta) or next_gain(measured)
 
 
 def _run(name: str, folder: StudyFolder) -> None:

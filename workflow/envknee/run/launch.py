@@ -40,7 +40,8 @@ from envknee.study.files import read_model
 from envknee.study.load import read_study
 from envknee.study.model import Study
 from envknee.study.paths import StudyFolder, TrialFolder
-from envknee.verdict.schema.foresight import Foresight
+from envknee.verdict.probes import knee_ahead
+from envknee.verdict.schema.foresight import Foresight, KneeForesight
 from envknee.words.idle import idle_words
 from envknee.words.progress import finished_line, result_words, trial_words
 from envknee.words.requests import why
@@ -129,7 +130,8 @@ def say_progress(folder: StudyFolder, record: Record, alike: int = 1) -> None:
         skipped = {number for number, outcome in outcomes.items() if outcome.status == "skipped"}
         left = time_left(study, slots, seconds, skipped)
         climbed = _climbed_fps(folder, study, record)
-        gain, foresight = _gain_of_a_climb(record, climbed), _foresight(record, climbed)
+        gain = _gain_of_a_climb(record, climbed)
+        foresight = _foresight(record, climbed, study.decide.delta)
         print(finished_line(record, len(outcomes), len(slots), left, alike, gain, foresight), flush=True)
     else:
         print(f"{trial_words(record.request)} → {result_words(record)}", flush=True)
@@ -159,11 +161,13 @@ def _gain_of_a_climb(record: Record, fps: Mapping[int, Sequence[float]]) -> floa
     return record.fps_total.median / statistics.median(half) - 1.0 if half and record.fps_total is not None else None
 
 
-def _foresight(record: Record, fps: Mapping[int, Sequence[float]]) -> Foresight | None:
-    """Return what the law predicts of the next doubling, after the first trial of the largest size."""
+def _foresight(record: Record, fps: Mapping[int, Sequence[float]], cut_off: float) -> Foresight | KneeForesight | None:
+    """Return what the law predicts after the first trial of the largest size: of two sizes the knee, of four the next doubling."""
     is_first = bool(fps) and record.request.num_envs == max(fps) and len(fps[max(fps)]) == 1
     if not is_first:
         return None
+    if (knee := knee_ahead(fps, cut_off)) is not None:
+        return knee
     from envknee.verdict.foresight import next_gain  # NumPy and SciPy, which other trials should not pay for
 
     return next_gain(fps)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from envknee.record.schema import Record, Request, Row
-from envknee.verdict.schema.foresight import Foresight
+from envknee.verdict.schema.foresight import Foresight, KneeForesight
 from envknee.verdict.schema.plan import KindTime
 from envknee.verdict.series import Ranks
 from envknee.words.ranks import ranks_words
@@ -48,12 +48,12 @@ def finished_line(
     left: Sequence[KindTime],
     alike: int = 1,
     gain: float | None = None,
-    foresight: Foresight | None = None,
+    foresight: Foresight | KneeForesight | None = None,
 ) -> str:
     """Return the line for a finished trial: `[ 7/27] throughput stock · ... → measured: 1,432 FPS, 0.90 GB, 9 s; 3 to 5 min left`.
 
     At most `planned` trials are measured; `left` is the time of those to come. `alike` successive trials, this one the last, were skipped
-    for one reason. `gain` is that in FPS over half as many environments, `foresight` a prediction of the next doubling's.
+    for one reason. `gain` is that in FPS over half as many environments, `foresight` a prediction of the next doubling's, or of the knee.
     """
     later = [foresight and predicted(foresight), time_left_words(left)]
     trials = f" · {alike} trials" if alike > 1 else ""
@@ -63,8 +63,12 @@ def finished_line(
     )
 
 
-def predicted(foresight: Foresight) -> str:
-    """Return `predicted: 32,768 would gain 9% (4% to 15%)`."""
+def predicted(foresight: Foresight | KneeForesight) -> str:
+    """Return `predicted: 32,768 would gain 9% (4% to 15%)`, or of a knee `predicted: the knee is near 8,192 (1,024 to 65,536)`."""
+    if isinstance(foresight, KneeForesight):
+        if foresight.in_proportion:
+            return f"predicted: the knee is at {foresight.lower:,} or above"
+        return f"predicted: the knee is near {foresight.num_envs:,} ({foresight.lower:,} to {foresight.upper:,})"
     interval = f"{round(foresight.lower, 2) + 0.0:.0%} to {foresight.upper:.0%}"  # never "-0%"
     return f"predicted: {foresight.num_envs:,} would gain {foresight.gain:.0%} ({interval})"
 

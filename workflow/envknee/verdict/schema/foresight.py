@@ -1,4 +1,4 @@
-"""A predicted gain, as a frozen model. It is made when it is shown, and stands in no file."""
+"""A predicted gain, and a predicted knee, as frozen models. They are made when they are shown, and stand in no file."""
 
 from envknee.record.schema import Frozen
 
@@ -13,3 +13,14 @@ class Foresight(Frozen):
     lower: float
     upper: float
     """Ends of an interval that holds for `verdict.foresight.CONFIDENCE` of such predictions."""
+
+
+class KneeForesight(Frozen):
+    """The knee that two measured sizes predict: from it on, doubling should gain less than 10%."""
+
+    num_envs: int
+    lower: int
+    upper: int
+    """Ends of an interval, both on the ladder of doublings from the smaller size."""
+    in_proportion: bool
+    """FPS nearly doubled between the two sizes: only `lower` means anything."""
