@@ -122,4 +122,31 @@ def neighbours() -> str:
     return table(("environments", "rounds", "FPS of each, beside ÷ alone", "FPS alone, by round"), rows)
 
 
-BLOCKS = {"blocks-by-size": by_size, "blocks-all-sizes": all_sizes, "neighbours": neighbours}
+def shared_gpu() -> str:
+    """Return what four learning trials at once on one GPU take, beside trials alone there."""
+    trials = json_of("shared-gpu-h200")["trials"]
+    rows = []
+    for size in sorted({trial["num_envs"] for trial in trials}):
+        alone, beside = (
+            [trial["fps"] for trial in trials if trial["num_envs"] == size and trial["at_once"] == count]
+            for count in (1, 4)
+        )
+        ratio = median(beside) / median(alone)
+        rows.append(
+            (
+                f"{size:,}",
+                f"{median(alone):,.0f} ({min(alone):,.0f} to {max(alone):,.0f})",
+                f"{median(beside):,.0f} ({min(beside):,.0f} to {max(beside):,.0f})",
+                f"{4 * ratio:.2f} times",
+            )
+        )
+    head = ("environments", "FPS alone, median (range)", "FPS of each of four", "of all four ÷ alone")
+    return table(head, rows)
+
+
+BLOCKS = {
+    "blocks-by-size": by_size,
+    "blocks-all-sizes": all_sizes,
+    "neighbours": neighbours,
+    "shared-gpu": shared_gpu,
+}
