@@ -328,3 +328,20 @@ def test_a_window_that_keeps_gpus_idle_is_told_with_both_numbers():
     (line,) = said(2, block="all")
     assert "2 of 3 blocks run at once." in line and "Set window: 3 in the study before its first trial to use 6" in line
     assert said(2, sampler="tpe", workers=2) == [], "workers have a number of their own"
+
+
+def test_many_trials_with_a_job_each_are_told_with_the_key_that_saves_jobs():
+    points = {"num_envs": [16, 32, 64, 128], "horizon": [8], "batch_size": 128, "repeats": 4}
+    foreign = {"trainer": "command", "gpus": 1, "command": {"preset": "mjlab", "argv": ["python"]}}
+
+    def said(arm: dict[str, Any], **section: Any) -> list[str]:
+        study = a_study(arms={"one": arm}, window=8, throughput=points | section, learning=None)
+        return checks.of_site(study, Site(partition="gpu", max_gpus=8))
+
+    (line,) = said({"gpus": 1})
+    assert line.startswith("throughput: 16 trials have a job each") and "`block: all`" in line
+    assert said({"gpus": 1}, block="all") == [] and said({"gpus": 1}, repeats=3) == []
+    assert said(foreign) == [], "a program of its own shares no process"
+    (line,) = said({"gpus": 1}, sampler="tpe", points=6)
+    assert "`workers: 8`" in line
+    assert said({"gpus": 1}, sampler="tpe", points=6, workers=8) == []

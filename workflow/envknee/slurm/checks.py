@@ -12,9 +12,13 @@ from envknee.study import space
 from envknee.study.errors import nearest
 from envknee.study.model import Study
 from envknee.study.space import Slot
+from envknee.study.value_types import FIXED_DESIGNS
 
 NAMED = 3
 """So many nodes are named in a sentence."""
+
+MANY_JOBS = 16
+"""With so many trials in jobs of their own, the key that saves jobs is named."""
 
 
 def problems(study: Study, site: Site, cluster: Cluster) -> list[str]:
@@ -46,11 +50,12 @@ def warnings(study: Study, site: Site, cluster: Cluster) -> list[str]:
 def of_site(study: Study, site: Site) -> list[str]:
     """Return what a user should know beforehand, as far as the cluster need not be asked."""
     alone = [job for job in space.jobs(space.plan(study)) if job[0].pool is None]  # workers have a number of their own
-    return [
-        line
-        for kind in study.sections
-        if (line := _narrow_window(study, site, kind, [job for job in alone if job[0].kind == kind]))
-    ]
+    lines = list[str]()
+    for kind in study.sections:
+        planned = [job for job in alone if job[0].kind == kind]
+        said = (_narrow_window(study, site, kind, planned), _a_job_each(study, kind, planned))
+        lines += [line for line in said if line is not None]
+    return lines
 
 
 def _narrow_window(study: Study, site: Site, kind: Kind, planned: Sequence[Sequence[Slot]]) -> str | None:
@@ -64,6 +69,23 @@ def _narrow_window(study: Study, site: Site, kind: Kind, planned: Sequence[Seque
         f"{kind}: window {study.window} lets {study.window} of {len(planned)} {what} run at once. They use {study.window * each} devices"
         f" (GPUs, or a CPU as one), and max_gpus of the site is {site.max_gpus}. Set window: {at_once} in the study before its first trial"
         f" to use {at_once * each}"
+    )
+
+
+def _a_job_each(study: Study, kind: Kind, planned: Sequence[Sequence[Slot]]) -> str | None:
+    """Return that each trial of a section has a job, and the key that saves jobs; None with few trials, or where none saves any."""
+    sweep = study.sections[kind]
+    single = [job[0] for job in planned if len(job) == 1]
+    if sweep.sampler in FIXED_DESIGNS:
+        key = "block: all"
+        single = [slot for slot in single if study.arms[slot.arm].can_share] if sweep.block == 1 else []
+    else:
+        key = f"workers: {study.window}"
+    if len(single) < MANY_JOBS:
+        return None
+    return (
+        f"{kind}: {len(single)} trials have a job each, and more than half of a short job is its start. `{key}` in this section"
+        " measures them in fewer jobs; set it before the first trial"
     )
 
 
