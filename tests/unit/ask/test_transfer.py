@@ -138,6 +138,11 @@ def test_the_plan_tells_which_arm_is_searched():
     ), line
 
 
+def test_a_search_that_repeats_no_size_is_told_no_power_of_repeats():
+    plan = plan_of(transfer_study())
+    assert plan.power is None and not any(line.startswith("Power") for line in plan_lines(plan))
+
+
 def test_it_comes_back_from_a_file_and_is_part_of_what_is_measured():
     study = transfer_study()
     assert parse_study(study.model_dump(mode="json")) == study

@@ -16,12 +16,12 @@ PUBLISHED_HALF = 664.0
 
 
 def of_study(study: Study, on_gpu: bool, measured: float | None = None) -> Power | None:
-    """Return the power of a study's throughput trials; None without such trials.
+    """Return the power of a study's throughput trials; None without such trials, and for a joint search, which repeats no size.
 
     `measured` is the coefficient of variation between processes in earlier studies on this machine (`noise.measured_cv`).
     """
     sweep = study.throughput
-    if sweep is None:
+    if sweep is None or sweep.is_joint:
         return None
     largest = max(space.axes(sweep)[0])
     cv, source = _noise(largest, on_gpu, measured)
