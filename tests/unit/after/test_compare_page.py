@@ -160,3 +160,9 @@ def test_a_side_without_records_is_refused_and_no_page_is_written(tmp_path: Path
     with pytest.raises(UserError, match=r"b holds no finished trial. Run the sweep first"):
         run_main(compare.main, a, b, "--html", tmp_path / "found.html")
     assert not (tmp_path / "found.html").exists()
+
+
+def test_more_than_two_sides_are_sent_to_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        run_main(compare.main, "results/a", "results/b", "results/c")
+    assert "For more: envknee history results/a results/b results/c" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from envknee.after.history import command
 from envknee.after.history.change_points import change_points, least_p, p_of_any_change
 from envknee.after.history.study import history_of
 from envknee.after.history.versions import without_common_folder
-from envknee.study.errors import EXIT_UNDECIDED, EXIT_WORSE
+from envknee.study.errors import EXIT_UNDECIDED, EXIT_WORSE, UserError
 from envknee.study.paths import StudyFolder
 from envknee.verdict.schema.history import History
 from programs import run_main, told
@@ -231,6 +231,18 @@ def test_the_command_prints_draws_and_ends_with_the_gates_status(
     assert json.loads((tmp_path / "h.json").read_text(encoding="utf-8"))["gate"]["answer"] == "fail"
     assert run_main(command.main, *folders[:2], "--gate") == 0
     assert "passed: v1 after v0: a loss of 5% or more is excluded in FPS, total, peak memory" in capsys.readouterr().out
+
+
+def test_the_page_has_the_answer_the_figure_and_each_version(tmp_path: Path):
+    folders = written(tmp_path, {}, {}, {"speed": 0.7})
+    file = tmp_path / "found.html"
+    run_main(command.main, *folders, "--html", file)
+    text = file.read_text(encoding="utf-8")
+    assert "<script" not in text and "http" not in text.replace("http-equiv", "").replace("http://www.w3.org", "")
+    assert text.count("data:image/svg+xml;base64,") == 1
+    assert all(f'<th scope="row">{folder.name}</th>' in text for folder in folders)
+    with pytest.raises(UserError, match="missing does not exist. Make it"):
+        run_main(command.main, *folders, "--html", tmp_path / "missing/found.html")
 
 
 def test_an_archive_is_a_version_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

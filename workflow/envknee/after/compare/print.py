@@ -15,6 +15,7 @@ Holm-corrected over all measures, and for each measure over its points.
 """
 
 import argparse
+import shlex
 from pathlib import Path
 
 from rich import box
@@ -23,7 +24,8 @@ from rich.table import Table
 
 from envknee.after.compare.ratios import compare
 from envknee.after.compare.sides import sides
-from envknee.study.errors import EXIT_UNDECIDED, EXIT_WORSE, UserError
+from envknee.show.page import check_place
+from envknee.study.errors import EXIT_UNDECIDED, EXIT_WORSE
 from envknee.study.files import canonical_json, write_atomically
 from envknee.verdict.schema.comparison import Comparison
 from envknee.words import compare as words
@@ -67,20 +69,6 @@ def _table(comparison: Comparison) -> Table:
     return table
 
 
-def check_place(path: Path) -> None:
-    """Check, before anything is computed, that a file can be written.
-
-    Raises:
-        UserError: when `path` is a folder, or lies in a folder that does not exist.
-    """
-    if path.is_dir():
-        raise UserError(f"--html {path} is a folder. Name a file in it: --html {path / 'compare.html'}")
-    if not path.parent.is_dir():
-        raise UserError(
-            f"--html {path}: the folder {path.parent} does not exist. Make it (mkdir -p), or name another file"
-        )
-
-
 def main() -> int:
     """Compare two studies, or two arms, trial by trial; exit 0: no loss beyond the margin, 3: a loss or lost trials, 4: inconclusive."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -88,12 +76,18 @@ def main() -> int:
         "a", help="what was: a folder of results, FOLDER:ARM, FOLDER@COMMIT, FOLDER@IMAGE or FOLDER@COMMIT:ARM"
     )
     parser.add_argument("b", help="what is now: likewise")
+    parser.add_argument("more", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--margin", type=float, default=0.05, help="loss that is still accepted (default: %(default)s)")
     parser.add_argument("--confidence", type=float, default=0.95, help="of intervals and tests (default: %(default)s)")
     parser.add_argument("--output", type=Path, help="write everything to this JSON file, too")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page, too")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     arguments = parser.parse_args()
+    if arguments.more:
+        parser.error(
+            f"two sides are compared, and {2 + len(arguments.more)} were given. For more: envknee history"
+            f" {shlex.join([arguments.a, arguments.b, *arguments.more])}"
+        )
     for name, lowest in (("margin", 0.0), ("confidence", 0.5)):
         if not lowest <= (given := getattr(arguments, name)) < 1.0:
             parser.error(f"--{name} must be at least {lowest:g} and below 1 (0.05 is 5%), and {given:g} was given")

@@ -1,8 +1,8 @@
 """`envknee history A B C ...`: where a task became faster or slower, and a gate for the last versions.
 
 Input: what was measured of each version, in their order: a results folder or an archive, FOLDER:ARM or FOLDER@COMMIT. Output: a table and
-the changes in the terminal; with --figure a figure, with --json or --output everything as JSON. With --gate the exit status is that of a
-gate; with --bisect it is the one that `git bisect run` takes.
+the changes in the terminal; with --figure a figure, with --html a page, with --json or --output everything as JSON. With --gate the exit
+status is that of a gate; with --bisect it is the one that `git bisect run` takes.
 """
 
 import argparse
@@ -78,6 +78,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--margin", type=float, default=0.05, help="loss that is still accepted (default: %(default)s)")
     parser.add_argument("--confidence", type=float, default=0.95, help="of all changes together (default: %(default)s)")
     parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the measures over the versions: .svg or .png")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write one self-contained page, too")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write everything to this JSON file, too")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     given = parser.parse_args()
@@ -96,9 +97,13 @@ def judged(given: argparse.Namespace) -> History:
         UserError: when the versions cannot be compared, or a file cannot be written.
     """
     from envknee.after.history import figure  # drawing takes 0.5 s to import
+    from envknee.after.history.page import page
+    from envknee.show.page import check_place
 
     if given.figure is not None:
         figure.check_place(given.figure)
+    if given.html is not None:
+        check_place(given.html)
     last = 1 if given.bisect else given.gate
     history = history_of(read_versions(given.versions), given.confidence, given.margin, last)
     text = canonical_json(history)
@@ -110,6 +115,8 @@ def judged(given: argparse.Namespace) -> History:
         write_atomically(given.output, text)
     if given.figure is not None:
         figure.write_figure(history, given.figure)
+    if given.html is not None:
+        write_atomically(given.html, page(history))
     return history
 
 
