@@ -18,6 +18,7 @@ from envknee.run import claim, mend, quiet, work, workers
 from envknee.run.launch import launch
 from envknee.run.pool import NoTrial, Pool
 from envknee.run.time_left import time_left
+from envknee.run.worker import Worker
 from envknee.slurm import jobs
 from envknee.study import space
 from envknee.study.errors import EXIT_TO_MEND, ToMend, UserError
@@ -29,6 +30,8 @@ from envknee.study.space import Slot
 from envknee.verdict.memory_sample import counted_peak_gb
 from records import a_trial, known, write_trial
 from snakemake_interface_logger_plugins.common import LogEvent
+from transfer_study import SLOW, transfer_data
+from transfer_study import trial as transfer_trial
 
 SIZES: dict[str, Any] = {"num_envs": [16, 32, 64], "horizon": 8, "batch_size": 128}
 THROUGHPUT = SIZES | {"sampler": "tpe", "repeats": 2, "workers": 2}
@@ -438,3 +441,36 @@ def test_a_trial_that_broke_in_a_lane_is_left_to_other_workers(tmp_path: Path):
     unlucky, other = another(), another()
     assert [measure_one(unlucky, tmp_path, {0}) for _ in range(3)] == [1, 2, 3]
     assert measure_one(other, tmp_path) == 0
+
+
+def test_a_trial_that_is_skipped_leaves_the_processes_of_another_arm_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv(gpus.OTHER_LOCKS, str(tmp_path))
+    plain = transfer_data(
+        window=1, throughput__workers=1, learning__workers=1, learning__confirm={"settings": 4, "seeds": 3}
+    )
+    of = parse_study(plain | {"arms": {name: arm | {"gpus": 0} for name, arm in plain["arms"].items()}})
+    folder = a_folder(tmp_path / "demo", of)
+    begun = list[str]()
+
+    def launched(trial: Any, _: Any, worker: Any, **__: Any) -> Any:
+        request = Request.model_validate_json(trial.request.read_text(encoding="utf-8"))
+        if request.skip is None:
+            broke = request.arm == SLOW and request.kind == "throughput"
+            write_trial(trial, measured(request, status="crashed") if broke else transfer_trial(request))
+        return launch(trial, None, worker, is_locked=True)
+
+    class Begun(Worker):
+        def __init__(self, trials: Any, **_: Any) -> None:
+            super().__init__(trials)
+            begun.append(trials[0].root.name)
+
+    monkeypatch.setattr(work, "launch", launched)
+    first = next(slot.number for slot in space.plan(of) if slot.kind == "learning")
+    assert work.work(of, folder, 0) == 0
+    monkeypatch.setattr(work, "Worker", Begun)
+    assert work.work(of, folder, first) == 0
+    skipped = [record.request.arm for record in load_records(folder) if record.outcome.status == "skipped"]
+    assert SLOW in skipped, "its FPS are not known, so nothing is planned for it"
+    assert len(begun) == 1, "processes of the arm that learns go on"

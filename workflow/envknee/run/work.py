@@ -24,6 +24,7 @@ from pathlib import Path
 from envknee.machine import gpus, scratch
 from envknee.machine.processes import note_pauses, raise_at_signals
 from envknee.record.schema import Record
+from envknee.record.trial_files import TrialFiles
 from envknee.run import cost, deadline, mend
 from envknee.run.launch import Interrupted, launch, link_log, say_progress
 from envknee.run.pool import NoTrial, Pool
@@ -123,7 +124,8 @@ def _measure_all(pool: Pool, folder: StudyFolder, processes: Processes, image: P
             if isinstance(found, Slot):
                 time_over = deadline.why_not_begun(folder, pool.trial(found))
             if isinstance(found, Slot) and time_over is None:
-                result = _measured(pool.trial(found), processes.of(found), image, log)
+                trial = pool.trial(found)
+                result = _measured(trial, processes.of(found) if _is_run(trial) else None, image, log)
                 processes.end_unshared()
         if time_over is not None:
             _say_skipped(folder, skipped)
@@ -143,7 +145,13 @@ def _measure_all(pool: Pool, folder: StudyFolder, processes: Processes, image: P
             errors.setdefault(found.number, []).append(result)
 
 
-def _measured(trial: TrialFolder, worker: Worker, image: Path | None, log: Path | None) -> Record | UserError:
+def _is_run(trial: TrialFolder) -> bool:
+    """Tell whether a trial is measured. One that is skipped or refused needs no processes, and those of another arm go on."""
+    request = TrialFiles(trial).read_request()
+    return request.skip is None and request.refusal is None
+
+
+def _measured(trial: TrialFolder, worker: Worker | None, image: Path | None, log: Path | None) -> Record | UserError:
     """Measure a trial that is locked here, and return its record; the error, which is told, if it ended without a result."""
     if log is not None:
         link_log(log, trial.log)
