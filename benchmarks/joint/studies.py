@@ -230,7 +230,8 @@ def recorded(request: Request, cost: Observed) -> Record:
         update["fps_total"] = own.fps_total.model_copy(update={"median": 1.0 / cost.cost})
     else:
         status = "timeout" if cost.is_censored else "target_reached"
-        update["outcome"] = own.outcome.model_copy(update={"status": status})
+        # `cost` leaves a process's first environment step out, and so do these seconds.
+        update["outcome"] = own.outcome.model_copy(update={"status": status, "startup_s": None})
         update |= {"train_s": cost.cost, "seconds_to_target": None if cost.is_censored else cost.cost}
     return own.model_copy(update=update)
 
