@@ -315,9 +315,14 @@ def _history(study: Study, folder: StudyFolder, slots: Sequence[Slot], slot: Slo
 
 
 def _arms_known(study: Study, slot: Slot) -> Set[str]:
-    """Return the arms whose records a request may use. Reading those of all arms for each request would take long."""
+    """Return the arms whose records a request may use: fresh seeds of arms that learn alike have settings of both.
+
+    Reading the records of all arms for each request would take long.
+    """
     if getattr(study.sections[slot.kind], "skip_decided", False):
         return set(study.arms)  # another arm's records may make the trial needless
+    if not slot.confirms:
+        return {slot.arm}
     leader = study.leader(slot.arm, slot.kind)
     return {slot.arm, *study.followers(slot.arm, slot.kind), *([] if leader is None else [leader])}
 

@@ -161,3 +161,26 @@ def _owner(path: Path) -> str:
         return path.owner()
     except KeyError:
         return str(path.stat().st_uid)
+
+
+def check_page_place(path: Path) -> None:
+    """Check, before anything is computed, that a page can be written.
+
+    Raises:
+        UserError: when `path` is a folder, or lies in a folder that does not exist.
+    """
+    if path.is_dir():
+        raise UserError(f"--html {path} is a folder. Name a file in it: --html {path / 'found.html'}")
+    check_folder_is_there("--html", path)
+
+
+def check_folder_is_there(option: str, path: Path) -> None:
+    """Check that the folder of a file exists that an option names.
+
+    Raises:
+        UserError: when it does not.
+    """
+    if not path.parent.is_dir():
+        raise UserError(
+            f"{option} {path}: the folder {path.parent} does not exist. Make it (mkdir -p), or name another file"
+        )

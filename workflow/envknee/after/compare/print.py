@@ -24,9 +24,8 @@ from rich.table import Table
 
 from envknee.after.compare.ratios import compare
 from envknee.after.compare.sides import sides
-from envknee.show.page import check_place
 from envknee.study.errors import EXIT_UNDECIDED, EXIT_WORSE
-from envknee.study.files import canonical_json, write_atomically
+from envknee.study.files import canonical_json, check_page_place, write_atomically
 from envknee.verdict.schema.comparison import Comparison
 from envknee.words import compare as words
 
@@ -92,7 +91,7 @@ def main() -> int:
         if not lowest <= (given := getattr(arguments, name)) < 1.0:
             parser.error(f"--{name} must be at least {lowest:g} and below 1 (0.05 is 5%), and {given:g} was given")
     if arguments.html is not None:
-        check_place(arguments.html)
+        check_page_place(arguments.html)
     pairs = sides(arguments.a, arguments.b)
     comparisons = [compare(a, b, arguments.confidence, arguments.margin) for a, b in pairs]
     text = canonical_json([comparison.model_dump(mode="json") for comparison in comparisons])

@@ -15,7 +15,7 @@ from rich.table import Table
 from envknee.after.history.study import history_of
 from envknee.after.history.versions import read_versions
 from envknee.study.errors import EXIT_UNDECIDED, EXIT_WORSE, UserError, tell
-from envknee.study.files import canonical_json, write_atomically
+from envknee.study.files import canonical_json, check_page_place, write_atomically
 from envknee.verdict.schema.history import History, MachineHistory
 from envknee.words import history as words
 
@@ -96,14 +96,12 @@ def judged(given: argparse.Namespace) -> History:
     Raises:
         UserError: when the versions cannot be compared, or a file cannot be written.
     """
-    from envknee.after.history import figure  # drawing takes 0.5 s to import
-    from envknee.after.history.page import page
-    from envknee.show.page import check_place
-
     if given.figure is not None:
+        from envknee.after.history import figure  # drawing takes 0.5 s to import
+
         figure.check_place(given.figure)
     if given.html is not None:
-        check_place(given.html)
+        check_page_place(given.html)
     last = 1 if given.bisect else given.gate
     history = history_of(read_versions(given.versions), given.confidence, given.margin, last)
     text = canonical_json(history)
@@ -114,8 +112,12 @@ def judged(given: argparse.Namespace) -> History:
     if given.output is not None:
         write_atomically(given.output, text)
     if given.figure is not None:
+        from envknee.after.history import figure
+
         figure.write_figure(history, given.figure)
     if given.html is not None:
+        from envknee.after.history.page import page
+
         write_atomically(given.html, page(history))
     return history
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from envknee.show.figures import canvas
 from envknee.show.figures.style import COLOURS, DASHED, GREY, INK, MARKERS
 from envknee.study.errors import UserError
-from envknee.study.files import write_atomically
+from envknee.study.files import check_folder_is_there, write_atomically
 from envknee.verdict.schema.history import History, MeasureHistory
 from envknee.words import compare, history
 
@@ -33,10 +33,7 @@ def check_place(path: Path) -> None:
     """
     if path.suffix not in KINDS:
         raise UserError(f"--figure {path}: expected a name that ends in {' or '.join(KINDS)}, such as history.svg")
-    if not path.parent.is_dir():
-        raise UserError(
-            f"--figure {path}: the folder {path.parent} does not exist. Make it (mkdir -p), or name another one"
-        )
+    check_folder_is_there("--figure", path)
 
 
 def write_figure(found: History, path: Path) -> None:

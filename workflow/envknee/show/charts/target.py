@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from envknee.record.schema import Record
-from envknee.show.charts.model import Curves, Level, Line, Mark, Panel, TrialMark
-from envknee.show.charts.series import line_of
+from envknee.show.charts.model import Curves, Line, Mark, Panel, TrialMark
+from envknee.show.charts.series import line_of, thresholds_of
 from envknee.show.figures import canvas
 from envknee.show.figures.style import Look, looks_of
 from envknee.verdict.learning_cost import seconds_of, that_ran
@@ -24,16 +24,7 @@ def chart_target(verdict: Verdict, records: Sequence[Record]) -> Curves | None:
     looks_by_series = looks_of(verdict, {limit.series for limit in limits})
     shown = [(limit, looks_by_series[limit.series]) for limit in limits]
     learned = [record for record in that_ran(records) if record.request.kind == "learning"]
-    thresholds = [
-        Level(
-            value=limit.threshold_num_envs,
-            label=f"threshold {limit.threshold_num_envs:,}",
-            colour=look.colour,
-            arm=limit.arm,
-        )
-        for limit, look in shown
-        if limit.threshold_num_envs is not None
-    ]
+    thresholds = thresholds_of(shown)
     label = canvas.num_envs_label(verdict)
 
     def panel(y_label: str, unit: str, cost_of: CostOf, seeds: Sequence[Record]) -> Panel:

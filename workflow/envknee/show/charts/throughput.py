@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from envknee.record.schema import Record
 from envknee.show.charts.model import Curves, Fill, Level, Line, Mark, Panel, TrialMark
-from envknee.show.charts.series import line_of
+from envknee.show.charts.series import line_of, thresholds_of
 from envknee.show.figures import canvas
 from envknee.show.figures.style import Look, looks_of
 from envknee.verdict.schema.study import Verdict
@@ -24,16 +24,7 @@ def chart_throughput(verdict: Verdict, records: Sequence[Record]) -> Curves | No
     looks_by_series = looks_of(verdict, {limit.series for limit in limits})
     label = canvas.num_envs_label(verdict)
     shown = [(limit, looks_by_series[limit.series]) for limit in limits]
-    thresholds = [
-        Level(
-            value=limit.threshold_num_envs,
-            label=f"threshold {limit.threshold_num_envs:,}",
-            colour=look.colour,
-            arm=limit.arm,
-        )
-        for limit, look in shown
-        if limit.threshold_num_envs is not None
-    ]
+    thresholds = thresholds_of(shown)
     fps = Panel(
         x_label=label,
         y_label="Frames per second",
