@@ -17,6 +17,7 @@ from envknee.study.files import write_atomically
 from benchmarks.pages import (
     blocks,
     faq,
+    joint,
     lean,
     learning_rules,
     measuring,
@@ -35,7 +36,7 @@ from benchmarks.pages.published import ROOT
 
 MODULES = (
     readme, tutorial, faq, results, lean, measuring, learning_rules, blocks, two_cameras, trainers, tasks, verdicts, scaling,
-    two_probes,
+    two_probes, joint,
 )  # fmt: skip
 
 BLOCKS = dict(chain.from_iterable(module.BLOCKS.items() for module in MODULES))
