@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from envknee.verdict.joint.prior import Array
-from envknee.verdict.joint.profile import profile_of
+from envknee.verdict.joint.profile import Axis, best_by, profile_of
 from envknee.verdict.joint.surface import DRAWS, Surface, chances_of_best, credible_set
 from envknee.verdict.schema.joint import LikelySetting, MiniBatches
 
@@ -47,9 +47,7 @@ class Model:
         settings = self.surface.settings
         if any(setting.batch_size is None for setting in settings):
             return []
-        valley = profile_of(
-            self.draws, settings, lambda setting: setting.rollout * world_size // (setting.batch_size or 1)
-        )
+        valley = profile_of(self.draws, settings, _mini_batches(world_size))
         least = self.draws.min(axis=1)
         return [
             MiniBatches(
@@ -59,3 +57,12 @@ class Model:
             )
             for value in valley.values
         ]
+
+    def best_by_mini_batches(self, world_size: int) -> dict[int, int]:
+        """Return mini-batches -> place of the setting with the least mean cost there."""
+        return best_by(self.surface.mean, self.surface.settings, _mini_batches(world_size))
+
+
+def _mini_batches(world_size: int) -> Axis:
+    """Return how many mini-batches an epoch of a setting has, whose batch is not the library's own."""
+    return lambda setting: setting.rollout * world_size // (setting.batch_size or 1)

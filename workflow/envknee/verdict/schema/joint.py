@@ -244,9 +244,10 @@ class JointPlan(Frozen):
     likely: list[LikelySetting]
     """The fewest settings that hold the best one with the study's confidence, the likeliest first."""
     mini_batches: list[MiniBatches]
-    """Empty with the library's own batch."""
+    """The seconds of the best setting at each number; empty with the library's own batch."""
     shape: JointShape | None
-    """Without regret: this arm has no search. Its frames are those of the other arm. None if it is rough."""
+    """Profiles have the seconds of the very setting that stands at each value. Frames are those of the other arm. There is no regret,
+    because this arm has no search. None if it is rough."""
 
 
 class JointAnswer(Claims):
