@@ -118,15 +118,19 @@ wildcard_constraints:
 
 
 def known_to(number):
-    """Request n follows from request n-1 and from records of all jobs but the newest: the window keeps several running."""
+    """Request n follows from request n-1 and from records of all jobs but the newest: the window keeps several running.
+
+    The first fresh seed follows from the whole search, and so from several records that no earlier request knew.
+    """
     known = {"resolved": ancient(FOLDER.resolved)}
     if number >= 1 and PLAN[number - 1].pool is None:
         known["previous"] = FOLDER.trial(number - 1).request
     elif number >= 1:  # workers write the requests of a pool as they go: no rule has them as outputs
         known["previous"] = ancient(FOLDER.trial(number - 1).record)
     if first_unknown := PLAN[number].first_unknown:
+        first_new = min(PLAN[number - 1].first_unknown, first_unknown - 1)
         # Measuring one trial again must not throw away those asked after it.
-        known["newest_record"] = ancient(FOLDER.trial(first_unknown - 1).record)
+        known["newest_records"] = ancient([FOLDER.trial(n).record for n in range(first_new, first_unknown)])
     return known
 
 

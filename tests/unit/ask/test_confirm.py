@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from asked import any_outcome, measured, play
-from envknee.ask.ask import ask, ask_again
+from envknee.ask.ask import ask, ask_again, request_for
 from envknee.ask.plan import plan_of
 from envknee.base.point import Point
 from envknee.record.reasons import SamplerDone
@@ -63,9 +63,29 @@ def test_fresh_seeds_have_no_say_in_what_is_confirmed():
     study = small_study()
     requests, known = play(study, learned)
     first = confirming(requests)[0].number
-    lies = {n: measured(requests[n], seconds=0.5).record for n in range(first - 1, len(requests))}
+    lies = {n: measured(requests[n], seconds=0.5).record for n in range(first, len(requests))}
     for number in (first + 5, len(requests) - 1):
         assert ask(study, number, requests[:number], known | lies) == requests[number]
+
+
+@pytest.mark.parametrize("window", [1, 20])
+def test_all_fresh_seeds_are_asked_once_the_search_has_ended_whatever_the_window(window: int):
+    study = small_study(window=window, more_repeats=1)
+    requests, known = play(study, learned)
+    first = confirming(requests)[0].number
+    assert first == 10
+    searched = {number: record for number, record in known.items() if number < first}
+    for number in range(first, len(requests)):
+        assert ask(study, number, requests[:number], searched) == requests[number]
+    # The last trial of the search has a say, also where the window is wider than the search.
+    assert all(request.skip is None for request in confirming(requests))
+    confirmed = {request.point for request in confirming(requests)}
+    surprise = next(point for point in space.legal_points(study.sections["learning"]) if point not in confirmed)
+    last = request_for(study, space.plan(study)[first - 1], surprise, None)
+    asked, told = [*requests[: first - 1], last], searched | {first - 1: measured(last, seconds=0.01).record}
+    for number in range(first, first + 4):
+        asked.append(ask(study, number, asked, told))
+    assert surprise in {request.point for request in asked[first:]}
 
 
 def test_more_repeats_are_further_fresh_seeds_and_change_nothing_before_them():
@@ -89,7 +109,7 @@ def test_nothing_is_confirmed_that_the_search_saw_run_out_of_memory():
 
     study = small_study()
     requests, _ = play(study, on_a_small_card)
-    known = space.plan(study)[confirming(requests)[0].number].chosen_before
+    known = space.plan(study)[confirming(requests)[0].number].first_unknown
     failed = {request.point for request in requests[:known] if request.num_envs > 256}
     assert failed and not failed & {request.point for request in confirming(requests)}
 

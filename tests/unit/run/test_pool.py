@@ -213,6 +213,27 @@ def test_a_worker_stays_with_its_arm_while_the_window_lets_it(tmp_path: Path):
     ]  # fmt: skip
 
 
+def test_fresh_seeds_run_side_by_side_whatever_the_window_and_a_worker_stays_with_its_arm_for_a_round(tmp_path: Path):
+    confirm = {"settings": 2, "seeds": 3}
+    learning = LEARNING | {"trials": 2, "confirm": confirm, "workers": 1}
+    of = study(arms={"a": {"gpus": 0}, "b": {"gpus": 0}}, window=1, throughput=None, learning=learning)
+    folder = a_folder(tmp_path, of)
+    pool = Pool(of, folder, 0)
+    for number in range(4):
+        with ExitStack() as one, ExitStack() as other:
+            assert number_of(take(pool, one)) == number
+            assert take(pool, other) is NoTrial.LATER, "the stage waits for the whole search"
+            finish(folder, number)
+    with ExitStack() as held:
+        taken, arm = list[tuple[int, str]](), "b"
+        for _ in range(12):
+            found = take(pool, held, arm=arm)
+            arm = pool.slots[number_of(found)].arm
+            taken.append((pool.slots[number_of(found)].repeat, arm))
+        assert take(pool, held) is NoTrial.LATER
+    assert taken == [(2, arm) for arm in "bbaa"] + [(3, arm) for arm in "aabb"] + [(4, arm) for arm in "bbaa"]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_ends_first_and_whoever_dies_requests_are_those_of_one_worker_alone_with_these_records(
     seed: int, tmp_path: Path

@@ -11,6 +11,7 @@ import pytest
 from asked import dice, measured, play
 from drawn import judged, marks, texts
 from envknee.record.schema import Record
+from envknee.show.charts.maps import chart_maps
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas, registry
 from envknee.show.figures.coordinates import draw_coordinates
@@ -40,6 +41,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from published import PUBLISHED
 from records import GPU, Trial, a_trial, known
+from transfer_study import SLOW, transfer_study
+from transfer_study import trial as transfer_trial
 
 NAMES = ["forest", "profile", "valley", "maps", "split", "coordinates", "regret"]
 
@@ -436,6 +439,52 @@ def test_no_words_leave_the_figure_or_lie_on_the_legend(lean: Evidence, fps: Evi
             for text, other in product(axes.texts, keys):
                 touches = text.get_text() and text.get_window_extent().overlaps(other.get_window_extent())
                 assert not touches, f"{entry.name}: {text.get_text()!r} lies on the legend"
+
+
+# An arm whose search was another arm's
+
+
+@pytest.fixture(scope="module", params=[1.0, 1.5])
+def planned(request: pytest.FixtureRequest) -> Evidence:
+    study = transfer_study(learning__confirm={"settings": 4, "seeds": 8})
+    trials = dict[int, Trial]()
+
+    def kept(asked: Any) -> Trial:
+        return trials.setdefault(asked.number, transfer_trial(asked, request.param, noise=0.08))
+
+    play(study, kept)
+    return judged(list(trials.values()), study)
+
+
+def test_a_plan_is_drawn_dashed_with_its_fresh_seeds_and_is_said_to_be_no_claim(planned: Evidence):
+    [slow] = [arm.joint for arm in planned.verdict.arms if arm.arm == SLOW]
+    answer = next(own for own in slow if own.kind == "learning")
+    plan, likeness = known(answer.plan), known(answer.likeness)
+    shape = known(plan.shape)
+    verb = "learns like lean" if likeness.state == "shown" else "does not learn like lean"
+    for draw in (draw_profile, draw_valley, draw_maps, draw_split):
+        said = " ".join(texts(draw(planned)).split())
+        assert "planned from lean's frames, no claim: " in said and verb in said
+    measured = sorted(known(setting.cost) for setting in answer.confirmed)
+    profile = draw_profile(planned).axes[-2]
+    costs = [known(point.cost) for point in shape.profiles[0].values]
+    assert ys(profile, "o") == costs and sorted(ys(profile, "s")) == measured
+    assert ys(profile, "_") == [], "a plan has no cut-off"
+    seconds_of = {name_of(at): at.cost for at in shape.expected}
+    assert costs == [seconds_of[name_of(point)] for point in shape.profiles[0].values], "of that very setting"
+    valley = draw_valley(planned).axes[-1]
+    assert marks(valley, "D") == [(own.value, own.cost) for own in plan.mini_batches]
+    assert sorted(ys(valley, "s")) == measured and len(ys(valley, "o")) == 32
+    cells_said = [text.get_text() for axes in draw_maps(planned).axes[-2:] for text in axes.texts]
+    assert sorted(text for text in cells_said if "seeds" in text) == sorted(f"seeds {cost:.1f}" for cost in measured)
+    assert sorted(ys(draw_split(planned).axes[0], "s")) == measured
+
+
+def test_the_interactive_map_of_a_plan_says_that_it_is_one(planned: Evidence):
+    surface = known(chart_maps(planned.verdict, planned.records)).surfaces[-1]
+    assert surface.arm == SLOW and surface.note.startswith("Planned from lean's frames, no claim")
+    assert all("by the plan" in cell.said[1] for cell in surface.cells)
+    assert sum("by its fresh seeds" in line for cell in surface.cells for line in cell.said) == 4
 
 
 # Where they belong

@@ -328,6 +328,8 @@ def test_a_window_that_keeps_gpus_idle_is_told_with_both_numbers():
     (line,) = said(2, block="all")
     assert "2 of 3 blocks run at once." in line and "Set window: 3 in the study before its first trial to use 6" in line
     assert said(2, sampler="tpe", workers=2) == [], "workers have a number of their own"
+    confirmed = said(1, sampler="sobol", points=2, repeats=1, confirm={"settings": 2, "seeds": 8})
+    assert "window 1 lets 1 of 2 trials run at once" in confirmed[0], "fresh seeds run side by side whatever the window"
 
 
 def test_many_trials_with_a_job_each_are_told_with_the_key_that_saves_jobs():

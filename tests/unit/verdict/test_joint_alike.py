@@ -14,11 +14,14 @@ from envknee.record.schema import Record, Request
 from envknee.study.files import canonical_json
 from envknee.study.model import Study
 from envknee.verdict.joint.alike import likeness
+from envknee.verdict.joint.selection import to_confirm
+from envknee.verdict.joint.surface import Surface
 from envknee.verdict.rule.doublings import Seeds
-from envknee.verdict.schema.joint import JointAnswer, Likeness
+from envknee.verdict.schema.joint import JointAnswer, Likeness, Setting
 from places import ROOT
+from records import known
 from scipy.stats import binom, t
-from transfer_study import FAST, SLOW, transfer_study, trial
+from transfer_study import FAST, SLOW, fps_of, frames_of, transfer_study, trial
 
 SETTINGS = [Point(size, 16, 512) for size in (128, 256, 512, 1024)]
 
@@ -205,6 +208,38 @@ def test_an_arm_that_learns_otherwise_keeps_its_own_claims_alone():
     assert slow.soonest is not None and slow.confirmed[slow.soonest].cost_lower is not None
     assert (slow.likely, slow.mini_batches, slow.is_rough) == ([], [], False)
     assert all(own.chance is None for own in slow.confirmed)
+
+
+def test_its_plan_is_what_its_settings_were_chosen_by(alike: tuple[Study, list[Record]]):
+    study, records = alike
+    slow, fast = (answers(study, records)[arm] for arm in (SLOW, FAST))
+    plan = known(slow.plan)
+    shape = known(plan.shape)
+    assert plan.arm == FAST and fast.plan is None and shape.regret == []
+    settings = [Point(at.num_envs, at.horizon, at.batch_size) for at in shape.expected]
+    costs = np.log([at.cost for at in shape.expected])
+    chosen = to_confirm(Surface(settings, costs, np.eye(len(costs)), 0.1, 0.1), range(len(costs)), 4)
+    asked = {own.request.point for own in records if own.request.confirms and own.request.arm == SLOW}
+    assert {settings[place] for place in chosen} == asked
+    truth = np.log([frames_of(setting) / fps_of(SLOW, setting) for setting in settings])
+    assert np.abs(costs - truth).max() < 0.5 and np.abs(costs - truth).mean() < 0.15
+    for at in shape.frames:
+        expected = next(
+            own.cost for own in shape.expected if Setting.at(own.num_envs, own) == Setting.at(at.num_envs, at)
+        )
+        assert at.frames * at.seconds_per_frame == pytest.approx(expected)
+    assert plan.likely and [own.value for own in plan.mini_batches] == [1, 2, 4, 8, 16, 32, 64]
+
+
+def test_no_fresh_seed_and_no_refusal_changes_a_plan(alike: tuple[Study, list[Record]]):
+    study, records = alike
+    whole = answers(study, records)[SLOW]
+    searched = [own for own in records if not own.request.confirms]
+    assert answers(study, searched)[SLOW].plan == whole.plan is not None
+    refused = answers(*played(1.5))[SLOW]
+    assert known(refused.likeness).state == "differs" and refused.plan == whole.plan
+    without_fps = [own for own in records if (own.request.arm, own.request.kind) != (SLOW, "throughput")]
+    assert answers(study, without_fps)[SLOW].plan is None
 
 
 def test_its_claims_take_its_own_seeds_alone(alike: tuple[Study, list[Record]]):

@@ -62,6 +62,21 @@ def test_a_dry_run_says_how_many_trials_and_a_summary_which_figures_there_will_b
     assert not workspace.results().root.exists(), planned
 
 
+def test_the_first_fresh_seed_waits_for_the_whole_search_and_the_others_for_nothing_more(workspace: Workspace):
+    learning = yaml.safe_load(TINY.read_text(encoding="utf-8"))["learning"]
+    for key in ("points", "repeats"):
+        learning.pop(key, None)
+    axes = {"num_envs": [4, 8, 16], "horizon": [8, 16], "batch_size": [32, 64]}
+    joint = {"sampler": "profile", "trials": 6, "confirm": {"settings": 2, "seeds": 3}}
+    study = workspace.study(window=3, throughput=None, learning=learning | axes | joint)
+    planned = succeeded(workspace.sweep(study, "-n", "--workflow-profile", "none"))
+    asked = re.findall(r"rule request:\n +input: (.+)\n +output: \S+/(\d+)/request", planned)
+    records = {int(number): re.findall(r"(\d+)/record", inputs) for inputs, number in asked}
+    assert records[5] == ["0002"], "a window of 3 hides two"
+    assert records[6] == ["0003", "0004", "0005"]
+    assert all(records[number] == ["0005"] for number in range(7, 12))
+
+
 def test_asking_again_gives_the_same_bytes(swept):
     result = succeeded(swept.module("replay", "--verify", str(swept.results().root)))
     assert "4 requests recomputed, all identical, and the verdict follows from the records" in result

@@ -157,9 +157,8 @@ def answer(study: Study, slot: Slot, history: History, recorded: Sequence[Reques
         return _replayed(study, slot, recorded[slot.number], memory)
     question = Question(study, slot, history, memory)
     if slot.confirms:
-        choice = confirm.choose(question)
-        refused = versions.refusal(study.ask_version, memory, choice.point) if choice.skip is None else None
-        return request_for(study, slot, choice.point, refused, choice.skip, choice.confirms)
+        choice = confirm.choose(question)  # only settings that may fit the memory
+        return request_for(study, slot, choice.point, None, choice.skip, choice.confirms)
     if question.sweep.chooses_trials:
         choice = versions.choose(question)
         return request_for(study, slot._replace(repeat=choice.repeat), choice.point, None, choice.skip, choice.confirms)
@@ -338,11 +337,12 @@ def _check_records(study: Study, folder: StudyFolder, slot: Slot, has_record: Ca
     Raises:
         UserError: names the first one that does not, and the trial that makes it.
     """
+    why = "a fresh seed follows from the whole search" if slot.confirms else f"window {study.window}"
     for number in range(slot.first_unknown):
         if not has_record(number):
             raise UserError(
                 f"{folder.trial(number).record} does not exist, and request {slot.number} is asked knowing the records up to"
-                f" {slot.first_unknown - 1} (window {study.window}). Run trial {number} first"
+                f" {slot.first_unknown - 1} ({why}). Run trial {number} first"
             )
 
 

@@ -1,8 +1,11 @@
 """The confirming stage: which setting has its next fresh seed. Pure.
 
-A model of the search chooses the settings, from the records that the stage's first request may use. All requests of the stage follow from
-the same records, so that neither the fresh seeds nor the order in which they end have a say: what they show is no result of having been
-chosen by them. Each round has one seed of every setting, in an order of its own.
+A model of the whole search chooses the settings. All requests of the stage follow from the records before it, whatever the window says:
+the stage waits for the last trial of the search, and then all of its seeds may run side by side. Neither the fresh seeds nor the order in
+which they end have a say, so that what they show is no result of having been chosen by them. Each round has one seed of every setting, in
+an order of its own.
+
+A fresh seed that does not fit the memory is a result, and the next rounds run its setting again: they do not know it.
 
 An arm that should learn like another one (`learns_like`) has no search: that arm's environment steps and its own FPS say which settings are
 good. The other arm has fresh seeds there, too, so that both can be compared.
@@ -40,7 +43,7 @@ def settings_to_confirm(question: Question) -> Sequence[Point]:
 
     Both arms need them there, so that their environment steps can be compared.
     """
-    known = _as_at_the_start(question)
+    known = _before_the_stage(question)
     chosen = list(_chosen(known))
     for follower in known.study.followers(known.slot.arm, known.slot.kind):
         chosen += _chosen(_of_arm(known, follower))
@@ -92,11 +95,10 @@ def _surface(known: Question) -> "Surface | None":
     return surface.fit(known.points, trials) if trials.places else None
 
 
-def _as_at_the_start(question: Question) -> Question:
-    """Return the question with what was known to the first request of the stage."""
-    slot = question.slot._replace(first_unknown=question.slot.chosen_before)
-    asked = [asked for asked in question.history.asked if asked.number < slot.first_unknown]
-    return _of_arm(replace(question, slot=slot, history=replace(question.history, asked=asked)), slot.arm)
+def _before_the_stage(question: Question) -> Question:
+    """Return the question with the requests before the stage alone; it knows no record of a later one."""
+    asked = [asked for asked in question.history.asked if asked.number < question.slot.first_unknown]
+    return replace(question, history=replace(question.history, asked=asked))
 
 
 def _of_arm(question: Question, arm: str) -> Question:

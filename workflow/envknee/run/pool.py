@@ -109,8 +109,8 @@ class Pool:
         """Yield the trial to measure next, locked and with its request, or why there is none.
 
         It is the one with the smallest number that has no record and that nobody else measures. Left out are `broken` trials, which ended
-        without a result here, and the lanes of others. Trials of `arm` come first while the window lets them: another arm needs
-        processes of its own.
+        without a result here, and the lanes of others. Trials of `arm` come first while the window lets them, of fresh seeds those of the
+        same round: another arm needs processes of its own.
         """
         with ExitStack() as held:
             with self.locked():
@@ -124,7 +124,7 @@ class Pool:
         if self._lane not in {slot.lane for slot in unrecorded}:
             self.leave_lane()
         may_come_later = False
-        for slot in sorted(unrecorded, key=lambda slot: (slot.arm != arm, slot.number)):
+        for slot in sorted(unrecorded, key=lambda slot: (_round_of(slot), slot.arm != arm, slot.number)):
             if not self._may_begin(slot, unrecorded[0]):
                 continue
             trial_lock = held.enter_context(ExitStack())
@@ -190,3 +190,11 @@ class Pool:
                 raise
             return False
         return True
+
+
+def _round_of(slot: Slot) -> int:
+    """Return the round of a fresh seed, and 0 of a trial of the search, which comes before.
+
+    All fresh seeds may run at once. Round by round each arm has its share of whatever changes on the machine meanwhile.
+    """
+    return slot.repeat if slot.confirms else 0

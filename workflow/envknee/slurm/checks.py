@@ -53,7 +53,8 @@ def of_site(study: Study, site: Site) -> list[str]:
     lines = list[str]()
     for kind in study.sections:
         planned = [job for job in alone if job[0].kind == kind]
-        said = (_narrow_window(study, site, kind, planned), _a_job_each(study, kind, planned))
+        windowed = [job for job in planned if not job[0].confirms]  # fresh seeds run side by side whatever the window
+        said = (_narrow_window(study, site, kind, windowed), _a_job_each(study, kind, planned))
         lines += [line for line in said if line is not None]
     return lines
 

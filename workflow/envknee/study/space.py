@@ -87,11 +87,10 @@ class Slot(NamedTuple):
     """Whether the trial measures the point of its block's first trial once more, which shows drift."""
     confirms: bool = False
     """Whether the trial is a fresh seed of a setting that the search found; `chunk` is then its place in a round of all such settings."""
-    chosen_before: int = 0
-    """With `confirms`, the first trial whose record has no say in which settings are confirmed: the same for all of a section."""
     first_unknown: int = 0
     """The first trial whose record its request must not know: that of the latest `window` - 1 jobs before its own, so that `window` jobs
-    can run side by side. Each trial of a pool counts as a job."""
+    can run side by side. Each trial of a pool counts as a job. With `confirms` the first trial of the stage, whatever the window: all of
+    a section's fresh seeds follow from its whole search, and may run at once."""
     pool: int | None = None
     """The pool of the trial, which has the number of its first one: the trials that the workers of a section share. None: the section has
     no workers."""
@@ -160,8 +159,8 @@ def plan(study: Study) -> list[Slot]:
         for slot in job
     ]
     planned = [slot._replace(lane=_lane(study, slot)) for slot in planned]
-    first_confirming = {slot.kind: slot.first_unknown for slot in reversed(planned) if slot.confirms}
-    return [slot._replace(chosen_before=first_confirming[slot.kind]) if slot.confirms else slot for slot in planned]
+    stages = {slot.kind: slot.number for slot in reversed(planned) if slot.confirms}
+    return [slot._replace(first_unknown=stages[slot.kind]) if slot.confirms else slot for slot in planned]
 
 
 def _pooled(sweep: Sweep, slots: Sequence[Slot]) -> list[Slot]:

@@ -69,7 +69,8 @@ class Confirm(Strict):
     """The confirming stage: after the search, fresh seeds of the settings that a model of the search chooses.
 
     Only these seeds carry claims, so that their number is fixed before any is measured. `more_repeats` adds seeds to all of them; each such
-    look at the study has its own, smaller share of the chance of error.
+    look at the study has its own, smaller share of the chance of error. The first seed waits for the whole search; then all may run at
+    once, whatever `window` says.
     """
 
     settings: Positive = 6

@@ -6,7 +6,7 @@ from envknee.verdict.schema.joint import ConfirmedSetting, ExpectedSetting, Like
 from envknee.verdict.schema.learning import Cost, LearningPoint
 from envknee.verdict.schema.limit import Gain
 from envknee.verdict.schema.throughput import InfeasiblePoint, ThroughputPoint
-from envknee.words.joint_costs import short_setting
+from envknee.words.joint_costs import cost_words, short_setting
 from envknee.words.numbers import counted, percent, span
 
 SHOWN_GAIN = {
@@ -54,6 +54,7 @@ def cell_lines(
     likely: LikelySetting | None,
     confirmed: ConfirmedSetting | None,
     tried: Sequence[bool],
+    is_planned: bool = False,
 ) -> list[str]:
     """Return what a cell of a map says.
 
@@ -63,16 +64,20 @@ def cell_lines(
         likely: the setting among those that may be the best, by the model
         confirmed: the setting with its fresh seeds
         tried: whether each trial there missed its target
+        is_planned: whether another arm's search planned the value, and no trial of this arm
     """
     value, interval = shown
-    said = [short_setting(at), f"{value} by the model" + (f" ({interval})" if interval else "")]
+    source = "the plan" if is_planned else "the model"
+    said = [short_setting(at), f"{value} by {source}" + (f" ({interval})" if interval else "")]
     if likely is not None:
-        said.append(f"may be the best, with a chance of {percent(likely.chance, 0)}, by the model")
+        said.append(f"may be the best, with a chance of {percent(likely.chance, 0)}, by {source}")
+    if is_planned and confirmed is not None and confirmed.cost is not None:
+        said.append(f"{cost_words('learning', confirmed.cost)} by its fresh seeds")
     if confirmed is not None:
         fresh = "not shown slower than the best" if confirmed.may_be_best else "shown slower than the best"
         said.append(f"{fresh}, by {counted(confirmed.seeds, 'fresh trial')}")
     missed = sum(tried)
-    trials = counted(len(tried), "trial") if tried else "no trial: the model's word alone"
+    trials = counted(len(tried), "trial") if tried else f"no trial: {source}'s word alone"
     return [*said, trials + (f", {missed} of them did not reach the target" if missed else "")]
 
 

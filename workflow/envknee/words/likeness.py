@@ -1,6 +1,8 @@
 """Whether an arm learns like another one, in sentences. Pure."""
 
-from envknee.verdict.schema.joint import JointAnswer, Likeness, LikenessState
+from collections.abc import Iterable
+
+from envknee.verdict.schema.joint import JointAnswer, JointPlan, Likeness, LikenessState
 from envknee.words.joint_costs import level_words, short_setting
 from envknee.words.numbers import counted
 
@@ -17,6 +19,23 @@ def likeness_lines(found: JointAnswer) -> list[str]:
     if likeness is None:
         return [f"not shown to learn like {found.learns_like} yet: fresh seeds of that arm are left"]
     return [_line(likeness)]
+
+
+def planned_from(arms: Iterable[str]) -> str:
+    """Return `planned from lean's frames`."""
+    return f"planned from {frames_of(arms)}"
+
+
+def frames_of(arms: Iterable[str]) -> str:
+    """Return `lean's frames`."""
+    owners = " and ".join(f"{arm}'s" for arm in dict.fromkeys(arms))
+    return f"{owners} frames"
+
+
+def plan_words(plan: JointPlan, likeness: Likeness | None, finding: str) -> str:
+    """Return a finding of a plan, with what the fresh seeds of both arms say of it."""
+    shown = f"whether it learns like {plan.arm} is not known yet" if likeness is None else _line(likeness)
+    return f"{planned_from([plan.arm])}, no claim: {finding}; {shown}"
 
 
 def _line(likeness: Likeness) -> str:

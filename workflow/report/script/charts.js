@@ -330,6 +330,7 @@ function drawMaps(host, chart) {
     const values = [...new Set(surface.cells.map((cell) => cell[mapChoice.third]))].sort((a, b) => a - b);
     const name = chart.surfaces.length > 1 ? `${surface.name}: ` : "";
     host.append(element("h4", `${name}${surface.quantity}`));
+    if (surface.note) host.append(element("p", surface.note, { class: "key" }));
     const maps = element("div", undefined, { class: "maps" });
     host.append(maps);
     const boxes = values.map((value) => {

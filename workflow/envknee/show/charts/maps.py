@@ -15,6 +15,7 @@ from envknee.verdict.schema.joint import ConfirmedSetting, ExpectedSetting, Join
 from envknee.verdict.schema.study import Verdict
 from envknee.words.charts import cell_lines
 from envknee.words.joint_costs import cost_words, interval_words
+from envknee.words.likeness import plan_words
 
 STEPS = 9
 """Colours of a scale; those between are mixed."""
@@ -39,7 +40,7 @@ def chart_maps(verdict: Verdict, records: Sequence[Record]) -> Maps | None:
     return Maps(
         surfaces=[
             Surface(
-                name=name or own.arm.arm, arm=own.arm.arm, quantity=own.quantity, cells=_cells(own, shape)
+                name=name or own.arm.arm, arm=own.arm.arm, quantity=own.quantity, note=_note(own), cells=_cells(own, shape)
             )
             for name, (own, shape) in zip(name_of, told, strict=True)
         ],
@@ -55,7 +56,7 @@ def shades() -> list[str]:
 
 
 def _cells(own: Answered, shape: JointShape) -> list[Cell]:
-    likely = {_point(setting): setting for setting in own.answer.likely}
+    likely = {_point(setting): setting for setting in own.likely}
     confirmed = {_point(setting): setting for setting in own.answer.confirmed}
     ran: dict[Point, list[bool]] = defaultdict(list)
     for record, cost in own.trials:
@@ -79,8 +80,15 @@ def _cell(own: Answered, at: ExpectedSetting, cost_times: float, known: _Known) 
         num_envs=at.num_envs, horizon=at.horizon, batch_size=at.batch_size or 0, value=own.value(at.cost),
         low=low, high=high, cost_times=cost_times, times_either_way=at.times_either_way, tried=len(tried),
         missed=sum(tried), may_be_best=likely is not None, not_slower=confirmed is not None and confirmed.may_be_best,
-        said=cell_lines(at, (cost_words(kind, at.cost), interval), likely, confirmed, tried),
+        said=cell_lines(at, (cost_words(kind, at.cost), interval), likely, confirmed, tried, own.plan is not None),
     )  # fmt: skip
+
+
+def _note(own: Answered) -> str:
+    if own.plan is None:
+        return ""
+    said = plan_words(own.plan, own.answer.likeness, "marked settings have its own fresh seeds")
+    return f"{said[:1].upper()}{said[1:]}."
 
 
 def _point(setting: Setting) -> Point:

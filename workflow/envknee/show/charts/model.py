@@ -118,6 +118,8 @@ class Surface(Part):
     name: str
     arm: str
     quantity: str
+    note: str = ""
+    """What a reader must know of it: that it is a plan."""
     cells: list[Cell]
 
 

@@ -2,22 +2,27 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
 from envknee.record.schema import Record
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.style import shade
+from envknee.show.figures.style import shade, wrapped
 from envknee.verdict.joint.observed import Observed, observed
-from envknee.verdict.schema.joint import JointAnswer, JointShape
+from envknee.verdict.schema.joint import JointAnswer, JointPlan, JointShape, LikelySetting, MiniBatches, ProfileValue
 from envknee.verdict.schema.study import ArmVerdict, Verdict
+from envknee.words.joint_costs import short_setting
+from envknee.words.likeness import planned_from
 
 NO_TRIAL = "No trial tells a cost yet."
+
+ROUGH_PLAN = "a rough surface: its numbers are withheld"
 
 ROUGH = (
     "The surface is rough: the cost deviates so much from its trend that trials of other settings tell little."
@@ -40,6 +45,31 @@ class Answered(NamedTuple):
     def is_fps(self) -> bool:
         """Whether the cost is shown as FPS, of which more is better."""
         return self.answer.kind == "throughput"
+
+    @property
+    def plan(self) -> JointPlan | None:
+        """The plan of an arm whose search was another arm's; None of any other arm."""
+        return self.answer.plan
+
+    @property
+    def shape(self) -> JointShape | None:
+        """The surface: by the model of all trials, or as it was planned."""
+        return self.answer.shape if self.plan is None else self.plan.shape
+
+    @property
+    def likely(self) -> Sequence[LikelySetting]:
+        """The settings that may be the best, by the same surface."""
+        return self.answer.likely if self.plan is None else self.plan.likely
+
+    @property
+    def valley(self) -> Sequence[MiniBatches]:
+        """The profile over the number of mini-batches, by the same surface."""
+        return self.answer.mini_batches if self.plan is None else self.plan.mini_batches
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether this surface is too rough to be told."""
+        return self.answer.is_rough if self.plan is None else self.plan.is_rough
 
     @property
     def quantity(self) -> str:
@@ -89,12 +119,12 @@ def _trials(records: Iterable[Record], arm: str, answer: JointAnswer) -> list[tu
 
 def with_shape(shown: Sequence[Answered]) -> list[tuple[Answered, JointShape]]:
     """Return the answers whose model is told, with its surface."""
-    return [(own, own.answer.shape) for own in shown if own.answer.shape is not None]
+    return [(own, own.shape) for own in shown if own.shape is not None]
 
 
 def why_nothing(shown: Sequence[Answered]) -> str:
     """Return why no answer has a surface."""
-    return ROUGH if any(own.answer.is_rough for own in shown) else NO_TRIAL
+    return ROUGH if any(own.is_rough for own in shown) else NO_TRIAL
 
 
 def names(shown: Sequence[Answered]) -> list[str]:
@@ -106,6 +136,38 @@ def names(shown: Sequence[Answered]) -> list[str]:
         return ", ".join(parts)
 
     return [name(own) for own in shown]
+
+
+def panel_names(shown: Sequence[Answered]) -> list[str]:
+    """Return what stands above the panel of each answer: its name, and of a plan that it is one."""
+    return [
+        name if own.plan is None else f"{name or own.arm.arm}: {planned_from([own.plan.arm])}, no claim"
+        for own, name in zip(shown, names(shown), strict=True)
+    ]
+
+
+def plan_key(shown: Sequence[Answered], **style: Any) -> list[Line2D]:
+    """Return the look of a plan for a legend; nothing without one."""
+    arms = [own.plan.arm for own in shown if own.plan is not None]
+    return [Line2D([], [], label=wrapped(f"{planned_from(arms)}, no claim"), **style)] if arms else []
+
+
+def fresh_of_profile(
+    axes: Axes, own: Answered, values: Iterable[ProfileValue], colour: str, beside: float = 1.06
+) -> list[float]:
+    """Draw what fresh seeds of the very settings of a profile show, `beside` times to the right of them; return their values."""
+    confirmed = {short_setting(setting): setting for setting in own.answer.confirmed}
+    drawn = []
+    for point in values:
+        setting = confirmed.get(short_setting(point))
+        if setting is None or setting.cost is None:
+            continue
+        x = point.value * beside
+        if setting.cost_lower is not None and setting.cost_upper is not None:
+            canvas.interval_bar(axes, x, *own.ends(setting.cost_lower, setting.cost_upper), colour)
+        drawn.append(own.value(setting.cost))
+        axes.plot(x, drawn[-1], "s", color=colour, markersize=5, markerfacecolor="white", zorder=5)
+    return drawn
 
 
 def titled(shown: Sequence[Answered], phrases: Sequence[str], sentence: str) -> str:
@@ -125,7 +187,7 @@ def panels_below(
         titled(shown, phrases, sentence), verdict, height=height,
         ratios=(1.0,) * len(shown), share=False, gaps=(0.0, gap),
     )  # fmt: skip
-    for axes, name in zip(panels, names(shown), strict=True):
+    for axes, name in zip(panels, panel_names(shown), strict=True):
         panel_name(axes, name)
     return figure, panels
 

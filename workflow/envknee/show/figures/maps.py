@@ -21,8 +21,9 @@ from envknee.show.figures.answers import (
     why_nothing,
     with_shape,
 )
-from envknee.show.figures.style import INK
+from envknee.show.figures.style import INK, wrapped
 from envknee.verdict.schema.joint import ExpectedSetting, JointShape, Setting
+from envknee.words.likeness import frames_of, plan_words, planned_from
 from envknee.words.numbers import counted
 
 LIKELY = "#E69F00"
@@ -40,7 +41,10 @@ def draw_maps(evidence: Evidence) -> Figure:
     told = with_shape(shown)
     if not told:
         return canvas.in_words("Maps", why_nothing(shown), verdict)
-    name_of = dict(zip(map(id, shown), names(shown), strict=True))
+    name_of = {
+        id(own): f"{name or own.arm.arm}, planned" if own.plan is not None else name
+        for own, name in zip(shown, names(shown), strict=True)
+    }
     maps = [(own, shape, horizon) for own, shape in told for horizon in sorted({at.horizon for at in shape.expected})]
     worst = reach([[at.cost for at in shape.expected] for _, shape in told], WORST)
     columns = min(COLUMNS, len(maps))
@@ -75,7 +79,8 @@ def _map(axes: Axes, own: Answered, shape: JointShape, horizon: int, worst: floa
     batches = sorted({at.batch_size for at in shape.expected}, key=lambda batch: batch or 0)
     colours = scale([at.cost for at in shape.expected], worst)
     least = min(at.cost for at in shape.expected)
-    likely = {_key(setting) for setting in own.answer.likely}
+    likely = {_key(setting) for setting in own.likely}
+    fresh = _fresh(own)
     ran: dict[tuple[int, int, int | None], list[bool]] = {}
     for record, cost in own.trials:
         point = record.request.point
@@ -85,7 +90,7 @@ def _map(axes: Axes, own: Answered, shape: JointShape, horizon: int, worst: floa
         axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, color=colours[at.cost], linewidth=0, zorder=1))
         ink = "white" if at.cost < least * worst**0.6 else INK
         if len(sizes) <= MOST_NUMBERED:
-            _number(axes, x, y, own.short(at.cost), at, ink)
+            _number(axes, x, y, own.short(at.cost), fresh.get(_key(at)) or _off(at), ink)
         trials = ran.get(_key(at), [])
         if trials:
             axes.plot(x - 0.38, y + 0.3, "o", color=ink, markersize=2.2, zorder=3)
@@ -106,12 +111,24 @@ def _map(axes: Axes, own: Answered, shape: JointShape, horizon: int, worst: floa
     axes.tick_params(length=0)
 
 
-def _number(axes: Axes, x: float, y: float, value: str, at: ExpectedSetting, ink: str) -> None:
-    """Write the number of a cell, and below it by how many times the model may be off, if that is known."""
-    off = "" if at.times_either_way is None else f"×/÷{at.times_either_way:.2f}"
-    axes.text(x, y + (0.13 if off else 0.0), value, ha="center", va="center", fontsize=8, color=ink, zorder=3)
-    if off:
-        axes.text(x, y - 0.24, off, ha="center", va="center", fontsize=5.5, color=ink, zorder=3)
+def _number(axes: Axes, x: float, y: float, value: str, below: str, ink: str) -> None:
+    """Write the number of a cell, and what is said below it."""
+    axes.text(x, y + (0.13 if below else 0.0), value, ha="center", va="center", fontsize=8, color=ink, zorder=3)
+    if below:
+        axes.text(x, y - 0.24, below, ha="center", va="center", fontsize=5.5, color=ink, zorder=3)
+
+
+def _off(at: ExpectedSetting) -> str:
+    """Return by how many times the model may be off, if that is known."""
+    return "" if at.times_either_way is None else f"×/÷{at.times_either_way:.2f}"
+
+
+def _fresh(own: Answered) -> dict[tuple[int, int, int | None], str]:
+    """Return the mean of fresh seeds by setting, in words; nothing where the map shows a model of them."""
+    if own.plan is None:
+        return {}
+    measured = own.answer.confirmed
+    return {_key(setting): f"seeds {own.short(setting.cost)}" for setting in measured if setting.cost is not None}
 
 
 def _key(setting: Setting) -> tuple[int, int, int | None]:
@@ -120,7 +137,9 @@ def _key(setting: Setting) -> tuple[int, int, int | None]:
 
 def _keys(shown: Sequence[Answered], worst: float) -> list[Line2D | Patch]:
     quantities = " or ".join(dict.fromkeys("FPS" if own.is_fps else "seconds to target" for own in shown))
-    keys: list[Line2D | Patch] = [canvas.note(f"{quantities},\nby the model of all trials:")]
+    planned = [own.plan.arm for own in shown if own.plan is not None]
+    source = "by the model of all trials" if len(planned) < len(shown) else planned_from(planned)
+    keys: list[Line2D | Patch] = [canvas.note(f"{quantities},\n{source}:")]
     keys += [Patch(color=colour, linewidth=0, label=label) for colour, label in scale_steps(worst)]
     keys.append(
         Patch(
@@ -133,11 +152,15 @@ def _keys(shown: Sequence[Answered], worst: float) -> list[Line2D | Patch]:
     keys.append(canvas.key("was tried", size=2.5, colour=INK))
     if any(cost.is_censored for own in shown for _, cost in own.trials):
         keys.append(canvas.key("a trial there did not\nreach the target", "^", INK, hollow=True, size=4.5))
-    if any(at.times_either_way for own in shown if own.answer.shape for at in own.answer.shape.expected):
+    if planned:
+        keys.append(canvas.note(wrapped(f"planned: {frames_of(planned)} over its own FPS, no claim")))
+    if any(map(_fresh, shown)):
+        keys.append(canvas.note("seeds 6.1: the mean of fresh\nseeds of a planned setting"))
+    if any(at.times_either_way for own in shown if own.shape for at in own.shape.expected):
         keys.append(canvas.note("×/÷1.20: its interval is the\nvalue ÷ 1.20 to 1.20 × it"))
-    if any(at.batch_size is None for own in shown if own.answer.shape for at in own.answer.shape.expected):
+    if any(at.batch_size is None for own in shown if own.shape for at in own.shape.expected):
         keys.append(canvas.note("lib: the library's own batch"))
-    if any(_has_gaps(own.answer.shape) for own in shown if own.answer.shape is not None):
+    if any(_has_gaps(own.shape) for own in shown if own.shape is not None):
         keys.append(canvas.note("white: not legal, the batch does\nnot divide the rollout"))
     return keys
 
@@ -149,6 +172,8 @@ def _has_gaps(shape: JointShape) -> bool:
 
 
 def _found(own: Answered) -> str:
-    answer = own.answer
-    verb = "may be the best" if len(answer.likely) > 1 else "is the best"
-    return f"{counted(len(answer.likely), 'setting')} {verb}, by the model ({answer.confidence:.0%})"
+    count, confidence = len(own.likely), own.answer.confidence
+    verb = "may be the best" if count > 1 else "is the best"
+    if own.plan is not None:
+        return plan_words(own.plan, own.answer.likeness, f"{counted(count, 'setting')} {verb} ({confidence:.0%})")
+    return f"{counted(count, 'setting')} {verb}, by the model ({confidence:.0%})"

@@ -1,6 +1,7 @@
 """Cost against num_envs, and against horizon, with the other axes at their best for each value."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,23 +11,27 @@ from matplotlib.patches import Patch
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
 from envknee.show.figures.answers import (
+    ROUGH_PLAN,
     Answered,
     answered,
     cost_ticks,
-    names,
+    fresh_of_profile,
     panel_name,
+    panel_names,
+    plan_key,
     titled,
     why_nothing,
     with_shape,
 )
 from envknee.show.figures.style import COLOURS, DASHED, GREY, INK
 from envknee.verdict.schema.joint import AxisProfile, ProfileValue
-from envknee.words.joint_costs import short_setting
+from envknee.words.joint_costs import cost_words, short_setting
+from envknee.words.likeness import plan_words
 
 MODEL, FRESH = COLOURS[0], COLOURS[1]
 
-BESIDE = 1.06
-"""A factor on the value of an axis that keeps marks of fresh seeds beside those of the model."""
+PLANNED: dict[str, Any] = {"linewidth": 1.4, "linestyle": DASHED, "marker": "o", "markerfacecolor": "white"}
+"""The look of a plan."""
 
 
 def draw_profile(evidence: Evidence) -> Figure:
@@ -40,7 +45,7 @@ def draw_profile(evidence: Evidence) -> Figure:
     figure, panels = canvas.panels(
         title, verdict, height=1.7 + 3.0 * len(rows), ratios=(1.0,) * len(rows), share=False, gaps=(0.0, 0.85)
     )
-    name_of = dict(zip(map(id, shown), names(shown), strict=True))
+    name_of = dict(zip(map(id, shown), panel_names(shown), strict=True))
     for axes, (own, profile) in zip(panels, rows, strict=True):
         _panel(axes, own, profile)
         panel_name(axes, name_of[id(own)])
@@ -57,9 +62,13 @@ def _panel(axes: Axes, own: Answered, profile: AxisProfile) -> None:
     sizes, values = list(known), [value for value, *_ in known.values()]
     lower, upper = [low for _, low, _ in known.values()], [high for *_, high in known.values()]
     axes.fill_between(sizes, lower, upper, color=MODEL, alpha=0.15, linewidth=0)
-    axes.plot(sizes, values, "o-", color=MODEL, linewidth=1.8, markersize=6, zorder=4)
-    cut_offs = _cut_offs(axes, dict(zip(sizes, values, strict=True)), own)
-    fresh = _fresh(axes, own, profile)
+    cut_offs = list[float]()
+    if own.plan is None:
+        axes.plot(sizes, values, "o-", color=MODEL, linewidth=1.8, markersize=6, zorder=4)
+        cut_offs = _cut_offs(axes, dict(zip(sizes, values, strict=True)), own)
+    else:
+        axes.plot(sizes, values, color=MODEL, markersize=6, zorder=4, **PLANNED)
+    fresh = fresh_of_profile(axes, own, profile.values, FRESH)
     axes.set_yscale("log")
     # A wide interval of few fresh seeds goes on beyond the panel.
     bottom, top = min([*lower, *cut_offs, *fresh]), max([*upper, *cut_offs, *fresh])
@@ -79,22 +88,6 @@ def _panel(axes: Axes, own: Answered, profile: AxisProfile) -> None:
             f" threshold {threshold.threshold:,}", (threshold.threshold, 0.99), xycoords=("data", "axes fraction"),
             va="top", fontsize=9,
         )  # fmt: skip
-
-
-def _fresh(axes: Axes, own: Answered, profile: AxisProfile) -> list[float]:
-    """Draw what fresh seeds of the very settings of the profile show; return their values."""
-    confirmed = {short_setting(setting): setting for setting in own.answer.confirmed}
-    values = []
-    for point in profile.values:
-        setting = confirmed.get(short_setting(point))
-        if setting is None or setting.cost is None:
-            continue
-        x = point.value * BESIDE
-        if setting.cost_lower is not None and setting.cost_upper is not None:
-            canvas.interval_bar(axes, x, *own.ends(setting.cost_lower, setting.cost_upper), FRESH)
-        values.append(own.value(setting.cost))
-        axes.plot(x, values[-1], "s", color=FRESH, markersize=5, markerfacecolor="white", zorder=5)
-    return values
 
 
 def _shown(own: Answered, point: ProfileValue) -> tuple[float, float, float]:
@@ -121,18 +114,21 @@ def _cut_offs(axes: Axes, values: dict[int, float], own: Answered) -> list[float
 
 
 def _keys(shown: Sequence[Answered]) -> list[Line2D | Patch]:
-    answer = shown[0].answer
-    keys: list[Line2D | Patch] = [
-        canvas.line_key("model of all trials,\nthe other axes at their best", MODEL, 1.8, marker="o", markersize=6),
-        Patch(color=MODEL, alpha=0.15, linewidth=0, label=f"its {answer.confidence:.0%} interval"),
-    ]
-    directions = dict.fromkeys("up" if own.is_fps else "down" for own in shown)
+    answer, modelled = shown[0].answer, [own for own in shown if own.plan is None]
+    keys: list[Line2D | Patch] = []
+    if modelled:
+        keys.append(
+            canvas.line_key("model of all trials,\nthe other axes at their best", MODEL, 1.8, marker="o", markersize=6)
+        )
+    keys += plan_key(shown, color=MODEL, **PLANNED)
+    keys.append(Patch(color=MODEL, alpha=0.15, linewidth=0, label=f"its {answer.confidence:.0%} interval"))
+    directions = dict.fromkeys("up" if own.is_fps else "down" for own in modelled)
     keys += [
         canvas.line_key(f"cut-off: doubling pays\nif it gets {way} to the bar", linestyle=DASHED) for way in directions
     ]
     if any(setting.cost is not None for own in shown for setting in own.answer.confirmed):
         keys.append(canvas.key("the same setting by fresh\nseeds alone, if confirmed", "s", FRESH, hollow=True, size=5))
-    is_library = any(own.answer.shape and _has_library(own.answer.shape.profiles) for own in shown)
+    is_library = any(own.shape and _has_library(own.shape.profiles) for own in shown)
     of_library = "\n(lib: the library's own)" if is_library else ""
     keys.append(canvas.note(f"at each value the best:\nN num_envs, T horizon, B batch{of_library}"))
     return keys
@@ -143,7 +139,9 @@ def _has_library(profiles: Sequence[AxisProfile]) -> bool:
 
 
 def _found(own: Answered) -> str:
-    """Return what is known of the threshold of num_envs."""
+    """Return what is known of the threshold of num_envs, or of a plan its best setting."""
+    if own.plan is not None:
+        return plan_words(own.plan, own.answer.likeness, _planned_best(own))
     answer, gains = own.answer, "gains" if own.is_fps else "saves"
     found = next((threshold for threshold in answer.thresholds if threshold.axis == "num_envs"), None)
     if found is not None and found.threshold is not None:
@@ -156,3 +154,10 @@ def _found(own: Answered) -> str:
         answer.state, ""
     )
     return f"no threshold of num_envs is shown at {answer.delta:.0%}{why}"
+
+
+def _planned_best(own: Answered) -> str:
+    if own.shape is None:
+        return ROUGH_PLAN
+    best = min(own.shape.expected, key=lambda setting: setting.cost)
+    return f"soonest at {short_setting(best)}, {cost_words(own.answer.kind, best.cost)}"

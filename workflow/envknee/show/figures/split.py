@@ -1,6 +1,7 @@
 """Seconds to the target as frames times seconds per frame, along the profile of num_envs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -8,9 +9,18 @@ from matplotlib.patches import Patch
 
 from envknee.show.evidence import Evidence
 from envknee.show.figures import canvas
-from envknee.show.figures.answers import Answered, answered, cost_ticks, titled, why_nothing, with_shape
-from envknee.show.figures.style import GREY, Look, look_at
+from envknee.show.figures.answers import (
+    Answered,
+    answered,
+    cost_ticks,
+    fresh_of_profile,
+    titled,
+    why_nothing,
+    with_shape,
+)
+from envknee.show.figures.style import DASHED, GREY, Look, look_at, wrapped
 from envknee.verdict.schema.joint import FramesOfSetting, JointShape, ProfileValue
+from envknee.words.likeness import plan_words, planned_from
 
 Band = tuple[int, float, float, float]
 """num_envs, a value, and its interval."""
@@ -26,18 +36,20 @@ def draw_split(evidence: Evidence) -> Figure:
     if not told:
         why = "num_envs has one value." if with_shape(shown) else why_nothing(shown)
         return canvas.in_words("Frames and seconds per frame", why, verdict)
-    looks = [look_at(place, own.arm.arm) for place, (own, _) in enumerate(told)]
+    looks = [_look(place, own) for place, (own, _) in enumerate(told)]
     arms = [own for own, _ in told]
     figure, (seconds, frames, speeds) = canvas.panels(
-        titled(arms, [_found(shape) for _, shape in told], "Frames and seconds per frame to the target"),
+        titled(arms, [_found(own, shape) for own, shape in told], "Frames and seconds per frame to the target"),
         verdict,
         height=8.2,
         ratios=(1.0, 1.0, 1.0),
         gaps=(0.0, 0.15),
     )
-    for (_, shape), look in zip(told, looks, strict=True):
+    for (own, shape), look in zip(told, looks, strict=True):
         profile = next((own.values for own in shape.profiles if own.axis == "num_envs"), [])
         _draw(seconds, [band for point in profile if (band := _seconds(point))], look)
+        if own.plan is not None:
+            fresh_of_profile(seconds, own, profile, look.colour)
         _draw(frames, [(at.num_envs, at.frames, at.frames_lower, at.frames_upper) for at in shape.frames], look)
         _draw(speeds, [_per_million(at) for at in shape.frames], look)
     seconds.set_ylabel("Wall seconds\nto the target")
@@ -73,20 +85,38 @@ def _draw(axes: Axes, bands: Sequence[Band], look: Look) -> None:
         linewidth=0,
     )
     axes.plot(
-        sizes, [value for _, value, *_ in bands], f"{look.marker}-", color=look.colour, linewidth=1.6, markersize=6,
+        sizes, [value for _, value, *_ in bands], look.marker, linestyle=look.dashes, color=look.colour, linewidth=1.6, markersize=6,
         markeredgecolor="white", markeredgewidth=0.8,
     )  # fmt: skip
 
 
 def _legend(axes: Axes, arms: Sequence[Answered], looks: Sequence[Look]) -> None:
-    keys = [canvas.line_key(look.label, look.colour, 1.8, marker=look.marker, markersize=6) for look in looks]
+    keys = [
+        canvas.line_key(look.label, look.colour, 1.8, marker=look.marker, markersize=6, linestyle=look.dashes)
+        for look in looks
+    ]
     band = Patch(color=GREY, alpha=0.25, linewidth=0, label=f"{arms[0].answer.confidence:.0%} interval")
     notes = canvas.note("at each num_envs the horizon\nand batch that the model of\nseconds takes for the best")
     factors = canvas.note("frames and seconds per frame\nhave a model each")
-    canvas.legend(axes, [*keys, band, notes, factors])
+    fresh = [canvas.key("a planned setting by fresh\nseeds alone, if confirmed", "s", hollow=True, size=5)]
+    has_fresh = any(own.answer.confirmed for own in arms if own.plan is not None)
+    canvas.legend(axes, [*keys, band, *(fresh if has_fresh else []), notes, factors])
 
 
-def _found(shape: JointShape) -> str:
+def _look(place: int, own: Answered) -> Look:
+    """Return the look of an arm; a plan is dashed."""
+    if own.plan is None:
+        return look_at(place, own.arm.arm)
+    label = wrapped(f"{own.arm.arm}, {planned_from([own.plan.arm])}")
+    return replace(look_at(place, label), dashes=DASHED, marker="o")  # squares are its fresh seeds
+
+
+def _found(own: Answered, shape: JointShape) -> str:
+    found = _factors(shape)
+    return found if own.plan is None else plan_words(own.plan, own.answer.likeness, found)
+
+
+def _factors(shape: JointShape) -> str:
     first, last = shape.frames[0], shape.frames[-1]
     return (
         f"from {first.num_envs:,} to {last.num_envs:,} environments: {_millions(first.frames)} to {_millions(last.frames)} frames"

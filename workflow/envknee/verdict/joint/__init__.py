@@ -6,6 +6,7 @@ observed   costs of records: seconds to the target, or seconds per frame; some a
 prior      what is assumed of the surface before any trial
 posterior  the surface given the trials, with amplitude and noise known
 surface    amplitude and noise by likelihood; chances, credible sets and draws
+model      what a surface says of each setting
 profile    along one axis, with the others at their best
 thompson   which setting a search tries next
 selection  which settings have fresh seeds
@@ -15,6 +16,7 @@ claims     which of them are named, also on smaller cards
 thresholds from which value of an axis on doubling saves too little: fresh seeds and model must agree
 frames     seconds as frames times seconds per frame
 transfer   seconds from another arm's frames and an arm's own seconds per frame
+planned    these, as they were before any fresh seed
 alike      whether two arms need as many frames
 regret     what a shorter search would have lost
 shape      what figures show of the surface

@@ -9,7 +9,7 @@ claims of each kind (Bonferroni).
 
 An arm that learns like another one has no search. Its claims rest on its own fresh seeds, too. Its model is that of the other arm's frames
 and its own seconds per frame, and says something only if both are shown to learn alike (`alike`). No threshold is named: that takes a
-search.
+search. What the search of the other arm planned for it is no claim, and is told whatever came of it (`planned`).
 """
 
 import math
@@ -17,22 +17,23 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from envknee.base.fields import Kind
 from envknee.base.point import Point
 from envknee.record.schema import Record
 from envknee.verdict.joint import thresholds
 from envknee.verdict.joint.alike import compared
 from envknee.verdict.joint.claims import named, on_cards
+from envknee.verdict.joint.frames import frames_at
 from envknee.verdict.joint.fresh import Levels, levels_of
+from envknee.verdict.joint.model import Model
 from envknee.verdict.joint.observed import trials_of
+from envknee.verdict.joint.planned import planned
 from envknee.verdict.joint.posterior import Trials
-from envknee.verdict.joint.prior import Array
 from envknee.verdict.joint.profile import Axis, best_by, profile_of
+from envknee.verdict.joint.regret import regret_of
 from envknee.verdict.joint.rounds import Rounds, rounds_of, seeds_of
 from envknee.verdict.joint.shape import shape_of
-from envknee.verdict.joint.surface import DRAWS, Surface, chances_of_best, credible_set, fit
+from envknee.verdict.joint.surface import Surface, fit
 from envknee.verdict.joint.transfer import transferred
 from envknee.verdict.learning_cost import gpus_of
 from envknee.verdict.rule import union
@@ -45,15 +46,10 @@ from envknee.verdict.schema.joint import (
     JointShape,
     JointState,
     JointThreshold,
-    LikelySetting,
     Likeness,
-    MiniBatches,
     ProfileValue,
 )
 from envknee.verdict.settings import JointSettings, Settings
-
-SEED = 0
-"""Of the draws: the same records give the same answer."""
 
 CLAIMS_ABOUT_SETTINGS = 2
 """The interval of the soonest one, and the comparisons with the best."""
@@ -95,14 +91,15 @@ def answer(
     alpha = of_kind_error / claims
     of_claim = alpha / fresh.factor if fresh is not None and fresh.is_whole else alpha
     search_surface = fit(joint.settings, searched) if searched.places else None
-    likeness = None
+    likeness = plan = None
     if has_search:
         surface = fit(joint.settings, all_trials) if all_trials.places else None
     else:
         learned = _of_kind(of_leader, "learning")
+        plan = planned(joint, [*records, *of_leader], arm, settings.confidence, delta, world_size)
         likeness = _likeness(joint, fresh, learned, alpha)
         surface = _transferred(joint, likeness, learned, _of_kind(records, "throughput"))
-    model = None if surface is None else _Model(surface, settings.confidence)
+    model = None if surface is None else Model(surface, settings.confidence)
     levels = levels_of(fresh.seeds) if fresh is not None and fresh.is_whole else None
     confirmed = [] if fresh is None else _confirmed(fresh, levels, of_claim, model, joint.settings)
     order = sorted(
@@ -142,17 +139,20 @@ def answer(
         mini_batches=[] if smooth_model is None else smooth_model.mini_batches(world_size, delta),
         learns_like=joint.learns_like,
         likeness=likeness,
+        plan=plan,
         shape=_shape(smooth_model, joint, searched, of_kind, settings.confidence),
     )  # fmt: skip
 
 
 def _shape(
-    smooth_model: "_Model | None", joint: JointSettings, searched: Trials, records: Sequence[Record], confidence: float
+    smooth_model: Model | None, joint: JointSettings, searched: Trials, records: Sequence[Record], confidence: float
 ) -> JointShape | None:
     """Return what figures draw of the model; None for a rough surface, and for an arm whose search was another arm's."""
     if smooth_model is None or joint.learns_like is not None:
         return None
-    return shape_of(smooth_model.surface, smooth_model.draws, smooth_model.interval, searched, records, confidence)
+    learned = [record for record in records if record.request.kind == "learning"]
+    regret = regret_of(smooth_model.surface, smooth_model.draws, searched, confidence) if searched.places else []
+    return shape_of(smooth_model, lambda settings: frames_at(settings, learned, confidence), regret)
 
 
 def _axes_with_doublings(settings: Sequence[Point]) -> dict[str, Axis]:
@@ -204,60 +204,14 @@ def _state(of_kind: Sequence[Record], places: Sequence[int], joint: JointSetting
     return "confirmed" if fresh is not None and fresh.is_whole else "confirming"
 
 
-class _Model:
-    """What the model of all trials says."""
-
-    def __init__(self, surface: Surface, confidence: float) -> None:
-        self.surface = surface
-        self.draws = surface.draws(DRAWS, SEED)
-        self.chances = chances_of_best(self.draws)
-        self._confidence = confidence
-
-    def interval(self, draws: Array) -> dict[str, Any]:
-        """Return the median and the two-sided interval of draws of ln cost, as costs."""
-        tail = (1.0 - self._confidence) / 2
-        lower, middle, upper = np.exp(np.quantile(draws, [tail, 0.5, 1.0 - tail])).tolist()
-        return {"cost": middle, "cost_lower": lower, "cost_upper": upper}
-
-    @property
-    def likely(self) -> list[LikelySetting]:
-        """The fewest settings that hold the best one."""
-        return [
-            LikelySetting(
-                **vars(self.surface.settings[place]),
-                chance=float(self.chances[place]),
-                **self.interval(self.draws[:, place]),
-            )
-            for place in credible_set(self.chances, self._confidence)
-        ]
-
-    def mini_batches(self, world_size: int, delta: float) -> list[MiniBatches]:
-        """Return the profile over the number of mini-batches; empty with the library's own batch."""
-        settings = self.surface.settings
-        if any(setting.batch_size is None for setting in settings):
-            return []
-        valley = profile_of(
-            self.draws, settings, lambda setting: setting.rollout * world_size // (setting.batch_size or 1)
-        )
-        least = self.draws.min(axis=1)
-        return [
-            MiniBatches(
-                value=value,
-                **self.interval(valley.at(value)),
-                not_slower=float((valley.at(value) - least > math.log1p(delta)).mean()) < self._confidence,
-            )
-            for value in valley.values
-        ]
-
-
 def _confirmed(
-    fresh: Rounds, levels: Levels | None, alpha: float, model: _Model | None, settings: Sequence[Point]
+    fresh: Rounds, levels: Levels | None, alpha: float, model: Model | None, settings: Sequence[Point]
 ) -> list[ConfirmedSetting]:
     return [_confirmed_setting(place, fresh, levels, alpha, model, settings) for place in range(len(fresh.settings))]
 
 
 def _confirmed_setting(
-    place: int, fresh: Rounds, levels: Levels | None, alpha: float, model: _Model | None, settings: Sequence[Point]
+    place: int, fresh: Rounds, levels: Levels | None, alpha: float, model: Model | None, settings: Sequence[Point]
 ) -> ConfirmedSetting:
     setting, records = fresh.settings[place], fresh.records(place)
     seeds = seeds_of(records)
@@ -292,7 +246,7 @@ def _confirmed_setting(
 def _thresholds(
     axes: Mapping[str, Axis],
     search_surface: Surface,
-    model: _Model | None,
+    model: Model | None,
     fresh: Rounds,
     delta: float,
     kind: Kind,
@@ -314,7 +268,7 @@ def _threshold(
     name: str,
     axis: Axis,
     search_surface: Surface,
-    model: _Model,
+    model: Model,
     fresh: Rounds,
     log_limit: float,
     alpha: float,

@@ -26,14 +26,21 @@ def frames_at(settings: Sequence[Point], records: Sequence[Record], confidence: 
     places = [every.index(record.request.point) for record in timed]
     frames = frames_trials(every, timed)
     speeds = Trials(places, [math.log(record.train_s / record.frames) for record in timed], [False] * len(timed))
-    of_frames, of_speeds = fit(every, frames), fit(every, speeds)
+    return factors_at(settings, fit(every, frames), fit(every, speeds), confidence)
+
+
+def factors_at(
+    settings: Sequence[Point], frames: Surface, seconds_per_frame: Surface, confidence: float
+) -> list[FramesOfSetting]:
+    """Return both factors at some settings, from a surface of each over the same settings."""
+    places = [frames.settings.index(setting) for setting in settings]
     return [
         FramesOfSetting(
             **vars(setting),
-            **_interval("frames", of_frames, every.index(setting), confidence),
-            **_interval("seconds_per_frame", of_speeds, every.index(setting), confidence),
+            **_interval("frames", frames, place, confidence),
+            **_interval("seconds_per_frame", seconds_per_frame, place, confidence),
         )
-        for setting in settings
+        for setting, place in zip(settings, places, strict=True)
     ]
 
 

@@ -231,6 +231,25 @@ class Likeness(Frozen):
     """Settings at which both arms have fresh seeds that can be compared, ascending."""
 
 
+class JointPlan(Frozen):
+    """Seconds to the target of an arm with `learns_like` as they were planned before any fresh seed. No claim rests on them.
+
+    They are the frames that the other arm's search expects, over this arm's own FPS.
+    """
+
+    arm: str
+    """The other one."""
+    is_rough: bool
+    """Whether the surface is too rough to be told."""
+    likely: list[LikelySetting]
+    """The fewest settings that hold the best one with the study's confidence, the likeliest first."""
+    mini_batches: list[MiniBatches]
+    """The seconds of the best setting at each number; empty with the library's own batch."""
+    shape: JointShape | None
+    """Profiles have the seconds of the very setting that stands at each value. Frames are those of the other arm. There is no regret,
+    because this arm has no search. None if it is rough."""
+
+
 class JointAnswer(Claims):
     """The joint answer of one arm and kind of trial."""
 
@@ -284,8 +303,10 @@ class JointAnswer(Claims):
     """The arm whose search planned this one's fresh seeds; None: it has a search of its own."""
     likeness: Likeness | None = newer(None)
     """With `learns_like`: unless it is shown, the model says nothing. None before both arms have their planned seeds."""
+    plan: JointPlan | None = newer(None)
+    """With `learns_like`: by what its settings were chosen, whatever `likeness` says. None before both arms have trials for it."""
     shape: JointShape | None = newer(None)
-    """None without a trial, or on a rough surface."""
+    """None without a trial, on a rough surface, or with `learns_like`."""
 
     def threshold_of(self, axis: Literal["num_envs", "horizon"]) -> JointThreshold | None:
         """Return the threshold of an axis; None without one."""
