@@ -41,7 +41,7 @@ def test_only_the_newest_version_asks_for_seconds_of_timed_iterations_and_never_
 
 
 def test_a_new_folder_has_the_newest_version_and_an_old_one_its_own(tmp_path: Path):
-    assert continued(a_study(), StudyFolder(tmp_path / "new")).ask_version == ASK_VERSION == 2
+    assert continued(a_study(), StudyFolder(tmp_path / "new")).ask_version == ASK_VERSION == 3
     study = read_study(GOLDEN.study)
     assert study.ask_version == 1 and '"ask_version"' not in canonical_json(study)
     assert continued(study.model_copy(update={"ask_version": 2}), GOLDEN).ask_version == 1

@@ -2,6 +2,7 @@
 
 1  requests hold texts; its rules are frozen in `envknee.ask.version_1`
 2  requests hold reasons with their numbers (`envknee.record.reasons`); its rules are `envknee.ask.policies` and `samplers/trials`
+3  a fresh seed knows the whole search before it (`study.space`); all else as in 2
 
 A version that requests were published with must keep its answers. To change the rules of the newest one after that, freeze them in a
 module as version 1 is, raise `study.value_types.ASK_VERSION`, and add the module here.

@@ -159,8 +159,16 @@ def plan(study: Study) -> list[Slot]:
         for slot in job
     ]
     planned = [slot._replace(lane=_lane(study, slot)) for slot in planned]
-    stages = {slot.kind: slot.number for slot in reversed(planned) if slot.confirms}
+    stages = {slot.kind: _known_to_stage(study, slot) for slot in reversed(planned) if slot.confirms}
     return [slot._replace(first_unknown=stages[slot.kind]) if slot.confirms else slot for slot in planned]
+
+
+def _known_to_stage(study: Study, first: Slot) -> int:
+    """Return the first trial of which no request of a confirming stage knows the record, from the stage's first slot.
+
+    Up to `ask_version` 2 the stage knew what its first request knew by the window.
+    """
+    return first.number if study.ask_version > 2 else first.first_unknown
 
 
 def _pooled(sweep: Sweep, slots: Sequence[Slot]) -> list[Slot]:

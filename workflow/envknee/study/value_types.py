@@ -140,7 +140,7 @@ class Doublings(Strict):
 Written = Annotated[list[Size], Field(min_length=1, json_schema_extra={"uniqueItems": True})] | Size | Doublings
 """What `_sizes` takes, in the JSON schema for editors that complete study files."""
 
-ASK_VERSION = 2
+ASK_VERSION = 3
 """Version of the rules by which new studies ask for trials (`envknee.ask.versions`)."""
 
 
