@@ -97,12 +97,12 @@ def test_requests_of_another_version_are_not_of_the_study():
 
 def test_an_unknown_version_is_refused(tmp_path: Path):
     path = tmp_path / "study.json"
-    path.write_text(json.dumps(json.loads(GOLDEN.study.read_text()) | {"ask_version": 3}))
-    with pytest.raises(UserError, match="ask_version 3 comes from a later envknee; this one knows 1 to 2"):
+    path.write_text(json.dumps(json.loads(GOLDEN.study.read_text()) | {"ask_version": ASK_VERSION + 1}))
+    with pytest.raises(UserError, match="ask_version 4 comes from a later envknee; this one knows 1 to 3"):
         read_study(path)
     request = a_trial(64).request.model_dump(mode="json")
-    with pytest.raises(ValidationError, match="ask_version 3 comes from a later envknee"):
-        Request.model_validate(request | {"ask_version": 3})
+    with pytest.raises(ValidationError, match="ask_version 4 comes from a later envknee"):
+        Request.model_validate(request | {"ask_version": ASK_VERSION + 1})
 
 
 @pytest.mark.parametrize(("version", "skip"), [(2, "decided after 3 repeats"), (1, Decided(repeats=3).model_dump())])
