@@ -574,7 +574,7 @@ def make_calls(project: Project) -> Path:
         a_program(
             project.root / ".venv/bin", name,
             f'for word in {name} "$@"; do printf "<%s>" "$word"; done >>"{calls}"; echo >>"{calls}"\n'
-            + ('case "$*" in *check*) echo a-study ;; *gpus*) echo 2 ;; esac' if name == "python" else 'exit "${SNAKEMAKE_STATUS:-0}"'),
+            + ('case "$*" in *check*) echo a-study ;; *gpus*) echo 2 ;; *run.live*) shift 2; while [ "$1" != snakemake ]; do shift; done; exec "$@" ;; esac' if name == "python" else 'exit "${SNAKEMAKE_STATUS:-0}"'),
         )  # fmt: skip
     return calls
 
@@ -584,13 +584,20 @@ def make_calls(project: Project) -> Path:
 )
 def test_sweep_hands_a_config_on_as_it_stands(project: Project, make_calls: Path, config: str) -> None:
     project.does("make", "sweep", f"CONFIG={config}", "ARGS=-n --forceall")
+    called = f"<snakemake><--resources><device=2><--configfile><{config}><-n><--forceall>"
     assert make_calls.read_text().splitlines() == [
         f"<python><-m><envknee><check><{config}>",
         "<python><-m><envknee><gpus>",
-        f"<snakemake><--resources><device=2><--configfile><{config}><-n><--forceall>",
+        f"<python><-m><envknee.run.live><results/a-study>{called}",
+        called,
         "<python><-m><envknee><summary><--where><results/a-study>",
     ]
     assert not (project.root / "made").exists()
+
+
+def test_sweep_asks_for_plain_lines(project: Project, make_calls: Path) -> None:
+    project.does("make", "sweep", "PLAIN=1")
+    assert "<python><-m><envknee.run.live><--plain><results/a-study><snakemake>" in make_calls.read_text()
 
 
 def test_prepare_runs_one_rule_here_or_as_a_job(project: Project, make_calls: Path) -> None:
