@@ -71,6 +71,13 @@ def last_lines(log: Sequence[str]) -> list[str]:
     return lines[first:][-MOST_LAST_LINES:]
 
 
+def why_ended(errors: str) -> str:
+    """Return a line that says why a program of envknee has ended: its message, or the last line of a traceback. Pure."""
+    lines = errors.strip().splitlines()
+    told = [line.removeprefix("envknee: ") for line in lines if line.startswith("envknee: ")]
+    return [*lines[-1:], *told[:1]][-1] if lines else "it was killed"
+
+
 @contextmanager
 def interrupts_left_to_children() -> Iterator[threading.Event]:
     """Let Ctrl-C end the programs that this process waits for, and not this process. Yields what is set when it was pressed."""
@@ -150,7 +157,7 @@ def _end(beside: "subprocess.Popen[bytes]") -> None:
 def _go_on_without(snakemake: "subprocess.Popen[bytes]", errors: IO[bytes], log: Path | None) -> None:
     """Say why the process beside Snakemake has ended, and wait for Snakemake. What is added to its log is printed."""
     errors.seek(0)
-    why = errors.read().decode("utf-8", errors="replace").strip().split("\n")[-1] or "it was killed"
+    why = why_ended(errors.read().decode("utf-8", errors="replace"))
     if log is None:
         tell(f"the report is not refreshed any more ({why}). The sweep goes on")
         snakemake.wait()

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from envknee.show.watch.state import MARKS, Grid, Mark, Running, State
 from envknee.study.errors import printable
+from envknee.words.numbers import counted
 from envknee.words.progress import trial_words
 
 SIGNS: Mapping[str, tuple[str, str]] = {
@@ -66,11 +67,9 @@ def running_line(trial: Running) -> str:
 
 
 def grid_words(grid: Grid) -> str:
-    """Return how many trials of an arm have ended, and which run: `throughput stock: 12 trials ended, running: 64 envs`."""
-    marks = [(size, mark) for size, cells in grid.rows.items() for cell in cells for mark in cell]
-    runs = sorted({size for size, mark in marks if mark == "running"})
-    now = f", running: {', '.join(f'{size:,} envs' for size in runs)}" if runs else ""
-    return f"{grid.kind} {grid.arm}: {sum(mark != 'running' for _, mark in marks)} trials ended{now}"
+    """Return how many trials of an arm have ended: `throughput stock: 12 trials ended`."""
+    ended = sum(mark != "running" for cells in grid.rows.values() for cell in cells for mark in cell)
+    return f"{grid.kind} {grid.arm}: {counted(ended, 'trial')} ended"
 
 
 def legend() -> Text:
