@@ -570,11 +570,13 @@ def make_calls(project: Project) -> Path:
     """A project whose commands write down how they were called, a line per argument."""
     calls = project.root / "calls"
     a_program(project.root / "workflow", "setup.sh", "exit 0")
+    live = 'shift 2; while [ "$1" != snakemake ]; do shift; done; exec "$@"'
+    answers = {"python": f'case "$*" in *check*) echo a-study ;; *gpus*) echo 2 ;; *run.live*) {live} ;; esac'}
     for name in ("python", "snakemake", "pytest"):
         a_program(
             project.root / ".venv/bin", name,
             f'for word in {name} "$@"; do printf "<%s>" "$word"; done >>"{calls}"; echo >>"{calls}"\n'
-            + ('case "$*" in *check*) echo a-study ;; *gpus*) echo 2 ;; *run.live*) shift 2; while [ "$1" != snakemake ]; do shift; done; exec "$@" ;; esac' if name == "python" else 'exit "${SNAKEMAKE_STATUS:-0}"'),
+            + answers.get(name, 'exit "${SNAKEMAKE_STATUS:-0}"'),
         )  # fmt: skip
     return calls
 

@@ -1,8 +1,8 @@
 """The process beside a sweep: shows the live view on a terminal, and refreshes report.html. It writes no other file.
 
 Trials are timed meanwhile. So `envknee.run.live` gives it the lowest priority. Twice a second it asks the file system whether something
-changed, and reads and draws only then. It decides anew, and writes the report, when a trial begins to set up, and in at most a
-twentieth of the time. It ends when its standard input does.
+changed, and reads and draws only then, in at most a twentieth of the time. It decides anew, and writes the report, when a trial begins to
+set up. It ends when its standard input does.
 
     python -m envknee.show.watch.beside results/<study>                          the report alone
     python -m envknee.show.watch.beside results/<study> --log FILE --from BYTE   and the view; FILE has Snakemake's lines
@@ -35,21 +35,21 @@ POLL_S = 0.5
 SLOW_S = 10.0
 """Seconds after which it looks even if nothing seems to have changed. After so long without a trial, none begins soon."""
 
-WORK_SHARE = 20.0
-"""After t seconds of work none is done for this many times t."""
+REST = 20.0
+"""After a look of t seconds there is none for this many times t."""
 
 STAYS = "envknee: "
 """How lines of the log begin that stay on the terminal, above the view."""
 
 
-def is_time(seen: Seen, ran_before: Set[int], now_s: float, free_from_s: float) -> bool:
+def is_time(seen: Seen, ran_before: Set[int], now_s: float) -> bool:
     """Tell whether to work out what new records say: as a trial begins to set up that did not run before, or if none runs. Pure.
 
     Not as soon as a record is there: the launcher of the next trial first looks whether other programs are busy, and would wait.
     """
     begins = any(trial.request.number not in ran_before for trial in seen.running)
     is_idle = not seen.running and now_s - seen.newest_record_s >= SLOW_S
-    return now_s >= free_from_s and (begins or is_idle)
+    return begins or is_idle
 
 
 class Beside:
@@ -62,7 +62,7 @@ class Beside:
         self._planned_ns = folder.study.stat().st_mtime_ns
         self._stamp: tuple[int, ...] = ()
         self._looked_s = 0.0
-        self._free_from_s = 0.0
+        self._rests_until_s = 0.0
         self._ran: Set[int] = frozenset()
 
     @property
@@ -71,7 +71,9 @@ class Beside:
         return self._folder.study.stat().st_mtime_ns != self._planned_ns
 
     def has_news(self) -> bool:
-        """Tell whether a look may find something new."""
+        """Tell whether a look may find something new, and it is time for one."""
+        if time.time() < self._rests_until_s:
+            return False
         before, self._stamp = self._stamp, self._watch.reader.stamp()
         return self._stamp != before or time.time() - self._looked_s >= SLOW_S
 
@@ -82,15 +84,15 @@ class Beside:
         state, _ = self._watch.look(is_over)
         self._ran = {trial.request.number for trial in state.running}
         verdict, records = self._watch.verdict, list(self._watch.decided_from.values())
-        if verdict is not None and verdict is not before:
-            if not is_over and len(self._folder.trial_files("record.json")) < state.planned:
-                write_so_far(self._folder, self._watch.study, verdict, records)
-            self._free_from_s = time.time() + WORK_SHARE * (time.time() - began_s)
+        has_decided = verdict is not None and verdict is not before
+        if has_decided and not is_over and len(self._folder.trial_files("record.json")) < state.planned:
+            write_so_far(self._folder, self._watch.study, verdict, records)
+        self._rests_until_s = time.time() + REST * (time.time() - began_s)
         # While Snakemake runs, silence is no end: a first trial compiles kernels for minutes.
         return state if state.is_whole or is_over else replace(state, end=None)
 
     def _is_time(self, seen: Seen) -> bool:
-        return is_time(seen, self._ran, time.time(), self._free_from_s)
+        return is_time(seen, self._ran, time.time())
 
 
 class Screen:
