@@ -84,12 +84,15 @@ class Beside:
         state, _ = self._watch.look(is_over)
         self._ran = {trial.request.number for trial in state.running}
         verdict, records = self._watch.verdict, list(self._watch.decided_from.values())
-        has_decided = verdict is not None and verdict is not before
-        if has_decided and not is_over and len(self._folder.trial_files("record.json")) < state.planned:
+        if verdict is not None and verdict is not before and not is_over and self._has_trials_left(state):
             write_so_far(self._folder, self._watch.study, verdict, records)
         self._rests_until_s = time.time() + REST * (time.time() - began_s)
         # While Snakemake runs, silence is no end: a first trial compiles kernels for minutes.
         return state if state.is_whole or is_over else replace(state, end=None)
+
+    def _has_trials_left(self, state: State) -> bool:
+        """Tell whether the sweep has trials left at this moment: once it has none, it writes the report itself."""
+        return len(self._folder.trial_files("record.json")) < state.planned
 
     def _is_time(self, seen: Seen) -> bool:
         return is_time(seen, self._ran, time.time())
