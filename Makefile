@@ -2,6 +2,7 @@
 #
 #     make sweep                                       the default study
 #     make sweep CONFIG=config/studies/NAME.yaml       another one; ARGS="..." goes to snakemake as it stands
+#     make sweep PLAIN=1                               on a terminal, lines in place of the live view
 #     make sweep FROM=study.zip                        the study of an archive, measured here (TRUST=1: whatever it runs and reads)
 #     make replay STUDY=results/NAME                   the requests of a study once more, and what is different now
 #     make prepare PROFILE=slurm                       the smallest trial of each arm, to see that all is there
@@ -20,6 +21,7 @@ FROM =
 NAME =
 IMAGE =
 PROFILE =
+PLAIN =
 
 # A foreign command (trainer: command) is looked for where its user would.
 export ENVKNEE_PATH := $(PATH)
@@ -48,9 +50,9 @@ study_name = python -m envknee check "$$CONFIG"
 study_folder = "$${STUDY:-results/$$($(study_name))}"
 # Targets before --configfile, which takes every word behind it.
 snakemake = if [ -n "$$PROFILE" ]; then set -- --profile "$$PROFILE"; else set -- --resources device=$$(python -m envknee gpus); fi && \
-	snakemake $(1) "$$@" --configfile "$$CONFIG" $(ARGS)
+	$(2) snakemake $(1) "$$@" --configfile "$$CONFIG" $(ARGS)
 measure = study=$$($(study_name)) && echo "envknee: study $$study" && \
-	$(call snakemake) && \
+	$(call snakemake,,python -m envknee.run.live $(if $(PLAIN),--plain) "results/$$study") && \
 	python -m envknee summary --where "results/$$study"
 
 .PHONY: help setup prepare sweep replay ui server publish verify keep archive optuna overhead compare prove prove-joint drill test gpu-test check locks numbers docs
@@ -63,7 +65,7 @@ setup: ## make .venv and nothing else
 	@bash workflow/setup.sh
 
 prepare: setup ## run the smallest trial of each arm of CONFIG, and nothing else; with PROFILE=slurm as a job
-	@$(call snakemake,prepare)
+	@$(call snakemake,prepare,)
 
 sweep: setup ## run the study CONFIG, or go on with it, and say what was found
 	@if [ -n "$$STUDY" ]; then echo "envknee: sweep takes CONFIG=FILE or FROM=ARCHIVE, and STUDY=$$STUDY was given. To go on with a" \

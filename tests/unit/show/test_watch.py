@@ -11,15 +11,17 @@ from pathlib import Path
 import pytest
 from envknee.record.schema import Lost
 from envknee.run.attempts import Attempts
-from envknee.show.watch.command import Watch
+from envknee.show.watch.beside import SLOW_S, Beside, is_time
+from envknee.show.watch.follow import Watch
 from envknee.show.watch.reading import HALF_WRITTEN_S, Reader
-from envknee.show.watch.state import SILENT_S, findings_of, state_of
-from envknee.show.watch.view import view_of
+from envknee.show.watch.state import SILENT_S, Running, Seen, findings_of, state_of, verdict_of
+from envknee.show.watch.view import fitting_view, view_of
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.paths import StudyFolder
 from records import a_study, a_trial, fps_trials, write_study, write_trial
 from rich.console import Console
+from waiting import wait_for
 
 SIZES = {"throughput": {"num_envs": [16, 32, 64], "horizon": [8], "batch_size": 128, "repeats": 3}}
 FPS = {16: [100.0, 101.0, 102.0], 32: [190.0, 191.0, 192.0], 64: [193.0, 194.0, 195.0]}
@@ -70,7 +72,7 @@ def test_deciding_doubling_beside_its_cut_off(tmp_path: Path) -> None:
 def test_without_records_all_wait(tmp_path: Path) -> None:
     folder = write_study(tmp_path / "demo", a_study(**SIZES), [])
     assert "16  · · ·" in shown(folder, 80)
-    assert findings_of(a_study(**SIZES), {}) == []
+    assert findings_of(verdict_of(a_study(**SIZES), {})) == []
 
 
 def test_an_attempt_that_was_lost_long_ago_does_not_run(tmp_path: Path) -> None:
@@ -142,3 +144,91 @@ def test_pipe_follows_a_folder_that_fills_up(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert len(lines) == 10 and lines[0].startswith("[1/9] throughput stock · 16 envs") and lines[8].startswith("[9/9]")
     assert lines[9] == "The sweep is whole: every planned trial has ended.\n"
+
+
+def test_a_view_that_is_taller_than_the_terminal_counts_trials_in_place_of_grids(tmp_path: Path) -> None:
+    folder = write_study(tmp_path / "demo", a_study(**SIZES), [a_trial(16), a_trial(32, number=1)])
+    begin(folder, 2, 64, 0)
+    state, _ = Watch(folder).look()
+    for height, has_grid in ((24, True), (10, False)):
+        console = Console(file=StringIO(), width=80, height=height, markup=False, highlight=False, emoji=False)
+        lines = ["".join(part.text for part in line) for line in console.render_lines(fitting_view(state, console))]
+        text = "\n".join(lines)
+        assert len(lines) < height and ("16  ■ · ·" in text) == has_grid
+        assert ("throughput stock: 2 trials ended" in text) != has_grid
+        assert "runs since" in text
+
+
+# --- Beside a sweep ----------------------------------------------------------------------------------------------------
+
+
+def seen_at(newest_record_s: float, *running: int) -> Seen:
+    """Return what a look found: the trials of these numbers run."""
+    requests = [a_trial(16, number=number).request for number in running]
+    return Seen({}, [Running(request, None) for request in requests], 0.0, newest_record_s)
+
+
+def test_it_works_as_a_trial_begins_and_not_while_one_is_timed_or_waits_for_a_quiet_machine() -> None:
+    now_s = 1000.0
+    assert is_time(seen_at(now_s, 5), {4}, now_s)
+    assert is_time(seen_at(now_s, 4, 5), {4}, now_s), "side by side"
+    assert not is_time(seen_at(now_s - 60.0, 5), {5}, now_s), "it ran at the last look: it is timed now"
+    assert not is_time(seen_at(now_s - 1.0), {4}, now_s), "the next launcher looks whether the machine is quiet"
+    assert is_time(seen_at(now_s - SLOW_S), set(), now_s), "nothing runs"
+
+
+def all_but_the_report(folder: StudyFolder) -> dict[Path, tuple[bytes, int]]:
+    """Return the bytes and the time of change of the study's files."""
+    files = [path for path in folder.root.rglob("*") if path.is_file() and path != folder.report]
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def test_the_report_is_refreshed_when_the_next_trial_begins_and_nothing_else_is_written(tmp_path: Path) -> None:
+    trials = fps_trials(FPS)
+    folder = write_study(tmp_path / "demo", a_study(**SIZES), trials[:4])
+    beside = Beside(folder)
+    assert beside.has_news() and "1 running" not in str(beside.look(is_over=False))
+    assert not folder.report.exists(), "the next launcher may look whether the machine is quiet"
+    assert not beside.has_news()
+
+    begin(folder, 4, 32, 1)
+    before = all_but_the_report(folder)
+    wait_for(beside.has_news)  # it rests for 20 times what its last look took
+    beside.look(is_over=False)
+    assert not beside.has_news(), "it rests"
+    report = folder.report.read_text(encoding="utf-8")
+    assert "4 of 9 trials done" in report and "While the sweep runs, it writes this page again" in report
+    assert 'data-chart="throughput"' in report and "<img alt" not in report and 'class="still"' not in report
+    assert all_but_the_report(folder) == before and not folder.verdict.exists()
+
+    written = folder.report.stat().st_mtime_ns
+    beside.look(is_over=False)
+    assert folder.report.stat().st_mtime_ns == written, "no new record"
+
+
+def test_the_last_report_is_left_to_the_sweep(tmp_path: Path) -> None:
+    folder = write_study(tmp_path / "demo", a_study(**SIZES), fps_trials(FPS))
+    ago = time.time() - 2 * SLOW_S
+    for trial in folder.trials.iterdir():
+        os.utime(trial, (ago, ago))
+    state = Beside(folder).look(is_over=False)
+    assert state.is_whole and "cut-off" in state.findings[0]
+    assert not folder.report.exists()
+
+
+def test_a_sweep_that_was_stopped_shows_nothing_that_runs(tmp_path: Path) -> None:
+    folder = write_study(tmp_path / "demo", a_study(**SIZES), [a_trial(16)])
+    begin(folder, 1, 32, 0)
+    beside = Beside(folder)
+    assert len(beside.look(is_over=False).running) == 1
+    state = beside.look(is_over=True)
+    assert state.running == [] and state.counts["waiting"] == 8
+
+
+def test_more_repeats_are_another_plan(tmp_path: Path) -> None:
+    folder = write_study(tmp_path / "demo", a_study(**SIZES), [a_trial(16)])
+    beside = Beside(folder)
+    assert not beside.has_another_plan
+    later = time.time() + 1.0
+    os.utime(folder.study, (later, later))
+    assert beside.has_another_plan

@@ -570,11 +570,13 @@ def make_calls(project: Project) -> Path:
     """A project whose commands write down how they were called, a line per argument."""
     calls = project.root / "calls"
     a_program(project.root / "workflow", "setup.sh", "exit 0")
+    live = 'shift 2; while [ "$1" != snakemake ]; do shift; done; exec "$@"'
+    answers = {"python": f'case "$*" in *check*) echo a-study ;; *gpus*) echo 2 ;; *run.live*) {live} ;; esac'}
     for name in ("python", "snakemake", "pytest"):
         a_program(
             project.root / ".venv/bin", name,
             f'for word in {name} "$@"; do printf "<%s>" "$word"; done >>"{calls}"; echo >>"{calls}"\n'
-            + ('case "$*" in *check*) echo a-study ;; *gpus*) echo 2 ;; esac' if name == "python" else 'exit "${SNAKEMAKE_STATUS:-0}"'),
+            + answers.get(name, 'exit "${SNAKEMAKE_STATUS:-0}"'),
         )  # fmt: skip
     return calls
 
@@ -584,13 +586,20 @@ def make_calls(project: Project) -> Path:
 )
 def test_sweep_hands_a_config_on_as_it_stands(project: Project, make_calls: Path, config: str) -> None:
     project.does("make", "sweep", f"CONFIG={config}", "ARGS=-n --forceall")
+    called = f"<snakemake><--resources><device=2><--configfile><{config}><-n><--forceall>"
     assert make_calls.read_text().splitlines() == [
         f"<python><-m><envknee><check><{config}>",
         "<python><-m><envknee><gpus>",
-        f"<snakemake><--resources><device=2><--configfile><{config}><-n><--forceall>",
+        f"<python><-m><envknee.run.live><results/a-study>{called}",
+        called,
         "<python><-m><envknee><summary><--where><results/a-study>",
     ]
     assert not (project.root / "made").exists()
+
+
+def test_sweep_asks_for_plain_lines(project: Project, make_calls: Path) -> None:
+    project.does("make", "sweep", "PLAIN=1")
+    assert "<python><-m><envknee.run.live><--plain><results/a-study><snakemake>" in make_calls.read_text()
 
 
 def test_prepare_runs_one_rule_here_or_as_a_job(project: Project, make_calls: Path) -> None:

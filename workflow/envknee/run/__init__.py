@@ -27,6 +27,8 @@ cost         GPUs, time and energy of a trial
 kernel_cache Warp's kernels: compiled once, while other processes wait
 container/   how a trial enters its image
 answers      the store of what studies decided here
+live         Snakemake, with the process beside it that draws the live view
+tail         what is added to a log
 snakemake_here what .venv/bin/snakemake runs
 knee         `envknee knee`: a study from a command line
 """

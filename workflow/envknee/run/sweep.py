@@ -6,7 +6,6 @@ and a line with the place of it. `make sweep` does the same in a clone, once it 
 
 import argparse
 import importlib.util
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,9 +13,10 @@ from pathlib import Path
 
 from envknee.machine.gpus import visible_uuids
 from envknee.machine.processes import own_python_first
+from envknee.run import live
 from envknee.study.errors import UserError, nearest
 from envknee.study.load import read_study
-from envknee.study.paths import PROJECT
+from envknee.study.paths import PROJECT, StudyFolder
 
 DEFAULT = "config/config.yaml"
 
@@ -71,12 +71,13 @@ def snakemake_words(study: Path, workflow_profile: str, where: Sequence[str], ta
 
 def run_snakemake(words: Sequence[str], environment: dict[str, str] | None = None) -> int:
     """Run Snakemake until it ends, and return its exit status. Ctrl-C reaches it, too: this process waits for its end."""
-    signal.signal(signal.SIGINT, lambda *_: None)  # a handler, which a child process does not inherit
-    try:
-        command = [sys.executable, "-m", "envknee.run.snakemake_here", *words]
-        return subprocess.Popen(command, env=environment).wait()
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    with live.interrupts_left_to_children():
+        return subprocess.Popen(_command(words), env=environment).wait()
+
+
+def _command(words: Sequence[str]) -> list[str]:
+    """Return the command that runs Snakemake with these words behind its name."""
+    return [sys.executable, "-m", "envknee.run.snakemake_here", *words]
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -89,7 +90,7 @@ def main() -> int:
     """Run a study, or go on with it, and say what was found."""
     parser = argparse.ArgumentParser(
         description="Run a study, or go on with it, and say what was found. Results go to results/<study>/ of this folder.",
-        usage="%(prog)s [-h] [--profile NAME] [--prepare] [-n] [FILE] [-- OPTION ...]",
+        usage="%(prog)s [-h] [--profile NAME] [--prepare] [--plain] [-n] [FILE] [-- OPTION ...]",
         epilog="What stands behind -- goes to snakemake as it stands. example: envknee sweep my-ant/study.yaml",
     )
     parser.add_argument(
@@ -99,6 +100,9 @@ def main() -> int:
         "--profile", metavar="NAME", help="slurm: as jobs of a cluster; allocation: as steps on nodes that you have"
     )
     parser.add_argument("--prepare", action="store_true", help="run the smallest trial of each arm, and nothing else")
+    parser.add_argument(
+        "--plain", action="store_true", help="on a terminal, print lines in place of the live view, as in a pipe"
+    )
     parser.add_argument("-n", "--dry-run", action="store_true", help="say what would run, and nothing else")
     words, more = split_words(sys.argv[1:])
     given = parser.parse_args(words)
@@ -114,8 +118,9 @@ def main() -> int:
     words = snakemake_words(file, default_profile(here), options, ["prepare"] if given.prepare else [])
     own_python_first()
     print(f"envknee: study {study}", flush=True)
-    status = run_snakemake(words)
+    results = StudyFolder(Path("results") / study)
+    status = run_snakemake(words) if given.prepare else live.run(_command(words), words, results, given.plain)
     if status or given.dry_run or given.prepare:
         return status
-    summary = [sys.executable, "-m", "envknee", "summary", "--where", f"results/{study}"]
+    summary = [sys.executable, "-m", "envknee", "summary", "--where", str(results.root)]
     return subprocess.run(summary, check=False).returncode

@@ -11,6 +11,7 @@ pictures and the first trials.
 import argparse
 import base64
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from pydantic import BaseModel
 
 from envknee.decide.read import load_study
 from envknee.record.packed import study_folder
+from envknee.record.read import without_skipped
 from envknee.record.schema import Record
 from envknee.record.status import SUCCEEDED
 from envknee.run.answers import keep_answers
@@ -37,12 +39,14 @@ from envknee.show.scripts import policy, report_scripts
 from envknee.show.trials import COLUMNS, cells_of
 from envknee.study.errors import UserError, printable
 from envknee.study.files import read_model, write_atomically
+from envknee.study.model import Study
 from envknee.study.paths import PROJECT, StudyFolder
 from envknee.verdict.card import card_of
 from envknee.verdict.lead import in_order
 from envknee.verdict.schema.card import Card
 from envknee.verdict.schema.study import Verdict
-from envknee.words import study, tables
+from envknee.words import study as study_words
+from envknee.words import tables
 from envknee.words.answer import answer
 from envknee.words.card import card_parts
 from envknee.words.cards import cards_table
@@ -78,32 +82,39 @@ def page(
     trials: Sequence[tuple[Record, dict[str, str]]],
     figures: dict[str, bytes],
     card: Card | None = None,
+    so_far: str | None = None,
 ) -> str:
     """Return the report. `trials` come with their links (text → address); `figures` are files by name: SVGs, and PNGs to show instead.
 
-    `card` is that of the study with its records; without it, that of the verdict alone.
+    `card` is that of the study with its records; without it, that of the verdict alone. `so_far` says of what time
+    the report of a sweep is that has not ended: such a report has interactive charts, without a picture of each.
     """
     verdict = in_order(verdict)
-    shown = [entry for entry in registry.FIGURES if entry.svg in figures]
+    records = [record for record, _ in trials]
+    charts = charts_of(verdict, records)
+    if so_far is None:
+        charts = {name: chart for name, chart in charts.items() if f"{name}.svg" in figures}
+    shown = [
+        entry for entry in registry.FIGURES if entry.svg in figures or (so_far is not None and entry.name in charts)
+    ]
     # A figure that is kept with the measurements shows the answer best.
-    drawn = [entry for entry in shown if NOTHING not in finding_of(figures[entry.svg])]
+    drawn = [entry for entry in shown if NOTHING not in finding_of(figures.get(entry.svg, b""))]
     first = next((entry for entry in drawn if entry.is_kept), next(iter(drawn), None))
     sections: dict[str, list[dict[str, Any]]] = {}
     for entry in shown:
         if entry is not first:
             sections.setdefault(entry.section[2:], []).append(_figure(entry, figures))
-    records = [record for record, _ in trials]
-    charts = {name: chart for name, chart in charts_of(verdict, records).items() if f"{name}.svg" in figures}
     scripts = report_scripts(with_charts=bool(charts))
     return template("page.html").render(
         policy=policy(scripts),
         scripts=scripts,
         data=page_data(trials, charts),
         charts=charts,
+        so_far=so_far,
         about={name: said for name, said in about(records).items() if said != UNKNOWN} if records else {},
         verdict=verdict,
         card=card_parts(card or card_of(verdict)),
-        study_words=study,
+        study_words=study_words,
         tables=tables,
         answer=answer,
         statement=statement,
@@ -131,10 +142,11 @@ def template(name: str) -> jinja2.Template:
 
 
 def _figure(entry: registry.Entry, figures: dict[str, bytes]) -> dict[str, Any]:
-    """Return a figure for the template."""
+    """Return a figure for the template. One that is not drawn yet has no data."""
     heading, caption = _caption(entry.caption)
-    found = finding_of(figures[entry.svg]) or heading
-    kind, picture = ("png", figures[entry.png]) if entry.png in figures else ("svg+xml", figures[entry.svg])
+    svg = figures.get(entry.svg, b"")
+    found = finding_of(svg) or heading
+    kind, picture = ("png", figures[entry.png]) if entry.png in figures else ("svg+xml", svg)
     return {
         "name": entry.name, "heading": heading, "caption": caption, "finding": found,
         "is_empty": NOTHING in found, "kind": kind, "data": base64.b64encode(picture).decode(),
@@ -215,6 +227,17 @@ def write(folder: StudyFolder, evidence: Evidence | None = None) -> Path:
     """Write the report of a study (see `page_of`) and return its path."""
     write_atomically(folder.report, page_of(folder, evidence=evidence))
     return folder.report
+
+
+def write_so_far(folder: StudyFolder, study: Study, verdict: Verdict, records: Sequence[Record]) -> None:
+    """Write the report of a sweep that goes on. It has no pictures, which take a second each, and no verdict.json beside it."""
+    measured = without_skipped(records)
+    trials = [(record, links_of(record, folder, None)) for record in measured]
+    said = (
+        f"As of {time.strftime('%d %b %Y, %H:%M:%S')}. While the sweep runs, it writes this page again: load it for more."
+        " Pictures come at the end."
+    )
+    write_atomically(folder.report, page(verdict, trials, {}, study_card(study, verdict, measured), said))
 
 
 def main() -> None:

@@ -450,6 +450,12 @@ function redrawChart(within) {
 function startChart(host) {
   const figure = host.closest("figure");
   const button = figure.querySelector("button.still");
+  if (button === null) { // the report of a sweep that goes on has no pictures
+    figure.classList.add("live");
+    host.hidden = false;
+    redrawChart(host);
+    return;
+  }
   button.parentElement.hidden = false;
   const show = (isLive) => {
     figure.classList.toggle("live", isLive);

@@ -11,44 +11,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live
 
-from envknee.decide.read import load_study
 from envknee.record.packed import study_folder
-from envknee.show.watch.reading import Reader
-from envknee.show.watch.state import State, findings_of, state_of
-from envknee.show.watch.view import view_of
-from envknee.study.model import Study
-from envknee.study.paths import StudyFolder
-from envknee.words.progress import finished_line
+from envknee.show.watch.follow import Watch
+from envknee.show.watch.view import fitting_view, view_of
 
 POLL_S = 2.0
 """Seconds between two looks."""
-
-
-class Watch:
-    """Follows one study, and decides anew only when a trial has ended."""
-
-    def __init__(self, folder: StudyFolder) -> None:
-        """Read the study.
-
-        Raises:
-            UserError: when the folder holds none.
-        """
-        self._study: Study = load_study(folder)
-        self._reader = Reader(folder)
-        self._findings = list[str]()
-        self._numbers = set[int]()
-
-    def look(self) -> tuple[State, list[str]]:
-        """Return the state, and a line for each trial that ended since the last look."""
-        seen = self._reader.look()
-        ended = [record for number, record in seen.records.items() if number not in self._numbers]
-        if ended:
-            self._findings = findings_of(self._study, seen.records)
-        state = state_of(self._study, seen, self._findings)
-        before = len(seen.records) - len(ended)
-        lines = [finished_line(record, before + i, state.planned, []) for i, record in enumerate(ended, start=1)]
-        self._numbers = set(seen.records)
-        return state, lines
 
 
 def main() -> None:
@@ -72,11 +40,12 @@ def main() -> None:
 
 def _follow_live(watch: Watch, console: Console) -> None:
     state, _ = watch.look()
-    with Live(view_of(state), console=console, auto_refresh=False, vertical_overflow="visible") as live:
+    with Live(fitting_view(state, console), console=console, auto_refresh=False) as live:
         while state.end is None:
             time.sleep(POLL_S)
             state, _ = watch.look()
-            live.update(view_of(state), refresh=True)
+            live.update(fitting_view(state, console), refresh=True)
+        live.update(view_of(state), refresh=True)  # the last picture may be taller than the terminal
 
 
 def _follow_lines(watch: Watch) -> None:

@@ -25,6 +25,15 @@ class Reader:
         self._folder = folder
         self._records: dict[int, tuple[int, Record]] = {}
         """Number -> when its folder changed (nanoseconds), and its record."""
+        self._unfinished: list[Path] = []
+        """Folders of trials without a record, at the last look."""
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return when what may change was changed (nanoseconds): while that is the same, a look would find nothing new.
+
+        It costs a system call for each trial that was asked for and has no record, and reads no file.
+        """
+        return tuple(map(_changed_ns, [self._folder.study, self._folder.trials, *self._unfinished]))
 
     def look(self) -> Seen:
         """Return what is there now.
@@ -36,6 +45,7 @@ class Reader:
             raise UserError(f"{self._folder.root} is gone: it was moved or deleted. Name the folder where it is now.")
         running, newest_s = list[Running](), _newest_of_s([self._folder.study, *self._folder.root.glob("logs/*")])
         found: dict[int, tuple[int, Record]] = {}
+        unfinished: list[Path] = []
         for path in _trials(self._folder.trials):
             number = number_of(path)
             if number is None:
@@ -49,13 +59,16 @@ class Reader:
                 if known is not None:
                     found[number] = known
                     continue
+                unfinished.append(path)
                 trial, alive_s = _running(TrialFolder(path)), _sign_of_life_s(TrialFolder(path))
                 newest_s = max(newest_s, alive_s)
                 if trial is not None and time.time() - alive_s < SILENT_S:  # else its attempt was lost
                     running.append(trial)
-        self._records = found
+        self._records, self._unfinished = found, unfinished
         silent_s = max(0.0, time.time() - newest_s)  # the clock of a shared folder may be ahead
-        return Seen({number: record for number, (_, record) in sorted(found.items())}, running, silent_s)
+        newest_record_s = max((changed_ns for changed_ns, _ in found.values()), default=0) / 1e9
+        records = {number: record for number, (_, record) in sorted(found.items())}
+        return Seen(records, running, silent_s, newest_record_s)
 
 
 def _trials(folder: Path) -> list[Path]:
@@ -94,6 +107,13 @@ def _running(trial: TrialFolder) -> Running | None:
 def _sign_of_life_s(trial: TrialFolder) -> float:
     """Return when a running trial was last written to, in Unix seconds."""
     return _newest_of_s([trial.attempts, trial.metrics, trial.log])
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:  # not there yet, or deleted
+        return 0
 
 
 def _newest_of_s(paths: Iterable[Path]) -> float:

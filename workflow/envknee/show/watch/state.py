@@ -12,6 +12,7 @@ from envknee.record.status import BROKE, DID_NOT_FIT
 from envknee.run.time_left import time_left
 from envknee.study import space
 from envknee.study.model import Study
+from envknee.verdict.schema.study import Verdict
 from envknee.words.progress import time_left_words
 from envknee.words.statements import statement
 
@@ -41,6 +42,8 @@ class Seen:
     running: Sequence[Running]
     silent_s: float
     """Seconds since the newest write."""
+    newest_record_s: float
+    """When the newest record was written, in Unix seconds; 0 without any."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +72,22 @@ class State:
     end: str | None
     """Why nothing more is expected; None while the sweep goes on."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether every planned trial has ended."""
+        return not self.counts["waiting"] and not self.counts["running"]
 
-def findings_of(study: Study, records: Mapping[int, Record]) -> list[str]:
-    """Return what the records so far decide, a sentence for each arm and kind: the deciding doubling beside its cut-off."""
+
+def verdict_of(study: Study, records: Mapping[int, Record]) -> Verdict | None:
+    """Return what the records so far decide; None without any that was measured."""
     known = [records[number] for number in sorted(records)]
-    if not without_skipped(known):
-        return []
+    return decide(known, study) if without_skipped(known) else None
+
+
+def findings_of(verdict: Verdict | None) -> list[str]:
+    """Return a verdict in a sentence for each arm and kind: the deciding doubling beside its cut-off."""
     said = []
-    for arm in decide(known, study).arms:
+    for arm in verdict.arms if verdict is not None else ():
         limits = [*([arm.recommended] if arm.recommended else []), *arm.learning[:1]]
         said += [f"{arm.arm}: {statement(limit)}" for limit in limits]
     return said

@@ -3,11 +3,12 @@
 import time
 from collections.abc import Mapping, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from envknee.show.watch.state import MARKS, Grid, Mark, Running, State
 from envknee.study.errors import printable
+from envknee.words.numbers import counted
 from envknee.words.progress import trial_words
 
 SIGNS: Mapping[str, tuple[str, str]] = {
@@ -21,11 +22,21 @@ SIGNS: Mapping[str, tuple[str, str]] = {
 """Sign and colour of each mark. A cell with several trials shows the first of these that occurs."""
 
 
-def view_of(state: State) -> RenderableType:
-    """Return the whole view; lines wrap at the width of the terminal."""
-    parts: list[RenderableType] = [Text(printable(f"{state.study}: {counts_words(state)}")), legend()]
-    for grid in state.grids:
-        parts += [Text(), *_grid(grid)]
+def fitting_view(state: State, console: Console) -> RenderableType:
+    """Return the view as it fits the terminal's height: if grids are too tall, with a line in place of each."""
+    whole = view_of(state)
+    return whole if len(console.render_lines(whole)) < console.height else view_of(state, with_grids=False)
+
+
+def view_of(state: State, with_grids: bool = True) -> RenderableType:
+    """Return the whole view; lines wrap at the width of the terminal. Without grids, each has one line that counts its trials."""
+    parts: list[RenderableType] = [Text(printable(f"{state.study}: {counts_words(state)}"))]
+    if with_grids:
+        parts.append(legend())
+        for grid in state.grids:
+            parts += [Text(), *_grid(grid)]
+    else:
+        parts += [Text(), *(Text(printable(grid_words(grid))) for grid in state.grids)]
     if state.findings:
         parts += [Text(), *(Text(printable(said)) for said in state.findings)]
     parts.append(Text())
@@ -53,6 +64,12 @@ def running_line(trial: Running) -> str:
         return f"runs: {trial_words(trial.request)}"
     since = time.strftime("%H:%M:%S", time.localtime(trial.began_unix_s))
     return f"runs since {since}: {trial_words(trial.request)}"
+
+
+def grid_words(grid: Grid) -> str:
+    """Return how many trials of an arm have ended: `throughput stock: 12 trials ended`."""
+    ended = sum(mark != "running" for cells in grid.rows.values() for cell in cells for mark in cell)
+    return f"{grid.kind} {grid.arm}: {counted(ended, 'trial')} ended"
 
 
 def legend() -> Text:
