@@ -167,19 +167,24 @@ def find(name: str) -> Command:
     return command
 
 
+def has_isaac_lab() -> bool:
+    """Tell whether Isaac Lab is installed here."""
+    return importlib.util.find_spec(ISAAC_LAB) is not None
+
+
 def need_isaac_lab(typed: str) -> None:
     """Check that Isaac Lab is installed, for a command that needs it only with some options.
 
     Raises:
         UserError: when it is not; says how to install it.
     """
-    if importlib.util.find_spec(ISAAC_LAB) is None:
+    if not has_isaac_lab():
         raise UserError(_how_to_get_isaac_lab(typed))
 
 
 def _how_to_get_isaac_lab(typed: str) -> str:
     return (
         f"`{typed}` needs Isaac Lab, and the package {ISAAC_LAB} is not installed here. Run it in a checkout of envknee after"
-        f" `make setup`; or install `envknee[isaaclab]`, on Python 3.12; or what `make setup` installs: {how_to_install()} (with a GPU"
-        " requirements-cuda.lock)"
+        f" `make setup`; or install `envknee[isaaclab]`, on Python 3.12; or Isaac Lab as `make setup` installs it: {how_to_install()}"
+        " (with a GPU requirements-cuda.lock instead of requirements-cpu.lock)"
     )

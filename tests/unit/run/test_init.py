@@ -1,6 +1,9 @@
 """`envknee init` writes a first study into a new folder, leaves a full one alone, and says what is wrong."""
 
+import argparse
+import importlib.util
 import re
+from importlib.metadata import requires
 from pathlib import Path
 
 import gymnasium
@@ -10,6 +13,7 @@ from envknee.run import init
 from envknee.study.errors import UserError
 from envknee.study.load import read_study
 from envknee.tasks.own_settings import own_settings
+from packaging.requirements import Requirement
 from places import ROOT
 from programs import python, refused, succeeded, told
 
@@ -121,3 +125,19 @@ def test_a_broken_driver_is_told_and_not_taken_for_a_cpu(monkeypatch: pytest.Mon
     monkeypatch.setattr(init.gpus, "visible_uuids", list)
     with pytest.raises(UserError, match="gpus: auto finds no GPU"):
         init.device_here()
+
+
+def test_the_example_names_the_extra_only_where_isaac_lab_is_not_installed(capsys, monkeypatch: pytest.MonkeyPatch):
+    given = argparse.Namespace(folder=Path("mine"), workflow=True, task=None, study=None)
+    init.print_next(given, Path("mine/config/config.yaml"), None)
+    assert "trains with Isaac Lab. " in capsys.readouterr().out
+    monkeypatch.setattr(importlib.util, "find_spec", {"isaaclab": None}.get)
+    init.print_next(given, Path("mine/config/config.yaml"), None)
+    assert "not installed here: pip install 'envknee[isaaclab]'" in capsys.readouterr().out
+
+
+def test_the_install_page_names_the_pytorch_that_isaac_lab_asks_for():
+    """pip replaces any other one by a CUDA build."""
+    asked = {Requirement(text).name: str(Requirement(text)) for text in requires("isaaclab") or []}
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert f"\npip install {asked['torch']} {asked['torchvision']} " in page

@@ -1,6 +1,7 @@
 """Bad input and bad disks: a clear error, a failure status, and finished trials as they were."""
 
 import contextlib
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -42,6 +43,13 @@ def test_a_device_that_is_not_there_is_refused(workspace: Workspace):
         prepare.resolve_arms(study)
     with pytest.raises(UserError, match=r"memory_cap_gb 1e\+06 is more than.*smaller, not larger"):
         environment.observe("cpu", memory_cap_gb=1e6)
+
+
+def test_a_gaussian_process_without_pytorch_is_refused_before_the_first_trial(workspace: Workspace, monkeypatch):
+    study = read_study(workspace.study(throughput={"num_envs": [4], "horizon": 4, "batch_size": 16, "sampler": "gp"}))
+    monkeypatch.setattr(importlib.util, "find_spec", {"torch": None}.get)
+    with pytest.raises(UserError, match=r"throughput\.sampler: gp needs the package torch.*sampler: tpe"):
+        prepare.resolve_arms(study)
 
 
 def test_a_cap_below_the_simulation_is_found_before_the_first_trial(workspace: Workspace):

@@ -206,9 +206,10 @@ def print_next(given: argparse.Namespace, path: Path, own: OwnSettings | None) -
         print(f"next: look at the file, then `envknee sweep {path}`", flush=True)
         return
     if given.task is None and given.study is None:
+        needed = "" if commands.has_isaac_lab() else ", which is not installed here: pip install 'envknee[isaaclab]'"
         print(
-            f"{path} is envknee's example, which explains every key. It trains with Isaac Lab: pip install 'envknee[isaaclab]'. A study of"
-            " your own command: `envknee knee --dry-run ...` writes one, and --study takes it"
+            f"{path} is envknee's example, which explains every key. It trains with Isaac Lab{needed}. A study of your own command:"
+            " `envknee knee --dry-run ...` writes one, and --study takes it"
         )
     print(
         f"next: look at {path} and {given.folder / project.SITE}, then in {given.folder}: `envknee sweep`, on a cluster"

@@ -6,6 +6,7 @@ per arm under prepare/. Its first run on a machine compiles Warp's kernels, whic
 
 import argparse
 import enum
+import importlib.util
 import os
 import shutil
 import sys
@@ -36,9 +37,10 @@ def resolve_arms(study: Study) -> dict[str, Any]:
     """Return {arm: {"device": ..., "env": {...}, "agent": {...}}}, resolved at the smallest point of the study.
 
     Raises:
-        ToMend: for the first thing that is wrong with the device, task, asset, an override or a batch size.
+        ToMend: for the first thing that is wrong with a sampler, the device, task, asset, an override or a batch size.
     """
     plan(study)
+    _check_samplers(study)
     resolved = {}
     for arm in study.arms:
         try:
@@ -53,6 +55,16 @@ def resolve_arms(study: Study) -> dict[str, Any]:
             raise ToMend(f"arms.{arm}: {error}") from error
         resolved[arm] = {"device": device, "env": _plain(configs[0].env), "agent": _plain(configs[0].agent)}
     return resolved
+
+
+def _check_samplers(study: Study) -> None:
+    """Raise ToMend for `gp` without PyTorch: it is loaded only after the Sobol start, when trials were measured."""
+    for kind, sweep in study.sections.items():
+        if sweep.sampler == "gp" and importlib.util.find_spec("torch") is None:
+            raise ToMend(
+                f"{kind}.sampler: gp needs the package torch, which is not installed here. Install it (pip install torch), or use"
+                " sampler: tpe"
+            )
 
 
 def _resolved_command(request: Request) -> dict[str, Any]:
