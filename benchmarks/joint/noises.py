@@ -24,6 +24,8 @@ class Noise:
     """By how much, in ln cost."""
     budget_times: float = math.inf
     """Budget of a seed, in times the truly least cost."""
+    of_process: float = 0.0
+    """Standard deviation of what all fresh seeds of a round share, as if a process measured them; no part of `sd`."""
 
     @property
     def mean(self) -> float:

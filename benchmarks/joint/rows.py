@@ -123,6 +123,16 @@ def throughput() -> Iterator[Row]:
     for what, noise in (("1% of noise", Noise(0.01)), ("3% of noise", Noise(0.03))):
         yield Row(f"FPS: num_envs at 10%, {what}", at_delta, noise, plan)
     yield Row("FPS: num_envs at 10%, noise falls with num_envs", at_delta, Noise(0.02, per_octave=-0.4), plan)
+    one = Plan(kind="throughput", one_process=True)
+    few = Plan(kind="throughput", one_process=True, settings=4, seeds=4)
+    processes: Sequence[tuple[str, Noise, Plan]] = (
+        ("", Noise(0.02), one),
+        (" that deviates by 5%", Noise(0.02, of_process=0.05), one),
+        (" that deviates by 5%, 4 settings x 4", Noise(0.02, of_process=0.05), few),
+        (" that deviates by 5%, noise falls with num_envs", Noise(0.02, per_octave=-0.4, of_process=0.05), one),
+    )
+    for what, noise, of_rounds in processes:
+        yield Row(f"FPS: num_envs at 10%, a process for each round{what}", at_delta, noise, of_rounds)
     yield Row("FPS: num_envs at 10%, deviations of 3% over 0.7 octaves", rough, fps, plan, in_scope=False)
     kinked = everywhere("num_envs", limit, valley)
     yield Row("FPS: num_envs at 10%, a valley with a kink", kinked, fps, plan, in_scope=False)

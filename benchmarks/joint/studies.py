@@ -9,6 +9,7 @@ Input: true costs, noise and a plan. Output: the settings that were confirmed, a
 That a study through requests and policies says the same is tested (tests/unit/project/test_joint_proof.py).
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,6 +68,8 @@ class Plan:
     seeds: int = 8
     more_seeds: int = 0
     """Of each confirmed setting, where the threshold of num_envs is still undecided."""
+    one_process: bool = False
+    """Whether a process measures a round of fresh seeds."""
 
     def study(self, seed: int) -> Study:
         """Return the study of a plan."""
@@ -76,6 +79,9 @@ class Plan:
             **AXES, **target, **of_sampler, "sampler": self.search, "more_repeats": self.more_seeds,
             "confirm": {"settings": self.settings, "seeds": self.seeds},
         }  # fmt: skip
+        if self.one_process:
+            section |= {"workers": 1}
+            section["confirm"] |= {"one_process": True}
         parsed = {"study": ARM, "ask_version": ASK_VERSION, "seed": seed, "window": 1, "arms": {ARM: {}}}
         return parse_study(parsed | {self.kind: section})
 
@@ -123,11 +129,31 @@ def simulate(
     def measure(place: int) -> Observed:
         return noise.seed(costs, place, generator)
 
-    return run(plan, seed, measure, deltas, int(generator.integers(2**31)))
+    @cache
+    def times_in_round(_: int) -> float:
+        return math.exp(noise.of_process * generator.standard_normal())
+
+    of_draws = int(generator.integers(2**31))
+    return run(plan, seed, measure, deltas, of_draws, times_in_round if noise.of_process else once)
 
 
-def run(plan: Plan, seed: int, measure: Measure, deltas: Sequence[float], of_draws: int = 0) -> Simulated:
-    """Return a study of which `measure` tells each trial's cost. `seed` is the study's, `of_draws` that of the search's draws."""
+def once(_: int) -> float:
+    """Return what the cost of fresh seeds is multiplied by in a round that shares nothing."""
+    return 1.0
+
+
+def run(
+    plan: Plan,
+    seed: int,
+    measure: Measure,
+    deltas: Sequence[float],
+    of_draws: int = 0,
+    times_in_round: Callable[[int], float] = once,
+) -> Simulated:
+    """Return a study of which `measure` tells each trial's cost.
+
+    `seed` is the study's, `of_draws` that of the search's draws. `times_in_round` is what a round's fresh seeds share, by its number.
+    """
     study, slots = study_of(plan, seed), slots_of(plan, seed)
     with once_each():
         places = sobol_places(plan, seed)
@@ -144,7 +170,9 @@ def run(plan: Plan, seed: int, measure: Measure, deltas: Sequence[float], of_dra
         chosen = confirm.settings_to_confirm(question)
         for slot in of_stage:
             point = chosen[slot.chunk]
-            records.append(record_of(slot, point, measure(PLACE_OF[point])))
+            alone = measure(PLACE_OF[point])
+            cost = Observed(alone.cost * times_in_round(slot.repeat), alone.is_censored)
+            records.append(record_of(slot, point, cost))
         searched = surface.fit(SETTINGS, trials_of(list(known.values()), SETTINGS, plan.kind))
         return Simulated(
             searched,
@@ -242,7 +270,7 @@ def once_each() -> Iterator[None]:
     fit, draws, levels_of = surface.fit, Surface.draws, fresh.levels_of
     drawn: dict[tuple[int, int, int], tuple[Surface, Array]] = {}
     fits: dict[tuple[Any, ...], Surface] = {}
-    levels: dict[tuple[Seeds, ...], fresh.Levels] = {}
+    levels: dict[tuple[bool | Seeds, ...], fresh.Levels] = {}
 
     def fitted(settings: Sequence[Point], trials: Trials) -> Surface:
         key = (tuple(trials.places), tuple(trials.log_costs), tuple(trials.is_censored))
@@ -256,10 +284,10 @@ def once_each() -> Iterator[None]:
             drawn[key] = (self, draws(self, count, seed))
         return drawn[key][1]
 
-    def levelled(seeds: Sequence[Seeds]) -> fresh.Levels:
-        key = tuple(seeds)
+    def levelled(seeds: Sequence[Seeds], one_process: bool = False) -> fresh.Levels:
+        key = (one_process, *seeds)
         if key not in levels:
-            levels[key] = levels_of(seeds)
+            levels[key] = levels_of(seeds, one_process)
         return levels[key]
 
     surface.fit = answers.fit = fitted

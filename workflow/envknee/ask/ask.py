@@ -224,6 +224,8 @@ def _is_fresh(sweep: Sweep, slot: Slot, point: Point, confirms: bool) -> bool:
     In a pool that is FPS on which claims rest: the repeats of one process agree better than those of several do.
     """
     if slot.pool is not None:
+        if sweep.confirm is not None and sweep.confirm.one_process:
+            return False  # a round has one, which `run.worker` starts
         return isinstance(sweep, Throughput) and (confirms or (slot.repeat > 0 and not sweep.is_joint))
     return slot.block is not None and _is_small(sweep, point)
 

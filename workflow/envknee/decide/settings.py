@@ -53,6 +53,7 @@ def _joint(sweep: Sweep, study: Study) -> JointSettings | None:
         search_trials=searched,
         error_share=1.0 / max(1, sum(section.confirm is not None for section in study.sections.values())),
         confirmed=0 if stage is None else stage.settings,
+        one_process=stage is not None and stage.one_process,
     )
 
 

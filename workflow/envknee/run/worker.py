@@ -2,8 +2,8 @@
 
 Input: requests. Output: cost.json of each trial, and its outcome.json unless its own process wrote that. A trial alone has processes of
 its own. The trials of a block share one, or one for each rank, until one ends badly or leaves memory behind; so do those of a pool that
-one worker measures. Before and after a trial with `Request.fresh` it ends, too. Each trial has its own lock, attempts, time limit and
-record, as if it had its own process: nothing is lost, and nothing is measured twice.
+one worker measures. Before and after a trial with `Request.fresh` it ends, too, and before and after a round of fresh repeats of FPS. Each
+trial has its own lock, attempts, time limit and record, as if it had its own process: nothing is lost, and nothing is measured twice.
 """
 
 import os
@@ -39,6 +39,8 @@ class _Running:
     """The launcher's earlier children, which must not be ended with this process."""
     turns: int = 0
     """Number of turns so far."""
+    round: int | None = None
+    """The round of fresh repeats that they measure; None: other trials."""
 
 
 class Worker:
@@ -93,12 +95,14 @@ class Worker:
         self, trial: TrialFolder, request: Request, entrance: Entrance | None, alive: Callable[[], None]
     ) -> Path:
         """Measure a trial; return the folder where its processes met."""
-        if request.fresh:
+        fresh_round = _round_of(request)
+        if request.fresh or (self._running is not None and self._running.round != fresh_round):
             self._end()  # what earlier trials left there may change FPS that the host limits
         beats = nodes.beats if request.nodes > 1 else beats_here
         supervised = Supervised(trial, request, lambda: beats(running.meeting))
         trial.log.touch()
         running = self._running or self._start(trial, request, entrance)
+        running.round = fresh_round
         # A trial alone is named on its command line, and ends with its processes.
         turn = turns.Turn(number=running.turns, trial=trial.root.resolve(), attempt=attempts.own_number())
         running.turns += 1
@@ -138,3 +142,8 @@ class Worker:
             is_idle = (running.meeting / f"ended-{running.turns - 1}").exists()
             end_all(running.process, 0.0 if is_idle else GRACE_S, running.others)
             leave(running.entrance, running.meeting)
+
+
+def _round_of(request: Request) -> int | None:
+    """Return the round of a fresh repeat of FPS, on which claims rest: processes measure no trial beside those of its round."""
+    return request.repeat if request.confirms and request.kind == "throughput" else None

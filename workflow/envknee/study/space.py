@@ -180,12 +180,15 @@ def _pooled(sweep: Sweep, slots: Sequence[Slot]) -> list[Slot]:
 def _lane(study: Study, slot: Slot) -> int | None:
     """Return the lane of a trial, if its pool has lanes.
 
-    In an ascending search trials go to the lanes in turn, and the sampler knows by a trial's number which sizes its lane has measured.
+    A round of fresh repeats that one process measures is a lane. In an ascending search trials go to the lanes in turn, and the sampler
+    knows by a trial's number which sizes its lane has measured.
     Elsewhere each repeat is a lane, if points are known beforehand and the window lets each worker run a repeat.
     """
     sweep = study.sections[slot.kind]
     if slot.pool is None or sweep.workers is None:
         return None
+    if sweep.confirm is not None and sweep.confirm.one_process:
+        return slot.repeat if slot.confirms else None
     if sweep.adaptive.ascending:
         return slot.number % study.window
     is_known = sweep.sampler in FIXED_DESIGNS and sweep.confirm is None

@@ -77,6 +77,9 @@ class Confirm(Strict):
     """Settings of each arm: the best one of each num_envs, then the next best."""
     seeds: Positive = 8
     """Fresh seeds of each setting, 3 or more."""
+    one_process: bool = newer(False)
+    """Throughput: one process measures a whole round of fresh repeats, one of each setting, in place of a process for each of them.
+    Settings are then compared round by round, so that what all of a process shares does not count."""
 
     def _problems(self) -> Iterator[str]:
         if self.seeds < LEAST_SEEDS:
@@ -206,6 +209,11 @@ class Sweep(Strict):
         for key in ("until_decided", "skip_decided"):
             if getattr(self, key, None):
                 yield f"confirm: {key} ends the seeds of a size early, and those of confirm are fixed beforehand. Take {key} out"
+        if self.confirm.one_process and (self.workers is None or not isinstance(self, Throughput)):
+            yield (
+                "confirm.one_process is for throughput with `workers`: they measure a round of fresh repeats in one process. Learning"
+                " with workers shares processes anyway. Set workers there, or take one_process out"
+            )
         if self.block != 1:
             yield f"confirm: each fresh seed has a process of its own, and block is {self.block}. Take block out"
 

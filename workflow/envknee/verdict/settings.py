@@ -79,6 +79,8 @@ class JointSettings:
     """Its part of the study's chance of error: sections with fresh seeds have equal parts."""
     confirmed: int = 0
     """Settings of an arm that have fresh seeds."""
+    one_process: bool = False
+    """Whether a process measures a round of fresh seeds."""
     learns_like: str | None = None
     """The arm whose search stands in for that of this one; None: it has its own."""
 

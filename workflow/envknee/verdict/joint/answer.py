@@ -82,7 +82,7 @@ def answer(
     delta = settings.delta if kind == "throughput" else settings.delta_learning
     all_trials = trials_of(of_kind, joint.settings, kind)
     searched = trials_of(search, joint.settings, kind)
-    fresh = rounds_of(of_kind, joint.seeds)
+    fresh = rounds_of(of_kind, joint.seeds, joint.one_process)
     of_kind_error = (1.0 - settings.confidence) * joint.error_share
     has_search = joint.learns_like is None
     axes = _axes_with_doublings(joint.settings) if has_search else {}
@@ -100,7 +100,7 @@ def answer(
         likeness = _likeness(joint, fresh, learned, alpha)
         surface = _transferred(joint, likeness, learned, _of_kind(records, "throughput"))
     model = None if surface is None else Model(surface, settings.confidence)
-    levels = levels_of(fresh.seeds) if fresh is not None and fresh.is_whole else None
+    levels = levels_of(fresh.seeds, fresh.one_process) if fresh is not None and fresh.is_whole else None
     confirmed = [] if fresh is None else _confirmed(fresh, levels, of_claim, model, joint.settings)
     order = sorted(
         range(len(confirmed)), key=lambda place: (confirmed[place].cost is None, confirmed[place].cost or 0.0)
@@ -322,7 +322,7 @@ def _by_fresh(stand_ins: Mapping[int, int], fresh: Rounds, log_limit: float, con
     """Return what fresh seeds decide about doublings of an axis, over all looks as planned."""
 
     def contrasts_before(number: float) -> list[Contrast]:
-        levels = levels_of(fresh.before(number))
+        levels = levels_of(fresh.before(number), fresh.one_process)
         return [
             levels.contrast(value, place, stand_ins[2 * value])
             for value, place in stand_ins.items()

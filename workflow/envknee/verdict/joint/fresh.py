@@ -13,6 +13,9 @@ Bonferroni's t stands in place of d, with the fewest degrees of any setting.
 A setting with too many censored seeds has no mean, and a lower bound of it: the mean with each such seed at its bound. The mean of all its
 seeds, had they been trained to the end, is at least as large. So it may be shown slower by that bound, and the others are at most as much
 slower than it as the bound says: both hold at least as often as with the whole seeds. Its spread is taken to be the largest of the others.
+
+If a process measures a round, one seed of each setting, the seeds of a round share what that process is like (two-way layout without
+interaction): it cancels when settings are compared, and stays in each setting's own interval, which has the degrees of the rounds alone.
 """
 
 import math
@@ -39,7 +42,9 @@ class Levels:
     covariance: Array
     """Of the means. Shape (settings, settings)."""
     degrees: float
-    """Degrees of freedom of the spread; 0: unknown."""
+    """Degrees of freedom of the spread, for comparisons; 0: unknown."""
+    own_degrees: float
+    """Likewise for the interval of one mean: fewer where the seeds of a round share a process."""
     are_pooled: bool
     """Whether all settings share one spread."""
     spreads_differ: bool
@@ -75,7 +80,7 @@ class Levels:
     def half_width(self, place: int, alpha: float) -> float:
         """Return half the length of a mean's interval that holds for all settings at once."""
         tail = alpha / (2 * len(self.means))
-        return -float(stdtrit(self.degrees, tail)) * math.sqrt(float(self.covariance[place, place]))
+        return -float(stdtrit(self.own_degrees, tail)) * math.sqrt(float(self.covariance[place, place]))
 
     def soonest(self) -> int | None:
         """Return the place of the least mean of those compared; None without one."""
@@ -126,9 +131,14 @@ class Levels:
         return float(self.means[one] - self.means[other])
 
 
-def levels_of(seeds: Sequence[Seeds]) -> Levels:
-    """Return the levels of settings from the costs of their fresh seeds; a setting that never ran has none."""
-    count = len(seeds)
+def levels_of(seeds: Sequence[Seeds], one_process: bool = False) -> Levels:
+    """Return the levels of settings from the costs of their fresh seeds; a setting that never ran has none.
+
+    `one_process`: a process measured each round, and seeds stand in the order of rounds.
+    """
+    count, rounds = len(seeds), min((own.count for own in seeds if own.count), default=0)
+    if one_process and count > 1 and rounds > 1 and all(len(own.reached) == rounds for own in seeds):
+        return _of_whole_rounds(np.log([own.reached for own in seeds]))
     fitted = censored.levels(dict(enumerate(seeds)))
     means, covariance = np.full(count, math.nan), np.zeros((count, count))
     for row, place in enumerate(fitted.known):
@@ -150,7 +160,34 @@ def levels_of(seeds: Sequence[Seeds]) -> Levels:
             covariance[place] = covariance[:, place] = 0.0
             covariance[place, place] = spread / own.count
     counts = [own.count for own in seeds]
-    return Levels(means, covariance, degrees, are_pooled, fitted.unequal, decides, counts, floors)
+    # Where a seed is missing, rounds cannot be compared as a whole; what they share counts as spread.
+    own_degrees = min(degrees, rounds - 1.0) if one_process else degrees
+    return Levels(means, covariance, degrees, own_degrees, are_pooled, fitted.unequal, decides, counts, floors)
+
+
+def _of_whole_rounds(log_costs: Array) -> Levels:
+    """Return the levels of settings whose rounds are whole, from ln costs of shape (settings, rounds)."""
+    count, rounds = log_costs.shape
+    means = log_costs.mean(axis=1)
+    of_settings = log_costs - means[:, None]
+    of_rounds = of_settings.mean(axis=0)
+    left = of_settings - of_rounds
+    degrees = (rounds - 1.0) * (count - 1.0) / count  # of each setting's own spread
+    found = shared((left**2).sum(axis=1) / degrees, np.full(count, degrees))
+    # What a process adds to all of its round.
+    in_common = max(0.0, float((of_rounds**2).sum()) / (rounds - 1.0) - float(found.variances.mean()) / count)
+    covariance = (np.diag(found.variances) + in_common) / rounds
+    return Levels(
+        means,
+        covariance,
+        degrees=float(found.degrees.min()),
+        own_degrees=rounds - 1.0,
+        are_pooled=found.are_equal,
+        spreads_differ=False,
+        decides=[True] * count,
+        seeds=[rounds] * count,
+        floors=means.copy(),
+    )
 
 
 def _spreads(seeds: Sequence[Seeds]) -> Spreads:

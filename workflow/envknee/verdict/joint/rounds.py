@@ -27,6 +27,8 @@ class Rounds:
     schedule: Schedule
     look: int | None
     """Whole rounds at the last look; None before the first one."""
+    one_process: bool = False
+    """Whether a process measures each round."""
 
     @property
     def is_whole(self) -> bool:
@@ -68,7 +70,7 @@ def seeds_of(records: Sequence[Record]) -> Seeds:
     )
 
 
-def rounds_of(records: Sequence[Record], seeds: int | None) -> Rounds | None:
+def rounds_of(records: Sequence[Record], seeds: int | None, one_process: bool = False) -> Rounds | None:
     """Return the fresh seeds among records of one arm and kind; None without any. `seeds` of each setting are planned."""
     confirming = [record for record in records if record.request.confirms]
     if seeds is None or not confirming:
@@ -80,4 +82,4 @@ def rounds_of(records: Sequence[Record], seeds: int | None) -> Rounds | None:
     settings = sorted(rounds)
     schedule = as_planned(seeds)
     whole = min(len(own) for own in rounds.values())
-    return Rounds(settings, [rounds[setting] for setting in settings], schedule, schedule.last_look(whole))
+    return Rounds(settings, [rounds[setting] for setting in settings], schedule, schedule.last_look(whole), one_process)
