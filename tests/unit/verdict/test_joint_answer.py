@@ -104,6 +104,50 @@ def test_claims_hold_where_seeds_are_cut_off_at_a_budget(budget: float):
     assert told >= 0.05 * 2000
 
 
+def test_what_the_seeds_of_a_round_share_cancels_between_settings_by_hand():
+    # Rounds deviate by -0.3, 0 and 0.3, settings in a round by 0.01 at most.
+    logs = [[1.0 - 0.3, 1.0, 1.0 + 0.3], [2.01 - 0.3, 1.99, 2.0 + 0.3]]
+    seeds = [Seeds(tuple(math.exp(log) for log in own)) for own in logs]
+    paired, alone = levels_of(seeds, one_process=True), levels_of(seeds)
+    assert paired.means.tolist() == [pytest.approx(1.0), pytest.approx(2.0)]
+    # Differences are 1.01, 0.99 and 1.0: their mean has a standard error of 0.01 / sqrt(3), with two degrees.
+    assert (paired.degrees, paired.own_degrees) == (2, 2)
+    assert paired.margin(0, 1, 0.05) == pytest.approx(critical(2, 2, 0.05) * 0.01 / math.sqrt(3))
+    assert alone.margin(0, 1, 0.05) > 0.3
+    # A setting alone keeps what rounds deviate by: 0.09 of variance, over three rounds.
+    assert float(paired.covariance[0, 0]) == pytest.approx(0.03, rel=0.02)
+
+
+def test_a_missing_seed_leaves_rounds_that_cannot_be_compared_as_a_whole():
+    seeds = [Seeds((5.0, 6.0, 5.5)), Seeds((7.0, 8.0))]
+    one, alone = levels_of(seeds, one_process=True), levels_of(seeds)
+    assert one.covariance.tolist() == alone.covariance.tolist()
+    assert (one.own_degrees, alone.own_degrees) == (1, 3)
+
+
+@pytest.mark.parametrize(("of_round", "spread"), [(0.0, 0.02), (0.05, 0.02), (0.05, 0.0)])
+def test_claims_about_settings_of_one_process_hold_as_often_as_they_say(of_round: float, spread: float):
+    """2,000 studies of four settings and four rounds; with `spread` 0 the settings' own deviations grow from 1% to 4%."""
+    random = np.random.default_rng(3)
+    own_sd = np.full(4, spread) if spread else np.array([0.01, 0.02, 0.03, 0.04])
+    covered = best_kept = bounds_hold = 0
+    for study in range(2000):
+        truth = np.zeros(4) if study % 2 else random.normal(0.0, 0.03, 4)
+        deviations = own_sd[:, None] * random.standard_normal((4, 4)) + of_round * random.standard_normal(4)
+        levels = levels_of(
+            [Seeds(tuple(own)) for own in np.exp(truth[:, None] + deviations).tolist()], one_process=True
+        )
+        soonest = levels.soonest()
+        assert soonest is not None
+        covered += abs(levels.means[soonest] - truth[soonest]) <= levels.half_width(soonest, 0.05)
+        best_kept += levels.may_be_best(int(truth.argmin()), 0.05)
+        others = [max(0.0, truth[own] - np.delete(truth, own).min()) for own in range(4)]
+        bounds_hold += all((levels.most_slower(own, 0.05) or 0.0) >= others[own] - 1e-12 for own in range(4))
+    assert covered >= 0.94 * 2000
+    assert best_kept >= 0.94 * 2000
+    assert bounds_hold >= 0.94 * 2000
+
+
 def test_a_setting_that_never_ran_hides_no_other():
     levels = levels_of([Seeds((5.0, 6.0, 5.5)), Seeds((7.0, 8.0, 7.7)), Seeds(())])
     assert levels.comparable == [0, 1]

@@ -131,3 +131,28 @@ def test_one_worker_measures_asked_trials_of_isaac_lab_in_one_process_and_repeat
     starts_s = [known(record.outcome.setup_s) for record in records]
     assert starts_s[1] < 0.5 * starts_s[0], "a process starts once"
     succeeded(workspace.module("replay", "--verify", str(folder.root)))
+
+
+def test_with_one_process_each_round_of_fresh_repeats_has_its_own(workspace: Workspace):
+    throughput = {
+        "num_envs": [4, 8],
+        "horizon": 4,
+        "batch_size": 16,
+        "sampler": "profile",
+        "trials": 2,
+        "iterations": 2,
+        "workers": 1,
+        "confirm": {"settings": 2, "seeds": 3, "one_process": True},
+    }
+    study, folder = workspace.study(throughput=throughput, learning=None), workspace.results()
+    assert "[8/8]" in succeeded(workspace.measure(study))
+    records = load_records(folder)
+    assert not any(record.request.fresh for record in records)
+    processes = [known(record.outcome.shared).process for record in records]
+    by_round = {record.request.repeat: set[str]() for record in records if record.request.confirms}
+    for record, process in zip(records, processes, strict=True):
+        if record.request.confirms:
+            by_round[record.request.repeat].add(process)
+    assert len(by_round) == 3 and all(len(own) == 1 for own in by_round.values())
+    assert len({*processes}) == 4, "the search, and three rounds"
+    succeeded(workspace.module("replay", "--verify", str(folder.root)))
