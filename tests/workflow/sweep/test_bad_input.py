@@ -65,7 +65,7 @@ def test_what_is_not_measured_and_what_the_simulation_refuses_is_told_before_the
     )
     refused(
         workspace.sweep(study),
-        "envknee: throughput: 1 of 2 points are not measured, because batch_size must divide num_envs x horizon and does not: 32 of 4 x 4",
+        "envknee: throughput: 1 of 2 points is not measured, because batch_size must divide num_envs x horizon and does not: 32 of 4 x 4",
         "env.scene.tiled_camera.widht names no field",
         "did you mean 'width'?",
     )

@@ -131,8 +131,9 @@ def illegal_line(kind: str, illegal: IllegalPoints) -> str:
     named = [f"{point.batch_size} of {point.num_envs} x {point.horizon}" for point in points[:MOST_NAMED]]
     more = f" and {len(points) - MOST_NAMED} more" if len(points) > MOST_NAMED else ""
     ranks = ", in equal parts of each rank," if illegal.several_ranks else ""
+    verb = "is" if len(points) == 1 else "are"
     return (
-        f"{kind}: {len(points)} of {illegal.listed} points are not measured, because batch_size must divide num_envs x"
+        f"{kind}: {len(points)} of {illegal.listed} points {verb} not measured, because batch_size must divide num_envs x"
         f" horizon{ranks} and does not: {', '.join(named)}{more}"
     )
 
