@@ -19,6 +19,8 @@ from envknee.show.watch.view import fitting_view, view_of
 from envknee.study.errors import UserError
 from envknee.study.files import canonical_json
 from envknee.study.paths import StudyFolder
+from joint_study import a_study as a_joint_study
+from joint_study import measured_trials
 from records import a_study, a_trial, fps_trials, write_study, write_trial
 from rich.console import Console
 from waiting import wait_for
@@ -60,6 +62,22 @@ def test_grid_fills_up(tmp_path: Path, width: int) -> None:
     assert "demo: 2 of 9 done, 1 running, 1 failed, 1 do not fit, 1 skipped, 3 waiting" in text
     assert "throughput stock · 32 envs · T8 · B128 · repeat 2" in text and "runs since" in text
     assert "left" in text and "no sweep" not in text
+
+
+def test_a_joint_study_has_a_cell_for_its_search_and_one_for_each_round(tmp_path: Path) -> None:
+    axes = {"num_envs": [256, 512, 1024], "horizon": [16], "batch_size": [1024, 2048]}
+    study = a_joint_study(trials=6, confirm={"settings": 2, "seeds": 3}, **axes)
+    trials = measured_trials(study)
+    folder = write_study(tmp_path / "demo", study, trials[:-1])
+    (tried,) = {trial.request.num_envs for trial in trials[6:8]} - {trials[-1].request.num_envs}
+    rows = {line.split()[0]: line for line in shown(folder, 80) if line.startswith(("  256", "  512", "1,024"))}
+    assert {size: line.count("■1") for size, line in rows.items()}[f"{tried:,}"] >= 3, "its rounds are whole"
+    assert sum(line.count("·") for line in rows.values()) == 2, (
+        "the last round has not ended, and two sizes have none there"
+    )
+    text = " ".join(shown(folder, 80))
+    assert "first the search, then a column for each round" in text
+    assert "stock, learning: nothing is claimed yet: 5 of 6 fresh seeds have ended" in text
 
 
 def test_deciding_doubling_beside_its_cut_off(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What a sweep has done so far, as its live view shows it. Pure: study, requests and records in, a `State` out."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +13,9 @@ from envknee.record.status import BROKE, DID_NOT_FIT
 from envknee.run.time_left import time_left
 from envknee.study import space
 from envknee.study.model import Study
+from envknee.study.sweep import Sweep
 from envknee.verdict.schema.study import Verdict
+from envknee.words.joint import joint_statement, threshold_line
 from envknee.words.progress import time_left_words
 from envknee.words.statements import statement
 
@@ -48,14 +51,20 @@ class Seen:
 
 @dataclass(frozen=True)
 class Grid:
-    """Trials of an arm and a kind: a row for each size, a cell for each repeat."""
+    """Trials of an arm and a kind: a row for each size, a cell for each repeat.
+
+    A joint study has a cell for the whole search, then one for each round of fresh seeds.
+    """
 
     arm: str
     kind: Kind
     has_several: bool
     """Whether a repeat has several trials of a size, with other horizons or batch sizes."""
+    is_joint: bool
     rows: Mapping[int, Sequence[Sequence[Mark]]]
-    """num_envs -> trials of each repeat; a cell without one is waiting."""
+    """num_envs -> trials of each repeat; a cell without one is waiting, or is left out in a joint study's column that has ended."""
+    ended: Sequence[bool]
+    """Of each column of a joint study, whether all of its trials have ended."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,10 @@ def findings_of(verdict: Verdict | None) -> list[str]:
     """Return a verdict in a sentence for each arm and kind: the deciding doubling beside its cut-off."""
     said = []
     for arm in verdict.arms if verdict is not None else ():
+        for joint in arm.joint:
+            named = [threshold_line(joint, own) for own in joint.thresholds if own.axis == "num_envs"]
+            answer = "; ".join([joint_statement(joint, arm.ranks), *named])
+            said.append(f"{arm.arm}, {joint.kind}: {answer}")
         limits = [*([arm.recommended] if arm.recommended else []), *arm.learning[:1]]
         said += [f"{arm.arm}: {statement(limit)}" for limit in limits]
     return said
@@ -130,6 +143,7 @@ def _end(counts: Mapping[Mark, int], silent_s: float) -> str | None:
 
 
 def _grid(study: Study, arm: str, kind: Kind, seen: Seen, slots: Sequence[space.Slot]) -> Grid:
+    section = study.sections[kind]
     of_grid = [slot for slot in slots if (slot.arm, slot.kind) == (arm, kind)]
     marks: list[tuple[Request, Mark]] = [(record.request, mark_of(record)) for record in seen.records.values()]
     runs: Mark = "running"
@@ -137,11 +151,20 @@ def _grid(study: Study, arm: str, kind: Kind, seen: Seen, slots: Sequence[space.
     own: list[tuple[Request, Mark]] = [
         (request, mark) for request, mark in marks if (request.arm, request.kind) == (arm, kind)
     ]
-    repeats = 1 + max([slot.repeat for slot in of_grid] + [request.repeat for request, _ in own], default=0)
-    sizes = {*space.axes(study.sections[kind])[0], *(request.num_envs for request, _ in own)}
-    cells: dict[int, list[list[Mark]]] = {size: [[] for _ in range(repeats)] for size in sorted(sizes)}
+    planned = [_column(section, slot) for slot in of_grid]
+    columns = 1 + max(planned + [_column(section, request) for request, _ in own], default=0)
+    sizes = {*space.axes(section)[0], *(request.num_envs for request, _ in own)}
+    cells: dict[int, list[list[Mark]]] = {size: [[] for _ in range(columns)] for size in sorted(sizes)}
     for request, mark in own:
-        cells[request.num_envs][request.repeat].append(mark)
-    points = len(space.listed_points(study.sections[kind]))
-    has_several = points > len(space.axes(study.sections[kind])[0])
-    return Grid(arm, kind, has_several, cells)
+        cells[request.num_envs][_column(section, request)].append(mark)
+    has_several = len(space.listed_points(section)) > len(space.axes(section)[0])
+    left = Counter(planned)
+    left.subtract(_column(section, request) for request, mark in own if mark != "running")
+    return Grid(arm, kind, has_several, section.is_joint, cells, [left[column] <= 0 for column in range(columns)])
+
+
+def _column(section: Sweep, trial: Request | space.Slot) -> int:
+    """Return the cell of a trial in its row: its repeat; of a joint study 0 for the search, then the rounds of fresh seeds."""
+    if not section.is_joint:
+        return trial.repeat
+    return trial.repeat - section.first_fresh + 1 if trial.confirms else 0

@@ -82,14 +82,17 @@ def legend() -> Text:
 
 def _grid(grid: Grid) -> list[Text]:
     columns = "a row for each size, a column for each repeat"
+    if grid.is_joint:
+        columns = "a row for each size; first the search, then a column for each round of fresh trials"
     number = ", with the number of its trials so far" if grid.has_several else ""
     lines = [Text(printable(f"{grid.kind} {grid.arm} ({columns}{number})"))]
     width = max(len(f"{size:,}") for size in grid.rows)
     cell_width = max((len(_cell(cell, grid.has_several)) for cells in grid.rows.values() for cell in cells), default=1)
     for size, cells in grid.rows.items():
         line = Text(f"{size:>{width},} ")
-        for cell in cells:
-            shown = _cell(cell, grid.has_several)
+        for cell, has_ended in zip(cells, grid.ended, strict=True):
+            is_left_out = grid.is_joint and has_ended and not cell
+            shown = Text(" ") if is_left_out else _cell(cell, grid.has_several)
             line.append(" ").append_text(shown).append(" " * (cell_width - len(shown)))
         lines.append(line)
     return lines
