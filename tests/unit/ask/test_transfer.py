@@ -172,6 +172,8 @@ def test_it_comes_back_from_a_file_and_is_part_of_what_is_measured():
             "needs a learning section with `sampler: profile` and `confirm`",
         ),
         ({"learning__confirm": {"settings": 3}}, "takes 4 settings or more, and confirm.settings is 3. Confirm 4 or more"),
+        ({"arms__stock__measures": "learning"}, "needs this arm's own FPS and fresh seeds, and measures is 'learning'"),
+        ({"arms__lean__measures": "throughput"}, "needs the search of that arm, which measures throughput alone"),
         ({"throughput": None}, "this arm's seconds follow from its own FPS. Add a throughput section"),
         ({"throughput__num_envs": [128, 512]}, "throughput.num_envs does not reach from the smallest learning.num_envs"),
         ({"throughput__batch_size": "library"}, "throughput.batch_size does not reach from the smallest"),

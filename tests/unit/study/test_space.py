@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 from envknee.base.point import Point, rollout_size
+from envknee.decide.settings import settings_of
 from envknee.study import space
 from envknee.study.errors import UserError
 from envknee.study.load import parse_study
@@ -116,3 +117,32 @@ def test_a_section_without_a_legal_point_says_so_with_the_sizes_and_the_way_out(
     study = parse_study({"study": "s", kind: section})
     message = told(lambda: space.plan(study), "num_envs [16, 20] and horizon [8]", remedy)
     assert message.startswith(f"{kind}: no point is legal. batch_size [256, 1000] must divide num_envs x horizon")
+
+
+LEARNING = throughput(target_reward=0.0, budget_s=9.0)
+ONE_EACH = {"fast": {"measures": "learning"}, "slow": {"measures": "throughput"}, "whole": {}}
+
+
+def test_an_arm_has_trials_of_the_section_that_it_measures() -> None:
+    both = study(learning=LEARNING, arms=ONE_EACH)
+    slots = space.plan(both)
+    found = {kind: {slot.arm for slot in slots if slot.kind == kind} for kind in both.sections}
+    assert found == {"throughput": {"slow", "whole"}, "learning": {"fast", "whole"}}
+    joint = {"sampler": "profile", "trials": 3, "confirm": {"settings": 2, "seeds": 3}}
+    searched = study(throughput=throughput(**joint), learning=LEARNING | joint, arms=ONE_EACH)
+    found = {kind: {slot.arm for slot in space.plan(searched) if slot.kind == kind} for kind in searched.sections}
+    assert found == {"throughput": {"slow", "whole"}, "learning": {"fast", "whole"}}
+    assert {arm: [*settings_of(searched).joint_of(arm)] for arm in ONE_EACH} == {
+        "fast": ["learning"], "slow": ["throughput"], "whole": ["throughput", "learning"]
+    }  # fmt: skip
+
+
+def test_sections_and_what_arms_measure_agree() -> None:
+    told(
+        lambda: study(arms={"fast": {"measures": "learning"}, "whole": {}}),
+        "arm 'fast': measures 'learning', and the study has no such section",
+    )
+    told(
+        lambda: study(learning=LEARNING, arms={"slow": {"measures": "throughput"}}),
+        "learning: no arm is left, because each `measures` another section",
+    )

@@ -391,8 +391,10 @@ def test_the_example_of_the_page_is_a_study():
 
 def test_the_example_of_arms_that_learn_alike_is_a_study_with_the_rest_of_the_first_one():
     page = (ROOT / "docs" / "joint.md").read_text(encoding="utf-8")
-    whole, arms = (yaml.safe_load(block.split("```")[0]) for block in page.split("```yaml\n")[1:3])
+    whole, rounds, arms = (yaml.safe_load(block.split("```")[0]) for block in page.split("```yaml\n")[1:4])
     study = parse_study(whole | arms)
+    of_rounds = parse_study(whole | arms | {"throughput": arms["throughput"] | rounds["throughput"]})
+    assert settings_of(of_rounds).joint_of("lean")["throughput"].one_process
     assert study.searching("learning") == ["lean"] and study.followers("lean", "learning") == ["stock"]
     assert [settings_of(study).joint_of(arm)["learning"].confirmed for arm in ("lean", "stock")] == [12, 6]
 

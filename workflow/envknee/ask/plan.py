@@ -89,9 +89,11 @@ def _section(
     kind: Kind, sweep: Sweep, slots: Sequence[space.Slot], study: Study, gpus_here: int, elsewhere: Elsewhere | None
 ) -> SectionPlan:
     num_envs, horizons, _ = space.axes(sweep)
+    arms = study.arms_of(kind)
     legal = len(space.legal_points(sweep, study.world_sizes))
     return SectionPlan(
         kind=kind,
+        arms=arms,
         trials=len(slots),
         points=space.points_asked(sweep, study.world_sizes),
         repeats=sweep.repeats if sweep.chooses_trials or sweep.confirm else sweep.all_repeats,
@@ -102,13 +104,13 @@ def _section(
         num_envs=list(num_envs),
         horizon=list(horizons),
         batch_size=None if sweep.batch_size == "library" else list(sweep.batch_size),
-        rules=[_rule(name, arm, sweep, study) for name, arm in sorted(study.arms.items()) if arm.scaling is not None],
+        rules=[_rule(name, study.arms[name], sweep, study) for name in arms if study.arms[name].scaling is not None],
         illegal=_illegal(sweep, study),
         search_trials=sweep.search_trials if sweep.is_joint else None,
         few_for_model=sweep.is_joint and legal < space.LEAST_SETTINGS,
         confirmed=None if sweep.confirm is None else sweep.confirm.settings,
         fresh_seeds=None if sweep.confirm is None else sweep.confirm.seeds + sweep.more_repeats,
-        learns_like={arm: leader for arm in sorted(study.arms) if (leader := study.leader(arm, kind)) is not None},
+        learns_like={arm: leader for arm in arms if (leader := study.leader(arm, kind)) is not None},
         workers=sweep.workers,
         too_few_devices=_too_few_devices(sweep, study, gpus_here, elsewhere),
     )

@@ -61,5 +61,11 @@ def arm_settings(arm: Arm) -> ArmSettings:
     """Return the settings of an arm, with those of its sections by dotted name; values are as in JSON."""
     values: dict[str, Any] = {name: to_jsonable_python(value) for name, value in arm}
     overrides, memory, learns_like = values.pop("overrides"), values.pop("memory"), values.pop("learns_like")
+    measures = values.pop("measures")
     of_memory = {f"memory.{name}": value for name, value in memory.items()}
-    return ArmSettings(world_size=arm.world_size, values={**values, **of_memory, **overrides}, learns_like=learns_like)
+    return ArmSettings(
+        world_size=arm.world_size,
+        values={**values, **of_memory, **overrides},
+        learns_like=learns_like,
+        measures=measures,
+    )

@@ -36,7 +36,7 @@ def time_left(
             continue
         arms = [
             _left_of([slot for slot in of_kind if slot.arm == arm], sweep, seconds_by_number, skipped)
-            for arm in study.arms
+            for arm in study.arms_of(kind)
         ]
         timed = [
             seconds_by_number[slot.number]

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, create_model
 
 from envknee import trainers
-from envknee.base.fields import newer
+from envknee.base.fields import Kind, newer
 from envknee.study import remedies
 from envknee.study.choices import OneOf
 from envknee.study.command import OF_A_RULE, Command
@@ -106,6 +106,8 @@ class Arm(Setup, Strict):
     learns_like: str | None = newer(None)
     """Another arm of the study that should need as many environment steps: its search stands in for that of this arm (docs/joint.md).
     Without it, this arm has a search of its own."""
+    measures: Kind | None = newer(None)
+    """The one section that measures this arm: 'throughput' or 'learning'. Without it, both do."""
     overrides: Overrides = {}
     """Like the task's overrides, for this arm only, and with priority."""
 

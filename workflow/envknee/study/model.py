@@ -136,18 +136,25 @@ class Study(Strict):
             yield "a study needs a 'throughput' or a 'learning' section, or both"
         for kind, sweep in self.sections.items():
             batches = 1 if sweep.batch_size == "library" else len(sweep.batch_size)
-            trials = len(self.arms) * len(sweep.num_envs) * len(sweep.horizon) * batches * sweep.all_repeats
+            trials = len(self.arms_of(kind)) * len(sweep.num_envs) * len(sweep.horizon) * batches * sweep.all_repeats
             if trials > MOST_TRIALS:
                 yield f"arms x num_envs x horizon x batch_size x repeats make up to {trials:,} trials, and {MOST_TRIALS:,} are the most"
             if sweep.is_joint and (searched := len(self.searching(kind)) * sweep.search_trials) > MOST_TRIALS:
                 yield f"arms x trials make {searched:,} trials, and {MOST_TRIALS:,} are the most"
             if sweep.confirm is not None:
-                settings = sum(sweep.confirm.settings * (1 + len(self.followers(arm, kind))) for arm in self.arms)
+                settings = sum(
+                    sweep.confirm.settings * (1 + len(self.followers(arm, kind))) for arm in self.arms_of(kind)
+                )
                 fresh = settings * (sweep.confirm.seeds + sweep.more_repeats)
                 if fresh > MOST_TRIALS:
                     yield f"arms x confirm.settings x seeds make {fresh:,} trials, and {MOST_TRIALS:,} are the most"
         for kind, sweep in self.sections.items():
             yield from self._problems_of_workers(kind, sweep)
+            if not self.arms_of(kind):
+                yield f"{kind}: no arm is left, because each `measures` another section. Take the section or one `measures` out"
+        for name, arm in self.arms.items():
+            if arm.measures is not None and arm.measures not in self.sections:
+                yield f"arm {name!r}: measures {arm.measures!r}, and the study has no such section. Add it, or take the key out"
         if self.image is not None and self.runtime == "host":
             yield f"image {self.image!r} is for runtime: apptainer or docker, and the runtime is host"
         if self.image is not None and self.image.startswith("-"):
@@ -248,17 +255,21 @@ class Study(Strict):
         """The sections of this study, by kind of trial."""
         return {kind: sweep for kind in KINDS if (sweep := getattr(self, kind)) is not None}
 
+    def arms_of(self, kind: Kind) -> list[str]:
+        """Return the arms that a section measures, by name."""
+        return [name for name, arm in sorted(self.arms.items()) if arm.measures in (None, kind)]
+
     def leader(self, arm: str, kind: Kind) -> str | None:
         """Return the arm whose search stands in for that of an arm (`learns_like`); None if it has its own."""
         return self.arms[arm].learns_like if kind == "learning" else None
 
     def followers(self, arm: str, kind: Kind) -> list[str]:
         """Return the arms for which the search of an arm stands in, by name."""
-        return [own for own in sorted(self.arms) if self.leader(own, kind) == arm]
+        return [own for own in self.arms_of(kind) if self.leader(own, kind) == arm]
 
     def searching(self, kind: Kind) -> list[str]:
         """Return the arms with a search of their own, by name."""
-        return [arm for arm in sorted(self.arms) if self.leader(arm, kind) is None]
+        return [arm for arm in self.arms_of(kind) if self.leader(arm, kind) is None]
 
     @property
     def world_sizes(self) -> frozenset[int]:

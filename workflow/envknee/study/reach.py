@@ -229,6 +229,7 @@ FIELDS: Mapping[str, Callable[[Place], Iterator[Reach]]] = {
     "arms.*.scaling.learning_rate": _plain,
     "arms.*.scaling.epochs": _plain,
     "arms.*.learns_like": _label,
+    "arms.*.measures": _plain,
     "arms.*.overrides": _overrides,
     "throughput": _plain,  # numbers, switches and names of samplers
     "learning": _plain,

@@ -192,7 +192,7 @@ def _lane(study: Study, slot: Slot) -> int | None:
     if sweep.adaptive.ascending:
         return slot.number % study.window
     is_known = sweep.sampler in FIXED_DESIGNS and sweep.confirm is None
-    points = points_asked(sweep, study.world_sizes) * len(study.arms)
+    points = points_asked(sweep, study.world_sizes) * len(study.arms_of(slot.kind))
     return slot.repeat if is_known and study.window >= sweep.workers * points else None
 
 
@@ -248,7 +248,7 @@ def _repeated(study: Study, kind: Kind, points: int, repeats: range, first: int)
     shows_drift = kind == "throughput" and not (study.throughput is not None and study.throughput.compose_horizons)
     sizes = enumerate(chunk_sizes(points, study.sections[kind].block))
     slots: list[Slot] = []
-    for repeat, (chunk, size), arm in itertools.product(repeats, sizes, sorted(study.arms)):
+    for repeat, (chunk, size), arm in itertools.product(repeats, sizes, study.arms_of(kind)):
         number, shares = first + len(slots), size > 1 and study.arms[arm].can_share
         block = number if shares else None  # a block has the number of its first trial
         trials = size + 1 if shares and shows_drift else size
@@ -264,7 +264,7 @@ def _at_most(study: Study, kind: Kind, points: int, repeats: range, slots: Seque
     sweep = study.sections[kind]
     series = {(point.horizon, point.batch_size) for point in legal_points(sweep, study.world_sizes)}
     half = -(-points * len(repeats) // 2) + 2 * sweep.adaptive.confirm * len(series)
-    return [slot._replace(repeat=0) for slot in slots[: (sweep.adaptive.trials or half) * len(study.arms)]]
+    return [slot._replace(repeat=0) for slot in slots[: (sweep.adaptive.trials or half) * len(study.arms_of(kind))]]
 
 
 def _confirming(study: Study, kind: Kind, rounds: range, first: int) -> list[Slot]:
@@ -282,7 +282,7 @@ def _confirming(study: Study, kind: Kind, rounds: range, first: int) -> list[Slo
             f" num_envs x horizon). Confirm {legal} or fewer, or list more num_envs, horizons or batch sizes"
         )
     _check_joint(kind, legal)
-    counts = {arm: min(confirmed_settings(study, kind, arm), legal) for arm in sorted(study.arms)}
+    counts = {arm: min(confirmed_settings(study, kind, arm), legal) for arm in study.arms_of(kind)}
     places = itertools.product(rounds, range(max(counts.values())), counts)
     trials = [(seed, place, arm) for seed, place, arm in places if place < counts[arm]]
     return [

@@ -30,6 +30,12 @@ def problems(
         yield f"{told} is no arm of this study{nearest(arm.learns_like, arms)}. Arms: {', '.join(arms)}"
         return
     other = arms[arm.learns_like]
+    if arm.measures is not None:
+        yield f"{told} needs this arm's own FPS and fresh seeds, and measures is {arm.measures!r}. Take measures out"
+        return
+    if other.measures == "throughput":
+        yield f"{told} needs the search of that arm, which measures throughput alone. Take its measures out"
+        return
     if other.learns_like is not None:
         yield f"{told} has no search of its own, because it learns like {other.learns_like!r}. Name an arm that has one"
         return

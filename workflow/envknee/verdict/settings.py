@@ -51,6 +51,8 @@ class ArmSettings:
     """Every setting of the arm by dotted name, such as `memory.on_oom`, and its overrides. Values are as in JSON."""
     learns_like: str | None = None
     """The arm whose search plans this one's settings; None: it has a search of its own."""
+    measures: Kind | None = None
+    """The one section that measures the arm; None: each."""
 
     @property
     def gpus(self) -> Any:
@@ -106,7 +108,8 @@ class StudySettings:
         """Return the sections with a joint answer as they are for one arm. Only learning can be planned from another arm's search."""
         leader = self.arms[arm].learns_like
         followers = sum(own.learns_like == arm for own in self.arms.values())
-        own = dict(self.joint)
+        measures = self.arms[arm].measures
+        own = {kind: joint for kind, joint in self.joint.items() if measures in (None, kind)}
         if "learning" in own and leader is not None:
             own["learning"] = replace(own["learning"], search_trials=0, learns_like=leader)
         elif "learning" in own:

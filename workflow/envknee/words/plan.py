@@ -43,7 +43,7 @@ def plan_lines(plan: StudyPlan) -> list[str]:
         changed = ", ".join(f"{field} {value}" for field, value in plan.changed.items())
         lines.append(f"Task {plan.task}; the study sets {changed}")
     for section in plan.sections:
-        lines.append(section_line(section, plan.arms))
+        lines.append(section_line(section))
         for rule in section.rules:
             lines += rule_lines(rule)
     lines += [illegal_line(section.kind, section.illegal) for section in plan.sections if section.illegal is not None]
@@ -82,9 +82,9 @@ def _between(least: str, most: str) -> str:
     return f"about {most}" if least == most else f"{least} to {most}"
 
 
-def section_line(section: SectionPlan, names: Sequence[str]) -> str:
-    """Return the trials of one kind of all arms, by name, and the sizes that they choose from."""
-    arms = _arms(names)
+def section_line(section: SectionPlan) -> str:
+    """Return the trials of one kind of its arms, by name, and the sizes that they choose from."""
+    arms = _arms(section.arms)
     repeats = counted(section.repeats, "repeat")
     if section.chooses_trials:
         repeats = f"up to {section.repeats} repeats"
@@ -95,7 +95,7 @@ def section_line(section: SectionPlan, names: Sequence[str]) -> str:
     batch = "library" if section.batch_size is None else listed(section.batch_size)
     trials = f"{counted(section.points, 'point')} × {repeats} × {arms}"
     if section.search_trials is not None:
-        searching = [name for name in names if name not in section.learns_like]
+        searching = [name for name in section.arms if name not in section.learns_like]
         trials = f"{section.search_trials} among {counted(section.points, 'point')} × {_arms(searching)}"
     fresh = ""
     if section.confirmed is not None and section.fresh_seeds is not None:

@@ -118,7 +118,7 @@ def state_of(study: Study, seen: Seen, findings: Sequence[str]) -> State:
     counts["running"] = len(seen.running)
     counts["waiting"] = max(0, len(slots) - len(records) - len(seen.running))
     left = "" if len(records) >= len(slots) else time_left_words(time_left(study, slots, seconds, skipped))
-    grids = [_grid(study, arm, kind, seen, slots) for kind in study.sections for arm in study.arms]
+    grids = [_grid(study, arm, kind, seen, slots) for kind in study.sections for arm in study.arms_of(kind)]
     end = _end(counts, seen.silent_s)
     return State(study.study, counts, len(slots), grids, findings, seen.running, left, end)
 

@@ -69,6 +69,8 @@ class SectionPlan(Frozen):
     """The trials of one kind."""
 
     kind: Kind
+    arms: list[str] = newer([])
+    """That it measures, by name."""
     trials: int
     points: int
     repeats: int
