@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from envknee.record.schema import Lost
@@ -65,7 +66,7 @@ def test_grid_fills_up(tmp_path: Path, width: int) -> None:
 
 
 def test_a_joint_study_has_a_cell_for_its_search_and_one_for_each_round(tmp_path: Path) -> None:
-    axes = {"num_envs": [256, 512, 1024], "horizon": [16], "batch_size": [1024, 2048]}
+    axes: dict[str, Any] = {"num_envs": [256, 512, 1024], "horizon": [16], "batch_size": [1024, 2048]}
     study = a_joint_study(trials=6, confirm={"settings": 2, "seeds": 3}, **axes)
     trials = measured_trials(study)
     folder = write_study(tmp_path / "demo", study, trials[:-1])

@@ -109,7 +109,7 @@ class StudySettings:
         leader = self.arms[arm].learns_like
         followers = sum(own.learns_like == arm for own in self.arms.values())
         measures = self.arms[arm].measures
-        own = {kind: joint for kind, joint in self.joint.items() if measures in (None, kind)}
+        own: dict[Kind, JointSettings] = {kind: joint for kind, joint in self.joint.items() if measures in (None, kind)}
         if "learning" in own and leader is not None:
             own["learning"] = replace(own["learning"], search_trials=0, learns_like=leader)
         elif "learning" in own:
