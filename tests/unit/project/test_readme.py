@@ -1,4 +1,4 @@
-"""README and tutorial: commands are run by tests, keys exist, studies are legal. Numbers: test_pages.py."""
+"""README, tutorial, FAQ, places to run: commands are run by tests, keys exist, studies are legal. Numbers: test_pages.py."""
 
 import re
 import sys
@@ -13,7 +13,9 @@ from envknee.study.schema import study_schema
 from programs import python, succeeded
 from published import ROOT
 
-README, TUTORIAL = ROOT / "README.md", ROOT / "docs/tutorial.md"
+README, TUTORIAL, FAQ = ROOT / "README.md", ROOT / "docs/tutorial.md", ROOT / "docs/faq.md"
+PLACES = [ROOT / "docs" / name for name in ("this-machine.md", "clusters.md", "allocation.md", "containers.md")]
+"""Where a study runs, a page each."""
 
 
 def test_the_readme_is_read_at_one_sitting():
@@ -33,7 +35,7 @@ def keys_of(schema: Any) -> Iterator[str]:
             yield from keys_of(part)
 
 
-@pytest.mark.parametrize("page", [README, TUTORIAL, ROOT / "docs/faq.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [README, TUTORIAL, FAQ, *PLACES], ids=lambda page: page.name)
 def test_every_key_of_a_study_that_a_page_names_exists(page: Path):
     """`batch_size: library`, `decide.delta` and the like."""
     known = set(keys_of(study_schema()))
@@ -73,6 +75,9 @@ RUN_BY = {
     "envknee watch": "tests/unit/show/test_watch.py: \"watch\"",
     "envknee best": "tests/unit/after/test_best.py: --only",
     "envknee repeats": "tests/unit/after/test_repeats.py: repeats",
+    "envknee neighbours": "tests/workflow/run/test_gpu.py: module(\"neighbours\"",
+    "salloc": "tests/workflow/slurm/test_slurm.py: \"salloc\"",
+    "sbatch": "tests/workflow/slurm/test_slurm.py: \"sbatch\"",
 }  # fmt: skip
 """By command, the test that runs it: a file, and a word of it."""
 
@@ -81,6 +86,7 @@ NOT_RUN = {
     "isaaclab train": "an argument of `envknee knee`, which test_foreign_trainers.py runs, and with `envknee best` test_best_trains.py",
     "cp config/": "an ordinary copy",
     "cp slurm/": "an ordinary copy",
+    "mkdir -p slurm": "an ordinary folder",
     "source .venv/bin/activate": "a shell's own command",
     "$EDITOR": "an editor",
 }
@@ -88,17 +94,17 @@ NOT_RUN = {
 
 
 def commands_of(page: Path) -> set[str]:
-    """Return what a page asks the reader to type, in blocks and in the text."""
+    """Return what a page asks the reader to type, in blocks and in the text, without variables before a command."""
     text = page.read_text(encoding="utf-8")
     blocks = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)).splitlines()
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     lines = [line.split("  #")[0].strip() for line in blocks] + [
         span for span in spans if re.match(r"make\b|envknee .|apt-get|isaaclab ", span)
     ]
-    return {line.removeprefix(".venv/bin/") for line in lines if line}
+    return {re.sub(r"^(?:[A-Z_]+=\S+ )+", "", line).removeprefix(".venv/bin/") for line in lines if line}
 
 
-@pytest.mark.parametrize("page", [README, TUTORIAL], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [README, TUTORIAL, FAQ, *PLACES], ids=lambda page: page.name)
 def test_every_command_is_run_by_a_test_or_marked(page: Path):
     for command in commands_of(page):
         known = [start for start in RUN_BY if command == start or command.startswith((f"{start} ", f"{start}\n"))]
