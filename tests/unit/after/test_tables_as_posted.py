@@ -260,7 +260,8 @@ def test_a_page_of_nonsense_is_refused_in_a_second(part: str):
         return time.process_time() - began_s
 
     # In time that grows with the square, it would be a hundred times as long.
-    assert seconds(2_000_000) < 50 * min(seconds(200_000) for _ in range(3))
+    # The least of several: a collection of garbage may fall into one of them.
+    assert min(seconds(2_000_000) for _ in range(3)) < 50 * min(seconds(200_000) for _ in range(3))
 
 
 def test_tables_that_are_equal_are_tables_of_their_own():
