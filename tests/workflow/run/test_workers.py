@@ -23,6 +23,8 @@ SIZES: dict[str, Any] = {
     "iterations": 4,
 }
 
+OF_ISAAC_LAB: dict[str, Any] = {"num_envs": [4, 8], "horizon": 4, "batch_size": 16, "iterations": 2, "workers": 1}
+
 
 def of_commands(workspace: Workspace, name: str = "tiny", **throughput: Any) -> Path:
     """Write a study of a fake program, which two workers measure."""
@@ -111,15 +113,7 @@ def test_an_interrupted_pool_goes_on_and_is_replayed_and_archived_as_any_study(w
 def test_one_worker_measures_asked_trials_of_isaac_lab_in_one_process_and_repeats_of_fps_in_others(
     workspace: Workspace,
 ):
-    throughput = {
-        "num_envs": [4, 8],
-        "horizon": 4,
-        "batch_size": 16,
-        "sampler": "tpe",
-        "repeats": 2,
-        "iterations": 2,
-        "workers": 1,
-    }
+    throughput = OF_ISAAC_LAB | {"sampler": "tpe", "repeats": 2}
     study, folder = workspace.study(throughput=throughput, learning=None), workspace.results()
     said = succeeded(workspace.measure(study))
     assert "[4/4]" in said
@@ -134,16 +128,8 @@ def test_one_worker_measures_asked_trials_of_isaac_lab_in_one_process_and_repeat
 
 
 def test_with_one_process_each_round_of_fresh_repeats_has_its_own(workspace: Workspace):
-    throughput = {
-        "num_envs": [4, 8],
-        "horizon": 4,
-        "batch_size": 16,
-        "sampler": "profile",
-        "trials": 2,
-        "iterations": 2,
-        "workers": 1,
-        "confirm": {"settings": 2, "seeds": 3, "one_process": True},
-    }
+    confirm = {"settings": 2, "seeds": 3, "one_process": True}
+    throughput = OF_ISAAC_LAB | {"sampler": "profile", "trials": 2, "confirm": confirm}
     study, folder = workspace.study(throughput=throughput, learning=None), workspace.results()
     assert "[8/8]" in succeeded(workspace.measure(study))
     records = load_records(folder)

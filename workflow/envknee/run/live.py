@@ -126,9 +126,8 @@ def _run_beside(command: Sequence[str], folder: StudyFolder, log: Path | None) -
     with ExitStack() as files:
         errors = files.enter_context(tempfile.TemporaryFile())
         printed = None if log is None else files.enter_context(log.open("ab"))
-        signal.signal(
-            signal.SIGINT, signal.SIG_IGN
-        )  # which a child process inherits: the view shows how the sweep ends
+        # A child process inherits that: the view shows how the sweep ends.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         # It ends when its standard input does, even if this process is killed.
         beside = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=errors, env=os.environ | ONE_THREAD)
         os.setpriority(os.PRIO_PROCESS, beside.pid, LOWEST_PRIORITY)
