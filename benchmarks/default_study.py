@@ -56,8 +56,8 @@ def swept(number: int, folder: Path) -> tuple[float, StudyFolder]:
     environment = os.environ | {"WARP_CACHE_PATH": str(folder / "kernels"), "CI": "1"}
     start = time.monotonic()
     subprocess.run(
-        [sys.executable, "-m", "envknee", "sweep", str(path), "--", "--directory", str(folder)],
-        cwd=ROOT,
+        [sys.executable, "-m", "envknee", "sweep", str(path)],
+        cwd=folder,
         env=environment,
         check=True,
         stdout=subprocess.DEVNULL,

@@ -193,9 +193,12 @@ def test_few_legal_points_are_told_with_how_to_have_more():
     few: dict[str, Any] = {"num_envs": [100, 128], "horizon": [7, 8], "batch_size": [1024, 700, 512]}
     lines = plan_lines(plan_of(a_study(**few)))
     assert any(line.startswith("learning: 9 of 12 points are not measured") for line in lines)
-    (said,) = [line for line in lines if "for one model over three axes" in line]
+    (said,) = [line for line in lines if "for one model over all axes" in line]
     assert said.startswith("learning: 3 legal points for") and "List more num_envs" in said
     assert not any("for one model" in line for line in plan_lines(plan_of(a_study())))
+    # Nine points on two axes: a trend of six terms.
+    two_axes: dict[str, Any] = {"num_envs": [32, 64, 128], "horizon": [16], "batch_size": [128, 256, 512]}
+    assert not any("for one model" in line for line in plan_lines(plan_of(a_study(**two_axes))))
     assert not any(
         "for one model" in line for line in plan_lines(plan_of(a_study(**few, sampler="sobol", trials=None, points=3)))
     )

@@ -90,7 +90,7 @@ def _section(
 ) -> SectionPlan:
     num_envs, horizons, _ = space.axes(sweep)
     arms = study.arms_of(kind)
-    legal = len(space.legal_points(sweep, study.world_sizes))
+    legal = space.legal_points(sweep, study.world_sizes)
     return SectionPlan(
         kind=kind,
         arms=arms,
@@ -107,7 +107,7 @@ def _section(
         rules=[_rule(name, study.arms[name], sweep, study) for name in arms if study.arms[name].scaling is not None],
         illegal=_illegal(sweep, study),
         search_trials=sweep.search_trials if sweep.is_joint else None,
-        few_for_model=sweep.is_joint and legal < space.LEAST_SETTINGS,
+        few_for_model=sweep.is_joint and len(legal) < space.trend_terms(legal),
         confirmed=None if sweep.confirm is None else sweep.confirm.settings,
         fresh_seeds=None if sweep.confirm is None else sweep.confirm.seeds + sweep.more_repeats,
         learns_like={arm: leader for arm in arms if (leader := study.leader(arm, kind)) is not None},

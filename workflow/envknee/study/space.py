@@ -16,9 +16,6 @@ MORE_LEGAL = (
 )
 """How a study gets more legal points."""
 
-LEAST_SETTINGS = 10
-"""Legal points with fewer of which one model over three axes tells little: its trend has ten terms."""
-
 MOST_SETTINGS = 2000
 """Most legal points of a section with one model over all of them: a fit of 2,000 takes some seconds."""
 
@@ -97,6 +94,13 @@ class Slot(NamedTuple):
     lane: int | None = None
     """The part of the pool that one worker measures while it can, so that both ends of a doubling come to the same device. None: any worker
     measures any trial of the pool."""
+
+
+def trend_terms(points: Sequence[Point]) -> int:
+    """Return the terms of a joint model's trend (`verdict.joint.prior`): a level, and a slope and bends of each axis on which points differ."""
+    settings = [(point.num_envs, point.horizon, point.batch_size) for point in points]
+    varied = sum(len(set(values)) > 1 for values in zip(*settings, strict=True))
+    return (varied + 1) * (varied + 2) // 2
 
 
 def points_asked(sweep: Sweep, world_sizes: Collection[int]) -> int:
