@@ -3,8 +3,9 @@
     .venv/bin/python -m benchmarks.default_study --runs 10                      an idle machine
     .venv/bin/python -m benchmarks.default_study --runs 10 --busy-cores 1       beside a program that keeps one core busy
 
-Output: a JSON file with a row for each run; runs that it has are not repeated. Nothing else may run meanwhile. Each run has a seed of its
-own, and seconds include everything from the command to the report: set-up, kernels, trials.
+Output: a JSON file with a row for each run, and each run's verdict and records in a folder beside it; runs that it has are not repeated.
+Nothing else may run meanwhile. Each run has a seed of its own, and seconds include everything from the command to the report: set-up,
+kernels, trials.
 
 *Decided* means: the threshold of num_envs for FPS is named or shown to lie above, and learning has a soonest setting with its interval and
 the set of settings that are not shown slower.
@@ -13,6 +14,7 @@ the set of settings that are not shown slower.
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -111,6 +113,10 @@ def main(given: Sequence[str] | None = None) -> None:
         with tempfile.TemporaryDirectory(prefix="envknee-default-") as folder, busy(arguments.busy_cores):
             seconds, results = swept(number, Path(folder))
             rows.append(row_of(number, arguments.busy_cores, seconds, results))
+            kept = output.with_suffix("") / f"{number}-busy-{arguments.busy_cores}"
+            kept.mkdir(parents=True, exist_ok=True)
+            for path in (results.verdict, results.records_csv):
+                shutil.copy(path, kept)
         output.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(output, json.dumps(rows, indent=1) + "\n")
         print(json.dumps(rows[-1]))
