@@ -48,7 +48,7 @@ class Played:
 @cache
 def template() -> Record:
     """Return the record of a published trial, in whose place simulated ones stand."""
-    published = load_records(study_folder(Path(__file__).parents[1] / "results-published/quick"))
+    published = load_records(study_folder(Path(__file__).parents[1] / "results-published/quick-fps"))
     return next(record for record in published if record.outcome.status == "ok" and record.fps_total)
 
 

@@ -17,13 +17,20 @@ from envknee.study.errors import UserError, run_command
 from envknee.study.files import read_model
 
 
-def main() -> None:
-    """Train for as many iterations as the request says, warm-up included."""
-    if len(sys.argv) != 2:
-        raise UserError("usage: bare_loop.py REQUEST.json")
-    request = read_model(Path(sys.argv[1]), Request, "")
+def request_of(path: Path) -> Request:
+    """Return the request in a file, for one rank of RSL-RL.
+
+    Raises:
+        UserError: when it is for another library or several ranks.
+    """
+    request = read_model(path, Request, "")
     if request.trainer != "rsl_rl" or request.processes > 1:
         raise UserError(f"a bare loop is RSL-RL's on one rank, and this is {request.trainer} on {request.processes}")
+    return request
+
+
+def runner_of(request: Request) -> tuple[Any, Any]:
+    """Return RSL-RL's runner over the environment of a request, and the configuration of its agent. It chooses this process's device."""
     device = environment.choose_device(request.gpus)
     environment.use(device, environment.gpu_of(device))
 
@@ -34,15 +41,22 @@ def main() -> None:
 
     config = rsl_rl.resolve(request, device)
     env: Any = tasks.make(config.task_id, config.env, request.observations, request.frontend)
-    runner: Any = create_rsl_rl_runner(
-        RslRlVecEnvWrapper(env, clip_actions=config.agent.clip_actions), config.agent, log_dir=None
-    )
+    wrapped = RslRlVecEnvWrapper(env, clip_actions=config.agent.clip_actions)
+    return create_rsl_rl_runner(wrapped, config.agent, log_dir=None), config.agent
+
+
+def main() -> None:
+    """Train for as many iterations as the request says, warm-up included."""
+    if len(sys.argv) != 2:
+        raise UserError("usage: bare_loop.py REQUEST.json")
+    request = request_of(Path(sys.argv[1]))
+    runner, agent = runner_of(request)
     update, began = runner.alg.update, time.perf_counter()
 
     def update_and_tell() -> dict[str, float]:
         nonlocal began
         losses = update()
-        if device != "cpu":
+        if runner.device != "cpu":
             torch.cuda.synchronize()
         now = time.perf_counter()
         print(f"iteration {now - began}", flush=True)
@@ -51,7 +65,7 @@ def main() -> None:
 
     runner.alg.update = update_and_tell
     runner.learn(
-        request.warmup_iterations + (request.iterations or 1), init_at_random_ep_len=config.agent.init_at_random_ep_len
+        request.warmup_iterations + (request.iterations or 1), init_at_random_ep_len=agent.init_at_random_ep_len
     )
 
 

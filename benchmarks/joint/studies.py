@@ -228,7 +228,7 @@ def trials_at(tried: Sequence[tuple[int, Observed]]) -> Trials:
 @cache
 def template(kind: Kind) -> Record:
     """Return the record of a published trial, in whose place simulated ones stand."""
-    of_kind = {"learning": "cartpole-one-gpu-learning", "throughput": "quick"}[kind]
+    of_kind = {"learning": "cartpole-one-gpu-learning", "throughput": "quick-fps"}[kind]
     published = load_records(study_folder(Path(__file__).parents[2] / "results-published" / of_kind))
     ended = {"learning": "target_reached", "throughput": "ok"}[kind]
     return next(own for own in published if own.request.kind == kind and own.outcome.status == ended)

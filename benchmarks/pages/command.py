@@ -16,6 +16,7 @@ from envknee.study.files import write_atomically
 
 from benchmarks.pages import (
     blocks,
+    default_study,
     faq,
     joint,
     lean,
@@ -36,7 +37,7 @@ from benchmarks.pages.published import ROOT
 
 MODULES = (
     readme, tutorial, faq, results, lean, measuring, learning_rules, blocks, two_cameras, trainers, tasks, verdicts, scaling,
-    two_probes, joint,
+    two_probes, joint, default_study,
 )  # fmt: skip
 
 BLOCKS = dict(chain.from_iterable(module.BLOCKS.items() for module in MODULES))

@@ -151,13 +151,13 @@ def fps_range(num_envs: int) -> str:
 
 
 def learns() -> str:
-    """Return the seconds to the target of both kinds of frames, and the shares of seconds and of frames."""
+    """Return the seconds to the target of both kinds of frames, and the shares of seconds and of environment steps."""
     stock_s, warp_s = (median_s_to_target(WARP_LEARNING, arm) for arm in ("stock", "lean-warp"))
     seconds = learning_ratio(WARP_LEARNING, "lean-warp", "seconds_to_target")
     frames = learning_ratio(WARP_LEARNING, "lean-warp", "frames_to_target")
     return (
         f"Stock took {stock_s:.1f} s and lean-warp {warp_s:.1f} s (medians):"
-        f" {share(seconds)} of the seconds, and {share(frames)} of the frames"
+        f" {share(seconds)} of the seconds, and {share(frames)} of the environment steps"
     )
 
 

@@ -42,7 +42,7 @@ def seconds(point: RulePoint) -> str:
 
 
 def frames(point: RulePoint) -> str:
-    """Return frames to the target in millions."""
+    """Return environment steps to the target in millions."""
     return cost(point.frames_to_target, 1e6, 2)
 
 
@@ -67,8 +67,8 @@ def limits() -> str:
 def costs() -> str:
     """Return by rule and size the values of the rule and what the target costs."""
     heads = (
-        "rule", "environments", "horizon", "batch", "learning rate, 10⁻⁴", f"seconds to reward {target_of(STUDY):g}", "frames, millions",
-        "seconds per million frames", "arrived",
+        "rule", "environments", "horizon", "batch", "learning rate, 10⁻⁴", f"seconds to reward {target_of(STUDY):g}",
+        "environment steps, millions", "seconds per million", "arrived",
     )  # fmt: skip
     rows = []
     for rule in rules().rules:
@@ -81,7 +81,7 @@ def costs() -> str:
 
 
 def spread_at_base() -> float:
-    """Return how far seconds per frame are apart where all rules are the same training, as a ratio."""
+    """Return how far seconds per environment step are apart where all rules are the same training, as a ratio."""
     own = [point_at(rule, BASE).seconds_per_million_frames or 0.0 for rule in rules().rules]
     return max(own) / min(own)
 
@@ -90,11 +90,11 @@ class Loss(NamedTuple):
     """What twice the environments lose."""
 
     frames_ratio: float
-    """Frames to the target, of the smaller size's: 1 without a loss."""
+    """Environment steps to the target, of the smaller size's: 1 without a loss."""
     seconds_ratio: float
-    """Seconds per frame, of the smaller size's: 0.5 without a loss."""
+    """Seconds per environment step, of the smaller size's: 0.5 without a loss."""
     is_bound: bool
-    """Whether some seeds of the larger size miss the target, so that the ratio of frames is a lower bound."""
+    """Whether some seeds of the larger size miss the target, so that the ratio of environment steps is a lower bound."""
 
     @property
     def limit(self) -> str:
@@ -160,13 +160,13 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """Yield every pair of rules at every size, by seconds and by frames to the target."""
+    """Yield every pair of rules at every size, by seconds and by environment steps to the target."""
     for one, other in combinations(rules().rules, 2):
         for first, second in zip(one.points, other.points, strict=True):
             by_seconds = apart(first.seconds_to_target, second.seconds_to_target)
             yield Case(first.num_envs, one.arm, other.arm, "seconds", by_seconds)
             by_frames = apart(first.frames_to_target, second.frames_to_target)
-            yield Case(first.num_envs, one.arm, other.arm, "frames", by_frames)
+            yield Case(first.num_envs, one.arm, other.arm, "environment steps", by_frames)
 
 
 def meeting() -> str:

@@ -110,7 +110,7 @@ def fps_ratio(study: str, arm: str, num_envs: int, to: str = "stock") -> Ratio:
 
 @cache
 def learning_ratio(study: str, arm: str, measure: MeasureName, to: str = "stock") -> Ratio:
-    """Return the seconds or the frames to the target of an arm over those of the arm `to`."""
+    """Return the seconds or the environment steps to the target of an arm over those of the arm `to`."""
     return ratio_of(both_sides(study, to, arm), measure)
 
 
@@ -187,6 +187,6 @@ def target_of(study: str) -> float:
 
 
 @cache
-def json_of(name: str) -> dict[str, Any]:
-    """Return a JSON file of results-published."""
+def json_of(name: str) -> Any:
+    """Return the object or list that a JSON file of results-published holds."""
     return json.loads((ROOT / "results-published" / f"{name}.json").read_text(encoding="utf-8"))

@@ -38,7 +38,12 @@ from benchmarks.pages.published import (
 )
 
 LEAN_LEARNING, EARLIER = "cartpole-stock-lean-learning", "cartpole-stock-lean"
-H100, GRID, DECIDED, QUICK = "cartpole-stock-lean-decided", "cartpole-one-gpu-full", "cartpole-one-gpu-decided", "quick"
+H100, GRID, DECIDED, QUICK = (
+    "cartpole-stock-lean-decided",
+    "cartpole-one-gpu-full",
+    "cartpole-one-gpu-decided",
+    "quick-fps",
+)
 
 
 def fps_at(limit: ThroughputLimit, num_envs: int) -> str:
@@ -106,7 +111,7 @@ def three_arms() -> str:
             f"1,024: seconds to reward {target_of(WARP_LEARNING):g}, as a share of stock's",
             "1",
             f"{share(lean)}, an H200",
-            f"{share(warp)}, from {share(frames, after=' of the frames')}",
+            f"{share(warp)}, from {share(frames, after=' of the environment steps')}",
         ]
     )
     return table(("environments", "Isaac Lab's frames", "lean frames", "lean frames, `frontend: warp`"), rows)
@@ -310,7 +315,7 @@ def earlier_kernels() -> str:
     frames = share(learning_ratio(LEAN_LEARNING, "lean", "frames_to_target"))
     reward = f"{target_of(LEAN_LEARNING):g}"
     rows.append((f"Seconds to reward {reward} with 1,024, as a share of stock's", "1", seconds))
-    rows.append((f"Frames to reward {reward} with 1,024, as a share of stock's", "1", frames))
+    rows.append((f"Environment steps to reward {reward} with 1,024, as a share of stock's", "1", frames))
     return table(("", "Isaac Lab's frames", "lean frames"), rows)
 
 

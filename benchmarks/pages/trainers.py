@@ -21,7 +21,7 @@ PIPELINE, PIPELINE_LEARNING = "cartpole-two-gpu-pipeline", "cartpole-two-gpu-lea
 
 
 def five_libraries() -> str:
-    """Return seconds and frames to the target of each library, the soonest first."""
+    """Return seconds and environment steps to the target of each library, the soonest first."""
     found = {arm: learning_records(FIVE, arm) for arm in ("rsl-rl", "torchrl", "sb3", "skrl", "rl-games")}
     rows = []
     for arm, trials in sorted(found.items(), key=lambda pair: median(seconds_of(pair[1]))):
@@ -29,7 +29,7 @@ def five_libraries() -> str:
         each = ", ".join(f"{own:.0f}" for own in seconds)
         name = arm.replace("-", "_")
         rows.append((f"`{name}`", f"{median(seconds):.0f} ({each})", f"{median(frames_of(trials)):,.0f}"))
-    return table(("", "seconds to reward 4.5: median (each)", "frames, median"), rows)
+    return table(("", "seconds to reward 4.5: median (each)", "environment steps, median"), rows)
 
 
 def beside_ppo() -> str:
@@ -48,7 +48,7 @@ def beside_ppo() -> str:
                     f"{middle(frames, len(trials)):,.0f}",
                 )
             )
-    heads = ("environments", "", "seeds that reached reward 4.5", "seconds, median", "frames, median")
+    heads = ("environments", "", "seeds that reached reward 4.5", "seconds, median", "environment steps, median")
     return table(heads, rows)
 
 
@@ -100,7 +100,7 @@ def pipeline_sides() -> str:
 
 
 def sac_frames() -> str:
-    """Return how many times the frames SAC took with four times the environments, of medians over all seeds."""
+    """Return how many times the environment steps SAC took with four times the environments, of medians over all seeds."""
     few, many = (learning_records(OFF_POLICY, "sac", size) for size in (64, 256))
     return f"{middle(frames_of(many), len(many)) / middle(frames_of(few), len(few)):.1f}"
 
@@ -113,7 +113,7 @@ def sac_doubling() -> str:
 
 
 def pipeline_learns() -> str:
-    """Return seconds and frames to the target of each seed, with 1,024 environments on a GPU."""
+    """Return seconds and environment steps to the target of each seed, with 1,024 environments on a GPU."""
     rows = []
     for arm, what in (
         ("pipeline", "pipeline (one seed; the second was not measured)"),
@@ -123,7 +123,7 @@ def pipeline_learns() -> str:
         trials = sorted(learning_records(PIPELINE, arm), key=lambda own: own.seconds_to_target or 0.0)
         frames = [f"{own / 1e6:.1f}" for own in frames_of(trials)]
         rows.append((what, " and ".join(f"{own:.1f}" for own in seconds_of(trials)), " and ".join(frames)))
-    return table(("", "s", "million frames"), rows)
+    return table(("", "s", "million environment steps"), rows)
 
 
 def lean_pipeline_learns() -> str:
@@ -149,11 +149,11 @@ def lean_pipeline_learns() -> str:
                 f"{gb:.2f}{each}",
             )
         )
-    return table(("", "s, median (range)", "million frames", "s an iteration", "s an update", "GB"), rows)
+    return table(("", "s, median (range)", "million environment steps", "s an iteration", "s an update", "GB"), rows)
 
 
 def pipeline_ratio(measure: MeasureName) -> str:
-    """Return the pipeline's seconds or frames to the target over those of one GPU."""
+    """Return the pipeline's seconds or environment steps to the target over those of one GPU."""
     return times(learning_ratio(PIPELINE_LEARNING, "pipeline", measure, to="one-gpu"))
 
 
@@ -175,7 +175,7 @@ def seconds_of(trials: Sequence[Record]) -> list[float]:
 
 
 def frames_of(trials: Sequence[Record]) -> list[int]:
-    """Return the frames to the target of the trials that reached it."""
+    """Return the environment steps to the target of the trials that reached it."""
     return [own.frames_to_target for own in trials if own.frames_to_target is not None]
 
 

@@ -377,7 +377,7 @@ def test_what_a_comparison_found_is_said_from_its_numbers():
     place = "throughput, 16 environments, horizon 8, batch 128"
     assert words.reasons(comparison) == [
         "in outcomes: learning, 32 environments, horizon 8, batch 128: 2 of 3 target_reached (1 timeout), then 1 of 3 (2 timeout);"
-        " no ratio of seconds and frames to target here, for seeds did not arrive (repeats 1, 2)",
+        " no ratio of seconds and environment steps to target here, for seeds did not arrive (repeats 1, 2)",
         f"in outcomes: {place}: 2 of 2 ok, then 1 of 2 (1 nan); left out: repeat 1",
     ]
     assert words.shortened([words.left_out_line(left_out) for left_out in comparison.left_out]) == (

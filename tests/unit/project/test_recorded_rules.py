@@ -54,9 +54,9 @@ def test_where_rules_differ():
     found = {case[:4] for case in cases() if case.is_apart}
     many = {(4096, "fixed_batch", "library"), (8192, "fixed_batch", "library"), (8192, "library", "sqrt_lr")}
     assert {case for case in found if case[0] != 256} == {
-        (*pair, what) for pair in many for what in ("seconds", "frames")
+        (*pair, what) for pair in many for what in ("seconds", "environment steps")
     }
-    assert {case[3] for case in found if case[0] == 256} == {"frames"}
+    assert {case[3] for case in found if case[0] == 256} == {"environment steps"}
     root, library = known(of("sqrt_lr", 8192).seconds_to_target), known(of("library", 8192).seconds_to_target)
     assert library.lower_bound and 1 < library.value / known(root.interval_upper) < 1.05
     few = [of(arm, 256).batch_size for arm in ("library", "sqrt_lr", "fixed_batch", "fixed_frames")]

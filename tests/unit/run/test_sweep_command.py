@@ -37,6 +37,8 @@ def test_mistakes_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     told(lambda: run_main(sweep.main), "no study was named", "config/config.yaml", "envknee init FOLDER --workflow")
     study = ROOT / "config/config.yaml"
     told(lambda: run_main(sweep.main, study, "--profile", "slrm"), "did you mean 'slurm'?", "allocation, slurm")
+    elsewhere = (study, "--", f"--directory={tmp_path}")
+    told(lambda: run_main(sweep.main, *elsewhere), "--directory behind --", "Start it there, without this option")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     told(lambda: run_main(sweep.main, study, "--profile", "slurm"), "pip install 'envknee[slurm]'")
 

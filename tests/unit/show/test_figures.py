@@ -172,7 +172,7 @@ def test_learning_shows_each_trial_against_frames_and_seconds():
     assert "target 4" in texts(figure)
     words = texts(figure).replace("\n", " ")
     assert "2 of 3 trials reached the target, soonest 32 environments in 13.0 s" in words
-    assert by_frames.get_xlabel().startswith("Frames")
+    assert by_frames.get_xlabel().startswith("Environment steps")
 
 
 def test_a_curve_starts_once_enough_episodes_have_ended():
@@ -228,7 +228,7 @@ ONE_REPEAT_MORE = [
         (draw_phases, [t for i in range(LARGEST + 2) for t in phase_trials({64: [at(64)]}, horizon=i + 1, first=9 * i)], None,
          ["not shown: 2 slower series"], []),
         (draw_phases, fps_trials({64: [100.0]}), None, ["No throughput trial tells its phases."], []),
-        (draw_target, learning_trials({32: [40.0], 64: [20.0]}), None, ["Frames to the target"], ["CPU-seconds"]),
+        (draw_target, learning_trials({32: [40.0], 64: [20.0]}), None, ["Environment steps to the target"], ["CPU-seconds"]),
     ],
 )  # fmt: skip
 def test_odd_cases_are_drawn_with_words_that_say_so(
@@ -505,4 +505,4 @@ def test_text_of_an_svg_stays_text_and_its_title_is_the_finding():
 
 def test_with_one_gpu_frames_stand_beside_seconds_as_gpu_seconds_would_repeat_them():
     figure = draw_target(judged(learning_trials({32: [40.0], 64: [20.0]}, gpus=1, device=GPU)))
-    assert figure.axes[1].get_ylabel() == "Frames to the target"
+    assert figure.axes[1].get_ylabel() == "Environment steps to the target"

@@ -464,7 +464,7 @@ def test_a_plan_is_drawn_dashed_with_its_fresh_seeds_and_is_said_to_be_no_claim(
     verb = "learns like lean" if likeness.state == "shown" else "does not learn like lean"
     for draw in (draw_profile, draw_valley, draw_maps, draw_split):
         said = " ".join(texts(draw(planned)).split())
-        assert "planned from lean's frames, no claim: " in said and verb in said
+        assert "planned from lean's environment steps, no claim: " in said and verb in said
     measured = sorted(known(setting.cost) for setting in answer.confirmed)
     profile = draw_profile(planned).axes[-2]
     costs = [known(point.cost) for point in shape.profiles[0].values]
@@ -482,7 +482,7 @@ def test_a_plan_is_drawn_dashed_with_its_fresh_seeds_and_is_said_to_be_no_claim(
 
 def test_the_interactive_map_of_a_plan_says_that_it_is_one(planned: Evidence):
     surface = known(chart_maps(planned.verdict, planned.records)).surfaces[-1]
-    assert surface.arm == SLOW and surface.note.startswith("Planned from lean's frames, no claim")
+    assert surface.arm == SLOW and surface.note.startswith("Planned from lean's environment steps, no claim")
     assert all("by the plan" in cell.said[1] for cell in surface.cells)
     assert sum("by its fresh seeds" in line for cell in surface.cells for line in cell.said) == 4
 

@@ -162,7 +162,7 @@ def test_the_answer_of_a_published_study_is_its_card_and_as_many_whole_sentences
     assert len(lines) <= max(terminal.most_lines(width), title + len(card) + short.LEAST_TABLE + 6)
     assert terminal.most_lines(width) <= 25
     assert max(len(line) for line in lines if "results/" not in line) <= width
-    assert lines[0].startswith(name) and "…" not in text and "not reached" not in text
+    assert lines[0].startswith(verdict.study) and "…" not in text and "not reached" not in text
     last = text.split(f"more envknee summary --all results/{name} ")[1]
     assert last.endswith(".") and last.count(". ") == 0, "one sentence"
     whole = " ".join(own.text for own in short._every_sentence(verdict, verdict.arms))

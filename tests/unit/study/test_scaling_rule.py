@@ -205,7 +205,11 @@ def test_report_figure_and_terminal_set_rules_side_by_side(tmp_path: Path) -> No
     figure = draw_rules(evidence)
     seconds, frames, speeds = figure.axes
     assert "moves with the rule" in texts(figure)
-    assert [axes.get_ylabel().split("\n")[0] for axes in figure.axes] == ["Wall seconds", "Frames", "Seconds per"]
+    assert [axes.get_ylabel().split("\n")[0] for axes in figure.axes] == [
+        "Wall seconds",
+        "Environment steps",
+        "Seconds per million",
+    ]
     # Two lines; the size that frames does not reach is an open triangle at its budget, and has a speed all the same.
     assert len(marks(seconds, "^")) == len(marks(frames, "^")) == 1
     assert [y for _, y in marks(seconds, "^")] == [50.0]

@@ -75,7 +75,7 @@ def test_the_statement_speaks_of_the_batch_sizes_that_were_fitted():
     said = "optimizer steps fall in proportion to the batch up to 2,048: B_noise lies beyond it (5 batch sizes, 3 seeds or more each"
     assert batch_statement(law).startswith(said)
     bent = analyse(trials_of({**three(), 4096: [None] * 2}))
-    assert "at batch 2,048 frames are" in batch_statement(
+    assert "at batch 2,048 environment steps are" in batch_statement(
         bent
     ) and "(5 batch sizes, 3 seeds or more each" in batch_statement(bent)
 

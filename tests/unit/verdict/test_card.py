@@ -154,4 +154,4 @@ def test_a_setting_whose_fps_are_all_composed_is_one_that_no_trial_ran():
     ran = {(own.num_envs, own.horizon, own.batch_size) for own in requests}
     setting = known(entry.setting)
     assert (setting.num_envs, setting.horizon, setting.batch_size) not in ran
-    assert the_entry(verdict_of("quick")).composed is None
+    assert the_entry(verdict_of("quick-fps")).composed is None

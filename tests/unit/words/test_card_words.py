@@ -76,12 +76,12 @@ def check_that_all_open_with_it(folder: StudyFolder) -> list[Part]:
 
 @pytest.mark.parametrize(
     "name",
-    ["cartpole-stock-lean-decided", "cartpole-stock-lean-warp-learning", "cartpole-one-gpu-decided", "quick",
+    ["cartpole-stock-lean-decided", "cartpole-stock-lean-warp-learning", "cartpole-one-gpu-decided", "quick-fps",
      "cartpole-off-policy", "cartpole-two-gpu-pipeline"],
 )  # fmt: skip
 def test_all_surfaces_open_with_the_same_card(name: str):
     parts = check_that_all_open_with_it(study_folder(PUBLISHED[name].root))
-    assert [part.heading.partition(":")[0] for part in parts] == ["Learn soonest", "Most frames per second"]
+    assert [part.heading.partition(":")[0] for part in parts] == ["Learn soonest", "Most FPS"]
 
 
 def test_a_joint_study_opens_with_its_confirmed_setting(tmp_path: Path):
@@ -97,7 +97,7 @@ def test_a_joint_study_opens_with_its_confirmed_setting(tmp_path: Path):
     assert re.match(r"(decided|still pays|undecided): num_envs threshold ", lines["state"])
     assert f"--num_envs {best.num_envs} " in known(learn.command)
     assert f"agent.num_steps_per_env={best.horizon} " in known(learn.command)
-    assert fps.heading == "Most frames per second: not measured (no throughput trials)"
+    assert fps.heading == "Most FPS: not measured (no throughput trials)"
 
 
 def test_each_arm_of_mlflow_opens_with_its_own_card():
@@ -134,11 +134,11 @@ def test_a_composed_setting_says_that_no_trial_ran_it():
         "(95% of the best; composed, no trial ran it)."
     )
     assert "composed, no trial ran it" in description_of(study_folder(PUBLISHED[name].root))
-    assert "omposed" not in str(card_parts(card_of(verdict_of("quick"))))
+    assert "omposed" not in str(card_parts(card_of(verdict_of("quick-fps"))))
 
 
 def test_trials_beside_load_are_told_on_the_card():
-    (_, fps) = card_parts(card_of(verdict_of("quick")))
+    (_, fps) = card_parts(card_of(verdict_of("quick-fps")))
     assert dict(fps.lines)["load"] == "During 6 of 13 trials others took over half a core more than during the calmest."
 
 

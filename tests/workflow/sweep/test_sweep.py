@@ -146,7 +146,7 @@ def test_a_store_that_is_away_keeps_nobody_from_what_was_found(a_copy: Workspace
         nobody.bind(("127.0.0.1", 0))
         study = a_copy.study(tracking={"uri": f"http://127.0.0.1:{nobody.getsockname()[1]}"})
         result = a_copy.sweep(study)
-    refused(result, "cannot be used", "Most frames per second")
+    refused(result, "cannot be used", "Most FPS")
     assert folder.report.exists() and not folder.published.exists()
 
 

@@ -237,7 +237,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--for", dest="aim", choices=get_args(Aim),
-        help="soonest to the target, most frames per second, or fewest GPU-seconds to the target"
+        help="soonest to the target, most FPS, or fewest GPU-seconds to the target"
         " (default: soonest if learning was measured, else fps)",
     )  # fmt: skip
     parser.add_argument(

@@ -23,6 +23,9 @@ DEFAULT = "config/config.yaml"
 SLURM_PLUGIN = "snakemake_executor_plugin_slurm"
 """Snakemake's executor for `--profile slurm`, which the extra `slurm` installs."""
 
+DIRECTORY = frozenset({"-d", "--directory"})
+"""Snakemake's options for another working directory, in which the live view and the answer would not find the results."""
+
 SHIPPED = PROJECT / "workflow/profiles"
 """The profiles that envknee brings."""
 
@@ -111,6 +114,10 @@ def main() -> int:
             f"no study was named, and this folder has no {DEFAULT}. Name a study file, or make a project: envknee init FOLDER --workflow"
         )
     file = given.file or Path(DEFAULT)
+    if elsewhere := DIRECTORY.intersection(word.partition("=")[0] for word in more):
+        raise UserError(
+            f"{min(elsewhere)} behind --: results go to the folder in which envknee starts. Start it there, without this option"
+        )
     study = read_study(file).study
     here = Path.cwd()
     where = ["--profile", profile_of(given.profile, here)] if given.profile else devices_here()

@@ -97,7 +97,10 @@ class Slot(NamedTuple):
 
 
 def trend_terms(points: Sequence[Point]) -> int:
-    """Return the terms of a joint model's trend (`verdict.joint.prior`): a level, and a slope and bends of each axis on which points differ."""
+    """Return the terms of a joint model's trend over points: a level, and slopes and bends of the axes on which they differ.
+
+    As `verdict.joint.prior` has them.
+    """
     settings = [(point.num_envs, point.horizon, point.batch_size) for point in points]
     varied = sum(len(set(values)) > 1 for values in zip(*settings, strict=True))
     return (varied + 1) * (varied + 2) // 2

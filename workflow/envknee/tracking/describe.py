@@ -43,7 +43,7 @@ STRAGGLERS = ("slowest_rank_fps_env_step_inference", "fastest_rank_fps_env_step_
 
 
 def describe_trial(record: Record, folder: StudyFolder, color: str | None = None) -> Run:
-    """Return the run of a finished trial: its point as parameters, its iterations as curves over frames, and figures of its record.
+    """Return the run of a finished trial: its point as parameters, its iterations as curves over environment steps, figures of its record.
 
     `color` is that of its curves, such as `#0072b2`; None: MLflow's choice.
 
@@ -121,7 +121,7 @@ def attempt_of(metrics: bytes) -> str | None:
 
 
 def curves(rows: Sequence[Row], request: Request, environment: Environment | None, start: int = 0) -> list[Metric]:
-    """Return every number of every iteration from row `start` on, with its frames as the step, and its time."""
+    """Return every number of every iteration from row `start` on, with its environment steps as the step, and its time."""
     metrics, transitions = list[Metric](), rollout_size(request.num_envs, request.horizon)
     for count, row in enumerate(rows[start:], start=start + 1):
         values = _flat(row.model_dump(exclude={"frames", "unix_time_s", "warmup", "ranks"}))

@@ -111,8 +111,8 @@ def _confirmed(study: Study) -> dict[str, Any]:
     return _state(study, sections, [*charts, *_lines(study, SMOOTHED)]) | fresh
 
 
-CURVES = "Curves over frames (steps) and over seconds of training"
-MEANS = "Curves over frames (steps: mean, lowest and highest seed) and over seconds (smoothed)"
+CURVES = "Curves over environment steps and over seconds of training"
+MEANS = "Curves over environment steps (mean, lowest and highest seed) and over seconds (smoothed)"
 
 
 def _costs(study: Study) -> list[tuple[str, Any]]:

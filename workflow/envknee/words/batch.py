@@ -42,7 +42,7 @@ def batch_notes(law: BatchLaw) -> list[str]:
             " and by more than the seeds' interval: shown, but not used"
         )
     notes += [
-        f"at batch {found.batch_size:,} the law expects {found.expected_frames:,.0f} frames, and at least"
+        f"at batch {found.batch_size:,} the law expects {found.expected_frames:,.0f} environment steps, and at least"
         f" {found.least_frames:,.0f} were needed: shown, but not used"
         for found in law.contradicted
     ]
@@ -82,8 +82,8 @@ def _meaning(law: BatchLaw) -> str:
     largest = law.fitted[-1].batch_size
     above = percent(largest / law.b_noise if law.b_noise else math.inf, 0)
     return (
-        "a larger batch saves ever fewer optimizer steps, a smaller one ever fewer frames;"
-        f" at batch {largest:,} frames are {above} above their least ({evidence})"
+        "a larger batch saves ever fewer optimizer steps, a smaller one ever fewer environment steps;"
+        f" at batch {largest:,} environment steps are {above} above their least ({evidence})"
     )
 
 

@@ -12,7 +12,7 @@ from envknee.words.numbers import counted
 
 AIMS: dict[Aim, str] = {
     "soonest": "what learns soonest",
-    "fps": "what has most frames per second",
+    "fps": "what has most FPS",
     "cheapest": "what costs the fewest GPU-seconds",
 }
 """What is decided, or is not."""

@@ -29,7 +29,7 @@ from envknee.words.ranks import each, together
 from envknee.words.states import gain_evidence, what_decides, why_no_doubling
 from envknee.words.throughput import load_sentences
 
-QUESTIONS: dict[Kind, str] = {"learning": "Learn soonest", "throughput": "Most frames per second"}
+QUESTIONS: dict[Kind, str] = {"learning": "Learn soonest", "throughput": "Most FPS"}
 """The heading of each kind of trial."""
 
 NOT_MEASURED: dict[Kind, str] = {"learning": "no learning trials", "throughput": "no throughput trials"}

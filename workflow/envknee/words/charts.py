@@ -40,7 +40,7 @@ def gain_lines(name: str, gain: Gain, delta: float, confidence: float) -> list[s
 
 
 def cost_lines(name: str, point: LearningPoint, cost: Cost, unit: str, confidence: float) -> list[str]:
-    """Return what a mark of the cost of a target says; `unit` is `s` or `frames`."""
+    """Return what a mark of the cost of a target says; `unit` is `s` or `environment steps`."""
     at_least = "more than " if cost.lower_bound else ""
     form = ",.1f" if unit == "s" else ",.0f"
     said = [f"{name}: {point.num_envs:,} environments", f"{at_least}{cost.value:{form}} {unit} to the target"]

@@ -214,7 +214,7 @@ def outcome_line(outcome: Outcome) -> str:
     repeats = _repeats([str(a) if a == b else f"{a} and {b}" for a, b in outcome.lost_repeats])
     follows = f"left out: {repeats}"
     if kind == "learning":
-        follows = f"no ratio of seconds and frames to target here, for seeds did not arrive ({repeats})"
+        follows = f"no ratio of seconds and environment steps to target here, for seeds did not arrive ({repeats})"
     of_a = f"{outcome.a_succeeded} of {pairs} {SUCCESS[kind]}{_lost(outcome.a_lost)}"
     of_b = f"{outcome.b_succeeded} of {pairs}{_lost(outcome.b_lost)}"
     return f"{place_words(outcome.place)}: {of_a}, then {of_b}; {follows}"

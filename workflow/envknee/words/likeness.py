@@ -22,14 +22,14 @@ def likeness_lines(found: JointAnswer) -> list[str]:
 
 
 def planned_from(arms: Iterable[str]) -> str:
-    """Return `planned from lean's frames`."""
-    return f"planned from {frames_of(arms)}"
+    """Return `planned from lean's environment steps`."""
+    return f"planned from {steps_of(arms)}"
 
 
-def frames_of(arms: Iterable[str]) -> str:
-    """Return `lean's frames`."""
+def steps_of(arms: Iterable[str]) -> str:
+    """Return `lean's environment steps`."""
     owners = " and ".join(f"{arm}'s" for arm in dict.fromkeys(arms))
-    return f"{owners} frames"
+    return f"{owners} environment steps"
 
 
 def plan_words(plan: JointPlan, likeness: Likeness | None, finding: str) -> str:

@@ -150,8 +150,8 @@ def workers_line(kind: str, workers: int, devices: DevicesOfWorkers) -> str:
 def few_line(section: SectionPlan) -> str:
     """Return that few points are left for one model over all axes, and how to have more."""
     return (
-        f"{section.kind}: {counted(section.points, 'legal point')} for one model over all axes, whose trend has more terms: it will tell little."
-        " List more num_envs and horizons, or batch sizes that divide more rollouts, such as powers of two"
+        f"{section.kind}: {counted(section.points, 'legal point')} for one model over all axes, whose trend has more terms: it will tell"
+        " little. List more num_envs and horizons, or batch sizes that divide more rollouts, such as powers of two"
     )
 
 

@@ -5,9 +5,9 @@ from envknee.words.numbers import span
 
 METHOD = (
     "soonest: the size with the fewest seconds to the target (interquartile mean over seeds) where every seed reached it; as soon:"
-    " sizes whose own interval begins below the end of the soonest one's. Ideally the next size takes the same frames and, in the"
-    " ratio of sizes, fewer seconds for each: what frames lose names PPO, what seconds per frame lose the simulator, and seeds that"
-    " no longer reach the target the rule"
+    " sizes whose own interval begins below the end of the soonest one's. Ideally the next size takes the same environment steps and,"
+    " in the ratio of sizes, fewer seconds for each: what environment steps lose names PPO, what seconds per environment step lose the"
+    " simulator, and seeds that no longer reach the target the rule"
 )
 
 
@@ -32,12 +32,12 @@ def rule_statement(rule: RuleLimit) -> str:
     if rule.frames_ratio is None or rule.seconds_per_frame_ratio is None or ideal is None:
         return start
     what = {
-        "PPO": "PPO is the limit: frames to the target lose more than seconds per frame",
-        "simulator": "Simulator and learner are the limit: seconds per frame lose more than frames to the target",
+        "PPO": "PPO is the limit: environment steps to the target lose more than seconds per environment step",
+        "simulator": "Simulator and learner are the limit: seconds per environment step lose more than environment steps to the target",
     }.get(rule.limit, "")
     return (
-        f"{start}. {what}. At {later.num_envs:,}: {rule.frames_ratio:.2f} times the frames (ideal 1.00),"
-        f" {rule.seconds_per_frame_ratio:.2f} times the seconds per frame (ideal {ideal:.2f})"
+        f"{start}. {what}. At {later.num_envs:,}: {rule.frames_ratio:.2f} times the environment steps (ideal 1.00),"
+        f" {rule.seconds_per_frame_ratio:.2f} times the seconds per environment step (ideal {ideal:.2f})"
     )
 
 

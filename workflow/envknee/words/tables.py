@@ -17,8 +17,8 @@ class Table(NamedTuple):
 def rules_table(rules: Rules) -> Table:
     """Return the values of each rule at each size, and the cost of the target there."""
     columns = (
-        "rule", "environments", "horizon", "batch", "learning rate", "reached", "seconds to target", "GPU-seconds", "frames",
-        "s per million frames",
+        "rule", "environments", "horizon", "batch", "learning rate", "reached", "seconds to target", "GPU-seconds", "environment steps",
+        "s per million environment steps",
     )  # fmt: skip
     rows = [
         (

@@ -1,4 +1,4 @@
-"""Both sides' curves over each other: frames per second, and seconds to the target, against num_envs.
+"""Both sides' curves over each other: FPS, and seconds to the target, against num_envs.
 
 Each curve is that of the side alone, as its report draws it. It also holds trials that have no counterpart on the other side.
 """
@@ -52,7 +52,7 @@ def _fps(comparison: Comparison, arms: Sequence[ArmVerdict], label: str) -> Figu
     canvas.arrows_beyond(axes)
     sizes = [point.num_envs for limit in limits for point in (*limit.points, *limit.infeasible)]
     canvas.sizes_axis(axes, sizes, label)
-    axes.set_ylabel("Frames per second,\ncollecting and learning")
+    axes.set_ylabel("FPS, collecting and learning")
     axes.yaxis.set_major_formatter(canvas.thousands)
     canvas.series_legend(axes, [look for _, look in curves], throughput_keys(limits))
     return figure

@@ -3,11 +3,11 @@
 Input: two sides, as `sides` reads them. Output: tables in the terminal, with --output a JSON file, and with --html a page. The exit status
 is that of a gate.
 
-Trials that did not succeed (`record.status.SUCCESS`) have neither FPS nor seconds and frames to target. Leaving them out silently would
-favour the side that lost more of them, so the output lists the statuses at every such point. Fewer successes of B are a loss that is
-counted, not tested; no margin excuses it. If a seed of a learning point missed its target on either side, that point has no ratio of
-seconds and frames to target: the seeds that reach it are the quick ones. Memory and start-up of a learning trial that spent its budget
-count.
+Trials that did not succeed (`record.status.SUCCESS`) have neither FPS nor seconds and environment steps to target. Leaving them out
+silently would favour the side that lost more of them, so the output lists the statuses at every such point. Fewer successes of B are a
+loss that is counted, not tested; no margin excuses it. If a seed of a learning point missed its target on either side, that point has
+no ratio of seconds and environment steps to target: the seeds that reach it are the quick ones. Memory and start-up of a learning trial
+that spent its budget count.
 
 A ratio is the geometric mean over points of the geometric means of their pairs. Its interval is Student's t on the logarithms of the
 pairs, by point (strata); at 95% it covers the truth in 94 to 96 of 100 cases (tests/unit/after/test_compare.py counts them). p-values are

@@ -34,7 +34,7 @@ def plot(verdict: TableVerdict, file: Path) -> None:
     canvas.sizes_axis(axes, sizes or [1], "Environments (num_envs)")
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(canvas.thousands)
-    axes.set_ylabel("Frames per second")
+    axes.set_ylabel("FPS")
     found = {
         series_label(series, verdict): found_briefly(series)
         for series in verdict.series[:3]  # as many as a title has room for

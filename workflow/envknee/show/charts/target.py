@@ -36,8 +36,8 @@ def chart_target(verdict: Verdict, records: Sequence[Record]) -> Curves | None:
     return Curves(
         panels=[
             panel("Wall seconds to the target", "s", lambda point: point.seconds_to_target, learned),
-            # A seed's own frames say little beside its seconds.
-            panel("Frames to the target", "frames", lambda point: point.frames_to_target, []),
+            # A seed's own environment steps say little beside its seconds.
+            panel("Environment steps to the target", "environment steps", lambda point: point.frames_to_target, []),
         ]
     )
 

@@ -27,7 +27,7 @@ def chart_throughput(verdict: Verdict, records: Sequence[Record]) -> Curves | No
     thresholds = thresholds_of(shown)
     fps = Panel(
         x_label=label,
-        y_label="Frames per second",
+        y_label="FPS",
         y_scale="log",
         lines=[_fps(limit, look, records) for limit, look in shown],
         at_x=[*thresholds, *_did_not_run(shown)],

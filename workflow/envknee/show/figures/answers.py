@@ -76,7 +76,7 @@ class Answered(NamedTuple):
         """The label of an axis."""
         if not self.is_fps:
             return "Wall seconds to the target"
-        return "Frames per second" + (", all ranks together" if self.arm.world_size > 1 else "")
+        return "FPS" + (", all ranks together" if self.arm.world_size > 1 else "")
 
     def value(self, cost: float) -> float:
         """Return a cost as it is shown: seconds, or FPS."""

@@ -1,4 +1,4 @@
-"""Optimizer steps and frames to target against batch size, with the law through them."""
+"""Optimizer steps and environment steps to the target against batch size, with the law through them."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from envknee.words.ranks import each
 
 
 def draw_batch(evidence: Evidence) -> Figure:
-    """Return optimizer steps (above) and frames (below) to the target against batch size, with S(B) and B_noise."""
+    """Return optimizer steps (above) and environment steps (below) to the target against batch size, with S(B) and B_noise."""
     verdict = evidence.verdict
     laws = [law for arm in verdict.arms for law in arm.batch]
     if not laws:
@@ -46,7 +46,7 @@ def draw_batch(evidence: Evidence) -> Figure:
     canvas.size_ticks(lower, sizes, math.log2(right / left) / 11)
     lower.set_xlabel("Transitions in one optimizer step (batch size), all ranks together")
     upper.set_ylabel("Optimizer steps to target,\nin one epoch of each rollout")
-    lower.set_ylabel("Frames to target")
+    lower.set_ylabel("Environment steps\nto target")
     canvas.series_legend(upper, looks, _explained(laws, verdict))
     return figure
 

@@ -1,4 +1,4 @@
-"""Mean episode reward of every learning trial: against frames, against wall seconds."""
+"""Mean episode reward of every learning trial: against environment steps, against wall seconds."""
 
 import textwrap
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class _Point(NamedTuple):
 
 
 def draw_learning(evidence: Evidence) -> Figure:
-    """Return the mean episode reward of every learning trial against frames and against wall seconds."""
+    """Return the mean episode reward of every learning trial against environment steps and against wall seconds."""
     verdict = evidence.verdict
     learned = [record for record in evidence.records if record.request.kind == "learning"]
     curves = [(record, curve) for record in learned if (curve := _curve(record, evidence.rows(record)))]
@@ -66,7 +66,7 @@ def draw_learning(evidence: Evidence) -> Figure:
     episodes = sorted({record.request.target_episodes or 1 for record, _ in curves})
     for axes in panels[::2]:
         axes.set_ylabel("Mean episode reward" if rows > 1 else f"Mean episode reward\n{_over(episodes)}")
-    panels[-2].set_xlabel("Frames, all environments together")
+    panels[-2].set_xlabel("Environment steps, all environments together")
     panels[-1].set_xlabel("Wall seconds of training" + (f"\n(reward {_over(episodes)})" if rows > 1 else ""))
     return figure
 
@@ -128,7 +128,7 @@ def _over(episodes: Sequence[int]) -> str:
 
 
 def _pair(pair: tuple[Axes, Axes], curves: Sequence[Curve], looks: dict[_Point, Look]) -> None:
-    """Draw curves against frames, and against seconds."""
+    """Draw curves against environment steps, and against seconds."""
     for axes, quantity in zip(pair, ("frames", "wall_s"), strict=True):
         for record, curve in curves:
             look, status = looks[_point(record)], record.outcome.status

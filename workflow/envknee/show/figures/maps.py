@@ -23,7 +23,7 @@ from envknee.show.figures.answers import (
 )
 from envknee.show.figures.style import INK, wrapped
 from envknee.verdict.schema.joint import ExpectedSetting, JointShape, Setting
-from envknee.words.likeness import frames_of, plan_words, planned_from
+from envknee.words.likeness import plan_words, planned_from, steps_of
 from envknee.words.numbers import counted
 
 LIKELY = "#E69F00"
@@ -153,7 +153,7 @@ def _keys(shown: Sequence[Answered], worst: float) -> list[Line2D | Patch]:
     if any(cost.is_censored for own in shown for _, cost in own.trials):
         keys.append(canvas.key("a trial there did not\nreach the target", "^", INK, hollow=True, size=4.5))
     if planned:
-        keys.append(canvas.note(wrapped(f"planned: {frames_of(planned)} over its own FPS, no claim")))
+        keys.append(canvas.note(wrapped(f"planned: {steps_of(planned)} over its own FPS, no claim")))
     if any(map(_fresh, shown)):
         keys.append(canvas.note("seeds 6.1: the mean of fresh\nseeds of a planned setting"))
     if any(at.times_either_way for own in shown if own.shape for at in own.shape.expected):

@@ -25,7 +25,7 @@ LARGEST = 6
 
 
 def draw_phases(evidence: Evidence) -> Figure:
-    """Return stacked bars by phase for each series: microseconds per frame, and the share of an iteration."""
+    """Return stacked bars by phase for each series: microseconds per environment step, and the share of an iteration."""
     verdict = evidence.verdict
     series = _fastest_first(verdict)
     if not series:
@@ -46,7 +46,7 @@ def draw_phases(evidence: Evidence) -> Figure:
         right.yaxis.set_major_formatter(canvas.PERCENT)
         name = looks[laws.series].label.replace("\n", " ")
         left.set_title(textwrap.shorten(name, 90, placeholder=" …"), loc="left", fontsize=9.5, color=INK, pad=17)
-        left.set_ylabel("Microseconds per frame")
+        left.set_ylabel("Microseconds per environment step")
         right.set_ylabel("Share of an iteration")
     for axes in grid[-2:]:
         axes.set_xlabel(canvas.num_envs_label(verdict))
@@ -77,7 +77,7 @@ def _best_fps(laws: PhaseLaws) -> float:
 
 
 def _per_frame(axes: Axes, laws: PhaseLaws) -> bool:
-    """Draw microseconds per frame, and return whether any bar is cut off."""
+    """Draw microseconds per environment step, and return whether any bar is cut off."""
     frames = [point.num_envs * laws.horizon * laws.world_size for point in laws.points]
     bars = [[1e6 * point.seconds[p] / n for p in PHASES] for point, n in zip(laws.points, frames, strict=True)]
     _stack(axes, laws, bars)
@@ -97,7 +97,7 @@ def _per_frame(axes: Axes, laws: PhaseLaws) -> bool:
 
 
 def _floor(laws: PhaseLaws) -> float | None:
-    """Return the lower limit of microseconds per frame for many environments; None if the laws are not used."""
+    """Return the lower limit of microseconds per environment step for many environments; None if the laws are not used."""
     return 1e6 / laws.asymptote_fps if laws.sets_the_knee is not None and laws.asymptote_fps else None
 
 

@@ -1,4 +1,4 @@
-"""Scaling rules side by side: seconds, frames and seconds per frame to the target against num_envs."""
+"""Scaling rules side by side: seconds, environment steps and seconds for each to the target against num_envs."""
 
 from matplotlib.figure import Figure
 
@@ -32,8 +32,8 @@ def draw_rules(evidence: Evidence) -> Figure:
             markeredgecolor="white", markeredgewidth=0.8,
         )  # fmt: skip
     seconds.set_ylabel("Wall seconds\nto the target")
-    frames.set_ylabel("Frames\nto the target")
-    speeds.set_ylabel("Seconds per\nmillion frames")
+    frames.set_ylabel("Environment steps\nto the target")
+    speeds.set_ylabel("Seconds per million\nenvironment steps")
     sizes = {point.num_envs for rule in rules for point in rule.points if point.seeds}
     canvas.sizes_axis(speeds, sizes, canvas.num_envs_label(verdict))  # the panels share it
     for axes in (seconds, frames, speeds):

@@ -1,4 +1,4 @@
-"""Seconds to the target as frames times seconds per frame, along the profile of num_envs."""
+"""Seconds to the target as environment steps times seconds for each, along the profile of num_envs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,11 +35,13 @@ def draw_split(evidence: Evidence) -> Figure:
     told = [(own, shape) for own, shape in with_shape(shown) if len(shape.frames) > 1]
     if not told:
         why = "num_envs has one value." if with_shape(shown) else why_nothing(shown)
-        return canvas.in_words("Frames and seconds per frame", why, verdict)
+        return canvas.in_words("Environment steps, and seconds for each", why, verdict)
     looks = [_look(place, own) for place, (own, _) in enumerate(told)]
     arms = [own for own, _ in told]
     figure, (seconds, frames, speeds) = canvas.panels(
-        titled(arms, [_found(own, shape) for own, shape in told], "Frames and seconds per frame to the target"),
+        titled(
+            arms, [_found(own, shape) for own, shape in told], "Environment steps to the target, and seconds for each"
+        ),
         verdict,
         height=8.2,
         ratios=(1.0, 1.0, 1.0),
@@ -53,8 +55,8 @@ def draw_split(evidence: Evidence) -> Figure:
         _draw(frames, [(at.num_envs, at.frames, at.frames_lower, at.frames_upper) for at in shape.frames], look)
         _draw(speeds, [_per_million(at) for at in shape.frames], look)
     seconds.set_ylabel("Wall seconds\nto the target")
-    frames.set_ylabel("Frames\nto the target")
-    speeds.set_ylabel("Seconds per\nmillion frames")
+    frames.set_ylabel("Environment steps\nto the target")
+    speeds.set_ylabel("Seconds per million\nenvironment steps")
     for axes in (seconds, frames, speeds):
         axes.set_yscale("log")
         cost_ticks(axes.yaxis, *axes.get_ylim())
@@ -97,7 +99,7 @@ def _legend(axes: Axes, arms: Sequence[Answered], looks: Sequence[Look]) -> None
     ]
     band = Patch(color=GREY, alpha=0.25, linewidth=0, label=f"{arms[0].answer.confidence:.0%} interval")
     notes = canvas.note("at each num_envs the horizon\nand batch that the model of\nseconds takes for the best")
-    factors = canvas.note("frames and seconds per frame\nhave a model each")
+    factors = canvas.note("environment steps, and\nseconds for each,\nhave a model each")
     fresh = [canvas.key("a planned setting by fresh\nseeds alone, if confirmed", "s", hollow=True, size=5)]
     has_fresh = any(own.answer.confirmed for own in arms if own.plan is not None)
     canvas.legend(axes, [*keys, band, *(fresh if has_fresh else []), notes, factors])
@@ -119,7 +121,8 @@ def _found(own: Answered, shape: JointShape) -> str:
 def _factors(shape: JointShape) -> str:
     first, last = shape.frames[0], shape.frames[-1]
     return (
-        f"from {first.num_envs:,} to {last.num_envs:,} environments: {_millions(first.frames)} to {_millions(last.frames)} frames"
+        f"from {first.num_envs:,} to {last.num_envs:,} environments:"
+        f" {_millions(first.frames)} to {_millions(last.frames)} environment steps"
         f" at {MILLION * first.seconds_per_frame:,.1f} to {MILLION * last.seconds_per_frame:,.1f} s per million"
     )
 

@@ -24,7 +24,10 @@ DASHES = (0, (6, 3))
 
 
 def draw_target(evidence: Evidence) -> Figure:
-    """Return the cost of the target against num_envs: wall seconds and, beside them, GPU-seconds (frames, if each trial has one device)."""
+    """Return the cost of the target against num_envs: wall seconds and, beside them, GPU-seconds.
+
+    If each trial has one device, environment steps stand there instead.
+    """
     verdict, records, _ = evidence
     limits = [limit for arm in verdict.arms for limit in arm.learning if any(point.seeds for point in limit.points)]
     if not limits:
@@ -49,7 +52,7 @@ def draw_target(evidence: Evidence) -> Figure:
         if with_gpus:
             _seed(right, record, looks, float(gpus_of(record)))
     left.set_ylabel("Wall seconds of training to the target")
-    right.set_ylabel("GPU-seconds to the target" if with_gpus else "Frames to the target")
+    right.set_ylabel("GPU-seconds to the target" if with_gpus else "Environment steps to the target")
     for axes in (left, right):
         canvas.sizes_axis(axes, sizes, canvas.num_envs_label(verdict))
         axes.tick_params(axis="x", labelrotation=45 if rotates else 0)

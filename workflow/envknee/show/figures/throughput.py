@@ -57,7 +57,7 @@ def draw_throughput(evidence: Evidence) -> Figure:
     _threshold_lines(figure.axes, thresholds)
     canvas.sizes_axis(figure.axes[-1], sizes, canvas.num_envs_label(verdict))
     several = any(arm.world_size > 1 for arm in verdict.arms)
-    upper.set_ylabel("Frames per second,\ncollecting and learning" + (",\nall ranks together" if several else ""))
+    upper.set_ylabel("FPS, collecting and learning" + (",\nall ranks together" if several else ""))
     upper.yaxis.set_major_formatter(canvas.thousands)
     canvas.series_legend(upper, looks.values(), throughput_keys(limits))
     return figure
@@ -188,7 +188,7 @@ def _throughput_title(evidence: Evidence) -> str:
         )
         return said if shared_series(verdict) else f"{said} ({series_words(limit.series)})"
 
-    sentence = ahead_in(lead_of(verdict, card_of(verdict, records)), "throughput") or "Frames per second, by arm"
+    sentence = ahead_in(lead_of(verdict, card_of(verdict, records)), "throughput") or "FPS, by arm"
     return canvas.by_arm({arm.arm: of(arm) for arm in verdict.arms}, sentence)
 
 
