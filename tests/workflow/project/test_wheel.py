@@ -161,7 +161,7 @@ def test_commands_before_a_study(installed: Installed):
     assert "mjlab" in installed.does("presets").split()
     assert yaml.safe_load(installed.does("presets", "mjlab"))["rows"]["source"] == "tensorboard"
     assert int(installed.does("gpus")) >= 1
-    assert "47 trials" in installed.does("plan", ROOT / "config/config.yaml")
+    assert "51 trials" in installed.does("plan", ROOT / "config/config.yaml")
     assert "36,447" in installed.does("limits", ROOT / "tests/fixtures/published/h100_anymal.csv")
 
 
