@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -115,19 +116,18 @@ def profiled(runner: Any, agent: Any, warmup: int, timed: int) -> tuple[list[dic
     from torch.profiler import ProfilerActivity, profile, record_function
 
     update, began, seconds = runner.alg.update, time.perf_counter(), []
-    recorder, mark = profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), record_function(COLLECT)
+    recorder, collecting = profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), ExitStack()
     last = warmup + timed
 
     def update_and_record() -> dict[str, float]:
         nonlocal began
         torch.cuda.synchronize()
         if len(seconds) == last:
-            mark.__exit__(None, None, None)
+            collecting.close()
             with record_function(LEARN):
                 losses = update()
                 torch.cuda.synchronize()
             recorder.stop()
-            seconds.append(float("nan"))
             return losses
         losses = update()
         torch.cuda.synchronize()
@@ -136,7 +136,7 @@ def profiled(runner: Any, agent: Any, warmup: int, timed: int) -> tuple[list[dic
         began = now
         if len(seconds) == last:
             recorder.start()
-            mark.__enter__()
+            collecting.enter_context(record_function(COLLECT))
         return losses
 
     runner.alg.update = update_and_record

@@ -5,6 +5,9 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
+from envknee.verdict.schema.joint import Setting
+from envknee.words.joint_costs import short_setting
+
 from benchmarks.pages.cells import table
 from benchmarks.pages.published import json_of
 
@@ -60,9 +63,10 @@ def learning_answer(row: Row) -> str:
     if row["soonest"] is None:
         return "none"
     seconds, lower, upper = row["soonest_s"]
-    setting = " × ".join(f"{size:,}" for size in row["soonest"])
+    num_envs, horizon, batch_size = row["soonest"]
+    setting = short_setting(Setting(num_envs=num_envs, horizon=horizon, batch_size=batch_size))
     interval = "no interval" if lower is None else f"{lower:.1f} to {upper:.1f}"
-    return f"{setting}: {seconds:.1f} s ({interval}), {row['not_shown_slower']} of 3"
+    return f"{setting}: {seconds:.1f} s ({interval}), {row['not_shown_slower']}"
 
 
 def minutes_of(busy_cores: int) -> str:
