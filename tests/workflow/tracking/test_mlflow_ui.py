@@ -115,18 +115,18 @@ NAMES = "stock · 2,048 × 32 × 4,096 · seed 2", "stock · 2,048 × 32 × 4,09
 
 
 def test_page_of_the_study_draws_its_learning_trials_at_once(server: str, tmp_path: Path) -> None:
-    """The address that is printed: curves over frames and over seconds of training, of all learning trials."""
-    awaited = "Curves by arm and num_envs", "1 matching run", "Curves over frames", "reward_average", "fps_total"
+    """The address that is printed: curves over environment steps and over seconds of training, of all learning trials."""
+    awaited = "Curves by arm and num_envs", "1 matching run", "Curves over environment steps", "reward_average", "fps_total"
     page = words_of(server, tmp_path, *awaited)
     assert in_order(awaited, page)
     assert "Model training" in page and NAMES[0] in page and NAMES[1] not in page
-    charts = page[page.index("Curves over frames") :]
+    charts = page[page.index("Curves over environment steps") :]
     assert in_order(["reward_average", "Step", "reward_average", "wall_s", "fps_total", "Step"], charts)
     assert in_order(["Seconds to the target", "seconds_to_target"], charts)
 
 
 def test_every_trial_is_a_line_over_the_sizes_with_its_cost_as_colour(server: str, tmp_path: Path) -> None:
-    awaited = "Trials that reached the target", "All trials: memory and FPS", "Curves over frames"
+    awaited = "Trials that reached the target", "All trials: memory and FPS", "Curves over environment steps"
     page = words_of(server.replace("=envknee", "=envknee-2"), tmp_path, *awaited)
     assert "4 matching runs" in page and all(name in page for name in NAMES)
     at_target, all_trials = page[page.index("Trials that reached") :].split("All trials: memory and FPS")
