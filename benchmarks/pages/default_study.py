@@ -91,5 +91,6 @@ BLOCKS = {
     "default-study": summary,
     "default-study-runs": each_run,
     "default-study-idle": lambda: minutes_of(0),
+    "default-study-busy": lambda: minutes_of(1),
     "default-study-hardware": hardware,
 }

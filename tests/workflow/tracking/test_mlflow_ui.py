@@ -116,7 +116,13 @@ NAMES = "stock · 2,048 × 32 × 4,096 · seed 2", "stock · 2,048 × 32 × 4,09
 
 def test_page_of_the_study_draws_its_learning_trials_at_once(server: str, tmp_path: Path) -> None:
     """The address that is printed: curves over environment steps and over seconds of training, of all learning trials."""
-    awaited = "Curves by arm and num_envs", "1 matching run", "Curves over environment steps", "reward_average", "fps_total"
+    awaited = (
+        "Curves by arm and num_envs",
+        "1 matching run",
+        "Curves over environment steps",
+        "reward_average",
+        "fps_total",
+    )
     page = words_of(server, tmp_path, *awaited)
     assert in_order(awaited, page)
     assert "Model training" in page and NAMES[0] in page and NAMES[1] not in page
