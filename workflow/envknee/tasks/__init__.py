@@ -260,7 +260,9 @@ def mark_phases(env: gymnasium.Env, timeline: Timeline) -> None:
     from isaaclab.sensors import Camera, SensorBase
 
     simulated: Any = env.unwrapped
-    timeline.wrap(simulated.sim, "step", "physics")
+    # The camera cart-pole on Warp's frontend captures all physics steps of an environment step as one graph.
+    owner, method = (simulated, "step_physics") if hasattr(simulated, "step_physics") else (simulated.sim, "step")
+    timeline.wrap(owner, method, "physics")
     for sensor in simulated.scene.sensors.values():
         if isinstance(sensor, Camera):
             timeline.wrap(sensor, "_update_outdated_buffers", "render")
