@@ -1,10 +1,12 @@
 """The training of a trial without its meter: RSL-RL's own loop, the same environment and the same learner.
 
-Input: the file of a request. Output: a line `iteration SECONDS` for each, from the end of the one before, on the host's clock.
+Input: files of requests, whose environments are made one after the other. Output: for each a line `request FILE`, and a line `iteration
+SECONDS` for each iteration, from the end of the one before, on the host's clock.
 
     python benchmarks/bare_loop.py results/STUDY/trials/0000/request.json
 """
 
+import gc
 import sys
 import time
 from pathlib import Path
@@ -46,10 +48,20 @@ def runner_of(request: Request) -> tuple[Any, Any]:
 
 
 def main() -> None:
-    """Train for as many iterations as the request says, warm-up included."""
-    if len(sys.argv) != 2:
-        raise UserError("usage: bare_loop.py REQUEST.json")
-    request = request_of(Path(sys.argv[1]))
+    """Train for as many iterations as each request says, warm-up included."""
+    if len(sys.argv) < 2:
+        raise UserError("usage: bare_loop.py REQUEST.json ...")
+    for name in sys.argv[1:]:
+        request = request_of(Path(name))
+        print(f"request {name}", flush=True)
+        train(request)
+        gc.collect()  # the loop's environment, rollout and graphs hold each other
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def train(request: Request) -> None:
+    """Train as a request says, tell each iteration, and close the environment."""
     runner, agent = runner_of(request)
     update, began = runner.alg.update, time.perf_counter()
 
@@ -67,6 +79,7 @@ def main() -> None:
     runner.learn(
         request.warmup_iterations + (request.iterations or 1), init_at_random_ep_len=agent.init_at_random_ep_len
     )
+    runner.env.close()
 
 
 if __name__ == "__main__":
