@@ -48,22 +48,20 @@ def main() -> None:
     convolution = torch.nn.Conv2d(6, 8, 5, 2).cuda()
     assert convolution.bias is not None
     layer = fused.Layer(convolution.weight.detach(), convolution.bias.detach(), 2, False)
-    packed = fused.pack([layer])[0]
-    means = frames.view(len(frames), -1).sum(1, dtype=torch.int64)[planes].float() / (96 * 96 * 255.0)
+    packed = fused.Packed(fused.weight_for_triton(layer), layer.bias)
+    sums = frames.view(len(frames), -1).sum(1, dtype=torch.int64)
+    means, shift = fused.means_and_shifts(frames, sums, planes, layer)
     grad = (torch.randn(IMAGES, 46, 46, 8, device="cuda") * 1e-4).bfloat16()
-    kernels = first_layer.kernels_for(frames, layer.weight, 2, False)
-    assert kernels is not None and packed.half_sums is not None, "this GPU has no bulk copies to shared memory"
-    half_sums = packed.half_sums
+    assert first_layer.kernels_for(96, 96, layer.weight, 2, False), "this GPU has no bulk copies to shared memory"
 
     def cuda_forward(count: int = IMAGES) -> torch.Tensor:
-        return kernels.forward(frames, planes[:count], layer.weight, packed.bias - means[:count] @ half_sums)
+        return fused.forward_of_bytes(frames, shift[:count], planes[:count], layer, packed)
 
     def cuda_weights(count: int = IMAGES) -> torch.Tensor:
-        raw, sums = kernels.gradients(frames, planes[:count], grad[:count])
-        return raw - (sums.t() @ means[:count])[:, :, None, None]
+        return fused.gradients_of_bytes(frames, means[:count], planes[:count], grad[:count], layer)[0]
 
     def triton_forward(count: int = IMAGES) -> torch.Tensor:
-        return fused.forward_of_bytes_in_triton(frames, means[:count], planes[:count].contiguous(), layer, packed)
+        return fused.forward_of_bytes_in_triton(frames, shift[:count], planes[:count].contiguous(), layer, packed)
 
     def triton_weights(count: int = IMAGES) -> torch.Tensor:
         planes_of, means_of = planes[:count].contiguous(), means[:count]

@@ -41,7 +41,7 @@ from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
 CHANNELS, STATES = 3, 4
-NONE = LearnerSteps(fused=False, fused_adam=False, fused_loss=False, cuda_graph=False)
+NONE = LearnerSteps(fused=False, fused_adam=False, fused_loss=False, cuda_graph=False, critic_beside=False)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def variants_of(device: str) -> dict[str, LearnerSteps | None]:
     variants: dict[str, LearnerSteps | None] = {"stock": None, "lean": NONE}
     variants["lean + fused_adam"] = replace(NONE, fused_adam=True)
     if device != "cpu":
-        switches = ("fused", "fused_adam", "fused_loss", "cuda_graph")
+        switches = ("fused", "fused_adam", "fused_loss", "cuda_graph", "critic_beside")
         for count in range(1, len(switches) + 1):
             taken = switches[:count]
             variants[" + ".join(taken)] = replace(NONE, **dict.fromkeys(taken, True))

@@ -57,7 +57,8 @@ def test_what_is_not_there_is_missed_by_its_own_modules_alone(alone: Path):
     printed = run(alone, "-c", IMPORTED, *(f"leanframes.{name}" for name in [*modules, "rsl_rl", "isaaclab"]))
     missing = dict(line.split(" needs ") for line in printed.splitlines() if " needs " in line)
     assert missing == {
-        "leanframes.fused": "triton", "leanframes.fused_kernels": "triton", "leanframes.kernels": "warp",
+        "leanframes.clipped_adam": "warp", "leanframes.fused": "triton", "leanframes.fused_kernels": "triton",
+        "leanframes.kernels": "warp",
         "leanframes.policy_loss": "warp", "leanframes.rsl_rl": "rsl_rl", "leanframes.isaaclab": "gymnasium",
     }  # fmt: skip
 

@@ -55,7 +55,7 @@ def test_activations_and_gradients_are_as_close_as_bfloat16_is(height, width, ch
 
     activations = module.convolve(frames, sums, planes, first)
     with torch.no_grad():
-        again = module.convolve(frames, sums, planes, first, module.pack(first))
+        again = module.convolve(frames, sums, planes, first, module.pack(first, height, width))
     assert activations.dtype == torch.float32 and torch.equal(again, activations)
     activations = followed(activations)
     # Rounding elsewhere than cuDNN's kernels do: gradients were up to 12% further away on an H200, and of 8 biases, to which
@@ -89,7 +89,7 @@ def test_the_first_layer_is_computed_in_cuda_where_it_can_be_and_repeats_itself(
     layer = fused.Layer(torch.randn(8, 6, 5, 5, device="cuda"), torch.randn(8, device="cuda"), 2, False)
     frames = torch.randint(0, 256, (90, 96, 96), dtype=torch.uint8, device="cuda")
     planes = torch.randint(0, 90, (count, 6), device="cuda")
-    kernels = first_layer.kernels_for(frames, layer.weight, layer.stride, layer.is_elu)
+    kernels = first_layer.kernels_for(96, 96, layer.weight, layer.stride, layer.is_elu)
     shape = first_layer.Shape(6, 96, 96, 8, 5, 5)
     assert (kernels is None) == (first_layer.why_not(shape, 2, torch.cuda.get_device_capability()) is not None)
     if kernels is None:
@@ -102,9 +102,11 @@ def test_the_first_layer_is_computed_in_cuda_where_it_can_be_and_repeats_itself(
     assert apart(out.permute(0, 3, 1, 2).double(), before.clamp(min=0)) < 4e-3
     grad = torch.randn(count, 46, 46, 8, device="cuda").bfloat16()
     (exact,) = torch.autograd.grad(before, weight, grad.permute(0, 3, 1, 2).double())
-    slopes, sums = kernels.gradients(frames, planes, grad)
+    parts, sums = kernels.gradients(frames, planes, grad)
+    places = fused._places_in(shape.layout, layer.weight.shape, layer.weight.device)
+    slopes = fused.add_up(parts, places, layer.weight.numel(), 1 / 255).view_as(layer.weight)
     assert apart(slopes.double(), exact) < 1e-4
     assert apart(sums.double(), grad.double().sum((1, 2))) < 1e-5
     again = kernels.gradients(frames, planes, grad)
-    assert torch.equal(again[0], slopes) and torch.equal(again[1], sums)
+    assert torch.equal(again[0], parts) and torch.equal(again[1], sums)
     assert torch.equal(kernels.forward(frames, planes, layer.weight, shift), out)

@@ -14,6 +14,7 @@ checks         checks the arguments of kernels
 launch         launches Warp's kernels on PyTorch's tensors
 kernels        Warp's kernels
 policy_loss    PPO's losses and their gradients in one kernel of Warp's
+clipped_adam   clipping and Adam in a few kernels for each network
 fused          convolutions that read bytes, on an NVIDIA GPU
 fused_kernels  their Triton kernels
 fused_fits     checks whether they run here

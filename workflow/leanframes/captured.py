@@ -1,7 +1,7 @@
 """Replays a function on fixed tensors as one CUDA graph."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -59,6 +59,31 @@ class Captured:
 def stream_of(device_index: int) -> torch.cuda.Stream:
     """Return the one stream on which all graphs of a GPU are captured: cuBLAS keeps a workspace of 34 MB per stream."""
     return torch.cuda.Stream(device_index)
+
+
+@cache
+def branch_of(device_index: int) -> torch.cuda.Stream:
+    """Return the stream of a GPU on which the other branch of a captured graph runs (`beside`)."""
+    return torch.cuda.Stream(device_index)
+
+
+def beside(branch: Callable[[], torch.Tensor], rest: Callable[[], None], read: Iterable[torch.Tensor]) -> torch.Tensor:
+    """Run `branch` on a stream of its own while `rest` runs, and return its tensor once both are done. Only while a graph is captured.
+
+    Their kernels become parallel parts of the graph, and so do those of their backward passes. Small kernels leave most of a GPU idle.
+    `read` are the tensors that the branch reads: their memory is not used again before it has.
+    """
+    device_index = torch.cuda.current_device()
+    trunk, other = torch.cuda.current_stream(), branch_of(device_index)
+    other.wait_stream(trunk)
+    with torch.cuda.stream(other):
+        result = branch()
+    rest()
+    trunk.wait_stream(other)
+    for tensor in read:
+        tensor.record_stream(other)
+    result.record_stream(trunk)
+    return result
 
 
 def capture(function: Callable[[], None], pool: Any = None) -> torch.cuda.CUDAGraph:

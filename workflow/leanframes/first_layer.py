@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn import functional
 
 SOURCE = Path(__file__).with_name("first_layer.cu")
 
@@ -76,6 +77,14 @@ class Shape(NamedTuple):
         """Numbers in a folded row of taps, padded to a multiple of 16."""
         return -(-self.taps[1] * 4 * self.planes // 16) * 16
 
+    def layout(self, weight: torch.Tensor) -> torch.Tensor:
+        """Return a weight [o, c, kh, kw] as the weights' kernel writes it, with zeros: [rows of folded taps, depth, o]."""
+        rows, columns = self.taps
+        whole = functional.pad(weight, (0, 2 * columns - self.kernel_width, 0, 2 * rows - self.kernel_height))
+        folded = whole.view(self.outputs, self.planes, rows, 2, columns, 2).permute(2, 4, 1, 3, 5, 0)
+        folded = folded.reshape(rows, columns * 4 * self.planes, self.outputs)
+        return functional.pad(folded, (0, 0, 0, self.depth - folded.shape[1]))
+
     @property
     def shared_bytes(self) -> tuple[int, int]:
         """Bytes of shared memory of a block, in the forward kernel and in the weights' kernel."""
@@ -136,7 +145,9 @@ class Kernels(NamedTuple):
     def gradients(
         self, frames: torch.Tensor, planes: torch.Tensor, grad: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the weights' gradient for inputs of bytes / 255 [o, c, kh, kw], and each image's sum of `grad` [b, o], in float32.
+        """Return parts [blocks, ...] that add up to the weights' gradient for inputs of bytes, and each image's sum of `grad` [b, o].
+
+        Both are float32; the parts are in the layout of `Shape.layout`.
 
         Args:
             frames: as for `forward`
@@ -144,13 +155,11 @@ class Kernels(NamedTuple):
             grad: gradient of the activations times the activation's slope [b, oh, ow, o], bfloat16
         """
         shape, planes = self.shape, planes.contiguous()
-        (rows, columns), outputs = shape.taps, shape.outputs
+        rows, outputs = shape.taps[0], shape.outputs
         partial = torch.empty(self.multiprocessors * shape.blocks[1], rows, shape.depth, outputs, device=grad.device)
         sums = torch.empty(len(planes), outputs, device=grad.device)
         self._launch(self.weights_kernel, 1, [frames, planes, grad.contiguous(), partial, sums, len(planes)])
-        folded = partial.sum(0)[:, : columns * 4 * shape.planes].view(rows, columns, shape.planes, 2, 2, outputs)
-        whole = folded.permute(5, 2, 0, 3, 1, 4).reshape(outputs, shape.planes, 2 * rows, 2 * columns)
-        return whole[..., : shape.kernel_height, : shape.kernel_width] / 255.0, sums
+        return partial, sums
 
     def _launch(self, kernel: Any, number: int, arguments: list[Any]) -> None:
         shape = self.shape
@@ -158,12 +167,11 @@ class Kernels(NamedTuple):
         kernel(grid=grid, block=(shape.threads, 1, 1), args=arguments, shared_mem=shape.shared_bytes[number])
 
 
-def kernels_for(frames: torch.Tensor, weight: torch.Tensor, stride: int, is_elu: bool) -> Kernels | None:
-    """Return the kernels for a layer on the GPU of `frames` [p, h, w], or None if they cannot compute it."""
+def kernels_for(height: int, width: int, weight: torch.Tensor, stride: int, is_elu: bool) -> Kernels | None:
+    """Return the kernels for a layer [o, c, kh, kw] on frames of this size, on the weight's GPU, or None if they cannot compute it."""
     outputs, planes, kernel_height, kernel_width = weight.shape
-    height, width = frames.shape[1:]
     shape = Shape(planes, height, width, outputs, kernel_height, kernel_width)
-    return _compiled(shape, stride, is_elu, frames.device.index)
+    return _compiled(shape, stride, is_elu, weight.device.index)
 
 
 @lru_cache

@@ -16,6 +16,8 @@ tiles are ever formed. Importing this module needs Triton, which comes with PyTo
 # Python's type checker takes Triton's kernels for functions.
 # pyright: reportMissingImports=false, reportIndexIssue=false, reportOperatorIssue=false
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -48,6 +50,9 @@ FORWARD = {"BLOCK_M": 128, "BLOCK_K": 32, "num_warps": 4}
 INPUTS = {"BLOCK_M": 128, "num_warps": 4}
 WEIGHTS = {"BLOCK_M": 128, "BLOCK_K": 128, "num_warps": 4, "num_stages": 1}
 WEIGHTS_PROGRAMS = 1056
+SHIFTS = {"BLOCK": 32}
+REARRANGE = {"BLOCK": 256}
+ADD_UP = {"ROWS": 128, "COLUMNS": 16}
 FLAT_PIXELS = 128
 """Pixels of an image that a program flattens."""
 
@@ -58,14 +63,10 @@ LEAST = 16
 class Packed(NamedTuple):
     """A layer's parameters in the layout of its forward kernel."""
 
-    weight: torch.Tensor
-    """bfloat16; the kernels describe its layout."""
+    weight: torch.Tensor | None
+    """bfloat16; the kernels describe its layout. None: `first_layer` takes the parameters as they are."""
     bias: torch.Tensor
     """[o], float32"""
-    sums: torch.Tensor | None
-    """First layer only: sums of the rounded weights over the kernel's taps [c, o], to multiply with the means of an image's planes."""
-    half_sums: torch.Tensor | None = None
-    """The same for weights rounded to float16, as in `first_layer`."""
 
 
 class _Layers(torch.autograd.Function):
@@ -82,10 +83,10 @@ class _Layers(torch.autograd.Function):
         *parameters: Any,
     ) -> torch.Tensor:
         layers = _layers(parameters, settings)
-        first, *others = packed or pack(layers)
         height, width = frames.shape[1:]
-        means = sums[planes].float() / (height * width * 255.0)
-        outs = [_forward_of_bytes(frames, means, planes, layers[0], first)]
+        first, *others = packed or pack(layers, height, width)
+        means, shift = means_and_shifts(frames, sums, planes, layers[0])
+        outs = [forward_of_bytes(frames, shift, planes, layers[0], first)]
         for layer, ready in zip(layers[1:], others, strict=True):
             outs.append(_forward_of(outs[-1], layer, ready))
         ctx.save_for_backward(frames, means, planes, *parameters, *outs)
@@ -105,7 +106,7 @@ class _Layers(torch.autograd.Function):
             inputs = outs[number - 1]
             gradients = [*_gradients_of(inputs, grad, layers[number]), *gradients]
             grad = _into_gradient(grad, inputs, layers[number], layers[number - 1].is_elu)
-        return *[None] * 5, *_gradients_of_bytes(frames, means, planes, grad, layers[0]), *gradients
+        return *[None] * 5, *gradients_of_bytes(frames, means, planes, grad, layers[0]), *gradients
 
 
 def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Layer], list[nn.Module]]:
@@ -137,22 +138,93 @@ def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Lay
     return layers, modules
 
 
-def pack(layers: list[Layer]) -> list[Packed]:
-    """Return the layers' current parameters in the layout of the forward kernels."""
+def pack(layers: list[Layer], height: int, width: int) -> list[Packed]:
+    """Return the layers' current parameters in the layout of the forward kernels, for frames of this size."""
     first, *others = layers
-    outputs, inputs, rows, columns = first.weight.shape
-    rounded, patch = first.weight.bfloat16(), inputs * rows * ((columns + 1) // 2)
-    # Separate left and right pixels; with an odd number of columns the last pair's right pixel has weight zero.
-    weight = functional.pad(rounded, (0, columns % 2)).view(outputs, patch, 2).permute(2, 1, 0)
-    weight = functional.pad(weight, (0, _padded(outputs) - outputs, 0, -patch % FORWARD_BYTES["BLOCK_K"]))
-    sums, half_sums = (kind.float().sum((2, 3)).t() for kind in (rounded, first.weight.half()))
-    packed = [Packed(weight.contiguous(), first.bias.float(), sums, half_sums)]
-    for layer in others:
-        outputs, patch = layer.weight.shape[0], layer.weight[0].numel()
-        weight = layer.weight.bfloat16().permute(2, 3, 1, 0).reshape(patch, outputs)
-        weight = functional.pad(weight, (0, _padded(outputs) - outputs, 0, -patch % FORWARD["BLOCK_K"]))
-        packed.append(Packed(weight.contiguous(), layer.bias.float(), None))
-    return packed
+    in_cuda = first_layer.kernels_for(height, width, first.weight, first.stride, first.is_elu) is not None
+    weights = [None if in_cuda else weight_for_triton(first)]
+    weights += [_laid_out(layer.weight, _ByPatches(FORWARD["BLOCK_K"])) for layer in others]
+    return [Packed(weight, layer.bias.float()) for weight, layer in zip(weights, layers, strict=True)]
+
+
+def weight_for_triton(layer: Layer) -> torch.Tensor:
+    """Return the first layer's weight in the layout of its kernel in Triton."""
+    return _laid_out(layer.weight, _ByBytes(FORWARD_BYTES["BLOCK_K"]))
+
+
+class _ByBytes(NamedTuple):
+    """Lays out a weight as [2, patch, o]: left and right pixels apart. With odd columns the last pair's right pixel has weight zero."""
+
+    block: int
+    """The patch is padded to a multiple of so many rows."""
+
+    def __call__(self, weight: torch.Tensor) -> torch.Tensor:
+        outputs, inputs, rows, columns = weight.shape
+        patch = inputs * rows * ((columns + 1) // 2)
+        pairs = functional.pad(weight, (0, columns % 2)).view(outputs, patch, 2).permute(2, 1, 0)
+        return functional.pad(pairs, (0, _padded(outputs) - outputs, 0, -patch % self.block))
+
+
+class _ByPatches(NamedTuple):
+    """Lays out a weight as [patch, o], its rows (ky * columns + kx) * c + channel."""
+
+    block: int
+    """The patch is padded to a multiple of so many rows."""
+
+    def __call__(self, weight: torch.Tensor) -> torch.Tensor:
+        outputs, patch = weight.shape[0], weight[0].numel()
+        rows = weight.permute(2, 3, 1, 0).reshape(patch, outputs)
+        return functional.pad(rows, (0, _padded(outputs) - outputs, 0, -patch % self.block))
+
+
+class _ByInputs(NamedTuple):
+    """Lays out a weight as [ky * taps + tx, o, px * c + channel], for tap (ky, px + stride * tx)."""
+
+    stride: int
+
+    def __call__(self, weight: torch.Tensor) -> torch.Tensor:
+        outputs, inputs, rows, columns = weight.shape
+        taps, wide = triton.cdiv(columns, self.stride), self.stride * inputs
+        phases = functional.pad(weight, (0, taps * self.stride - columns))
+        phases = phases.view(outputs, inputs, rows, taps, self.stride).permute(2, 3, 0, 4, 1)
+        phases = phases.reshape(rows * taps, outputs, wide)
+        return functional.pad(phases, (0, _padded(wide) - wide, 0, _padded(outputs) - outputs))
+
+
+Layout = Callable[[torch.Tensor], torch.Tensor]
+"""Moves the numbers of a weight [o, c, kh, kw], and adds zeros. Equal layouts have equal hashes."""
+
+
+@lru_cache
+def _places_in(layout: Layout, shape: torch.Size, device: torch.device) -> torch.Tensor:
+    """Return a layout of the places in a weight of this shape, int32; -1 for the zeros that the layout adds."""
+    count = shape.numel()
+    return layout(torch.arange(1, count + 1, dtype=torch.int32, device=device).view(shape)).contiguous() - 1
+
+
+def _laid_out(weight: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """Return a weight in a layout, rounded to bfloat16."""
+    places = _places_in(layout, weight.shape, weight.device)
+    out = torch.empty(places.shape, dtype=torch.bfloat16, device=weight.device)
+    count = places.numel()
+    fused_kernels.rearrange[(triton.cdiv(count, REARRANGE["BLOCK"]),)](weight, places, out, count, **REARRANGE)
+    return out
+
+
+def add_up(
+    parts: torch.Tensor, places: torch.Tensor, size: int, scale: float = 1.0, corrections: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return `scale` times the sums of parts [programs, ...], each at its place in a tensor [size], int32; -1: nowhere.
+
+    `corrections` [size / n] are subtracted from n sums each.
+    """
+    out = torch.empty(size, device=parts.device)
+    width = places.numel()
+    patch = 0 if corrections is None else size // corrections.numel()
+    fused_kernels.add_up[(triton.cdiv(width, ADD_UP["COLUMNS"]),)](
+        parts, places, out if corrections is None else corrections, out, len(parts), width, scale, PATCH=patch, **ADD_UP
+    )
+    return out
 
 
 def planes_of(stacks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -195,20 +267,37 @@ def _layers(parameters: Any, settings: tuple[tuple[int, bool], ...]) -> list[Lay
     return [Layer(weight, bias, *more) for weight, bias, more in pairs]
 
 
-def _forward_of_bytes(
-    frames: torch.Tensor, means: torch.Tensor, planes: torch.Tensor, layer: Layer, packed: Packed
+def means_and_shifts(
+    frames: torch.Tensor, sums: torch.Tensor, planes: torch.Tensor, layer: Layer
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the means of each image's planes, of bytes / 255 [b, c], and the bias less what these means take from its outputs [b, o]."""
+    height, width = frames.shape[1:]
+    outputs, inputs, *kernel = layer.weight.shape
+    taps = kernel[0] * kernel[1]
+    means = torch.empty(len(planes), inputs, device=frames.device)
+    shift = torch.empty(len(planes), outputs, device=frames.device)
+    is_half = first_layer.kernels_for(height, width, layer.weight, layer.stride, layer.is_elu) is not None
+    fused_kernels.shifts[(triton.cdiv(len(planes), SHIFTS["BLOCK"]),)](
+        sums, planes.contiguous(), layer.weight.float(), layer.bias.float(), means, shift, len(planes), height * width * 255.0,
+        C=inputs, T=taps, TPAD=triton.next_power_of_2(taps), O=outputs, OPAD=_padded(outputs), HALF=is_half, **SHIFTS,
+    )  # fmt: skip
+    return means, shift
+
+
+def forward_of_bytes(
+    frames: torch.Tensor, shift: torch.Tensor, planes: torch.Tensor, layer: Layer, packed: Packed
 ) -> torch.Tensor:
-    if kernels := first_layer.kernels_for(frames, layer.weight, layer.stride, layer.is_elu):
-        assert packed.half_sums is not None
-        return kernels.forward(frames, planes, layer.weight.float(), packed.bias - means @ packed.half_sums)
-    return forward_of_bytes_in_triton(frames, means, planes, layer, packed)
+    """Return the first layer's activations [b, oh, ow, o]; `shift` is from `means_and_shifts`."""
+    height, width = frames.shape[1:]
+    if kernels := first_layer.kernels_for(height, width, layer.weight, layer.stride, layer.is_elu):
+        return kernels.forward(frames, planes, layer.weight.float(), shift)
+    return forward_of_bytes_in_triton(frames, shift, planes, layer, packed)
 
 
 def forward_of_bytes_in_triton(
-    frames: torch.Tensor, means: torch.Tensor, planes: torch.Tensor, layer: Layer, packed: Packed
+    frames: torch.Tensor, shift: torch.Tensor, planes: torch.Tensor, layer: Layer, packed: Packed
 ) -> torch.Tensor:
     """Return the first layer's activations [b, oh, ow, o], for layers or GPUs that `first_layer` does not support."""
-    shift = packed.bias - means @ packed.sums
     shape = _shape_of_bytes(frames, layer)
     size = _size(frames.shape[1:], layer.weight, layer.stride)
     out = torch.empty(len(planes), *size, shape["O"], dtype=torch.bfloat16, device=frames.device)
@@ -219,12 +308,15 @@ def forward_of_bytes_in_triton(
     return out
 
 
-def _gradients_of_bytes(
+def gradients_of_bytes(
     frames: torch.Tensor, means: torch.Tensor, planes: torch.Tensor, grad: torch.Tensor, layer: Layer
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    if kernels := first_layer.kernels_for(frames, layer.weight, layer.stride, layer.is_elu):
-        raw, sums = kernels.gradients(frames, planes, grad)
-        return raw - (sums.t() @ means)[:, :, None, None], sums.sum(0)
+    """Return the gradients of the first layer's weight and bias; `means` are from `means_and_shifts`."""
+    height, width = frames.shape[1:]
+    if kernels := first_layer.kernels_for(height, width, layer.weight, layer.stride, layer.is_elu):
+        parts, sums = kernels.gradients(frames, planes, grad)
+        places = _places_in(kernels.shape.layout, layer.weight.shape, layer.weight.device)
+        return _without_means(parts, places, sums, means, layer.weight)
     return gradients_of_bytes_in_triton(frames, means, planes, grad, layer)
 
 
@@ -232,19 +324,26 @@ def gradients_of_bytes_in_triton(
     frames: torch.Tensor, means: torch.Tensor, planes: torch.Tensor, grad: torch.Tensor, layer: Layer
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the gradients of the first layer's weight and bias, for layers or GPUs that `first_layer` does not support."""
-    outputs, inputs, rows, columns = layer.weight.shape
+    outputs, inputs, rows, _ = layer.weight.shape
     shape, count = _shape_of_bytes(frames, layer), len(planes)
-    patch = inputs * rows * shape["KP"]
     each = triton.cdiv(count, WEIGHTS_BYTES_PROGRAMS)
-    programs, chunks = triton.cdiv(count, each), triton.cdiv(patch, WEIGHTS_BYTES["BLOCK_K"])
-    partial = torch.empty(programs, 2, chunks * WEIGHTS_BYTES["BLOCK_K"], shape["OPAD"], device=grad.device)
+    programs = triton.cdiv(count, each)
+    chunks = triton.cdiv(inputs * rows * shape["KP"], WEIGHTS_BYTES["BLOCK_K"])
+    places = _places_in(_ByBytes(WEIGHTS_BYTES["BLOCK_K"]), layer.weight.shape, layer.weight.device)
+    parts = torch.empty(programs, *places.shape, device=grad.device)
     sums = torch.empty(count, outputs, device=grad.device)
     fused_kernels.weights_bytes[(chunks, programs)](
-        _pairs(frames), planes, grad, partial, sums, count, each, **shape, **WEIGHTS_BYTES
+        _pairs(frames), planes, grad, parts, sums, count, each, **shape, **WEIGHTS_BYTES
     )
-    raw = partial.sum(0)[:, :patch, :outputs].permute(2, 1, 0)
-    raw = raw.reshape(outputs, inputs, rows, 2 * shape["KP"])[..., :columns]
-    return raw / 255.0 - (sums.t() @ means)[:, :, None, None], sums.sum(0)
+    return _without_means(parts, places, sums, means, layer.weight)
+
+
+def _without_means(
+    parts: torch.Tensor, places: torch.Tensor, sums: torch.Tensor, means: torch.Tensor, weight: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the gradients of the first layer's weight and bias, from parts of bytes x gradient and each image's gradient [b, o]."""
+    gradient = add_up(parts, places, weight.numel(), 1.0 / 255.0, sums.t() @ means)
+    return gradient.view_as(weight), sums.sum(0)
 
 
 def _forward_of(x: torch.Tensor, layer: Layer, packed: Packed) -> torch.Tensor:
@@ -262,18 +361,27 @@ def _forward_of(x: torch.Tensor, layer: Layer, packed: Packed) -> torch.Tensor:
 
 def _gradients_of(x: torch.Tensor, grad: torch.Tensor, layer: Layer) -> tuple[torch.Tensor, torch.Tensor]:
     shape = _shape(x, layer)
-    outputs, patch = shape["O"], shape["KH"] * shape["KW"] * shape["C"]
+    outputs = shape["O"]
     count = grad.numel() // outputs
-    chunks = triton.cdiv(patch, WEIGHTS["BLOCK_K"])
+    chunks = triton.cdiv(layer.weight[0].numel(), WEIGHTS["BLOCK_K"])
     each = triton.cdiv(triton.cdiv(count, WEIGHTS["BLOCK_M"]), WEIGHTS_PROGRAMS // chunks) * WEIGHTS["BLOCK_M"]
     programs = triton.cdiv(count, each)
-    partial = torch.empty(programs, chunks * WEIGHTS["BLOCK_K"], shape["OPAD"], device=x.device)
-    biases = torch.empty(programs, shape["OPAD"], device=x.device)
+    places = _places_with_bias(layer.weight.shape, layer.weight.device)
+    parts = torch.empty(programs, *places.shape, device=x.device)
     fused_kernels.weights[(chunks, programs)](
-        x, grad, partial, biases, count, each, M=grad.shape[1] * grad.shape[2], **shape, **WEIGHTS
+        x, grad, parts, count, each, M=grad.shape[1] * grad.shape[2], **shape, **WEIGHTS
     )
-    gradient = partial.sum(0)[:patch, :outputs].view(shape["KH"], shape["KW"], shape["C"], outputs)
-    return gradient.permute(3, 2, 0, 1), biases.sum(0)[:outputs]
+    gradients = add_up(parts, places, layer.weight.numel() + outputs)
+    return gradients[:-outputs].view_as(layer.weight), gradients[-outputs:]
+
+
+@lru_cache
+def _places_with_bias(shape: torch.Size, device: torch.device) -> torch.Tensor:
+    """Return the places of a layer's gradients, weight before bias, in what the kernel `weights` adds up [padded patch + 1, o]."""
+    patches = _places_in(_ByPatches(WEIGHTS["BLOCK_K"]), shape, device)
+    bias = torch.full((1, patches.shape[1]), -1, dtype=torch.int32, device=device)
+    bias[0, : shape[0]] = shape.numel() + torch.arange(shape[0], dtype=torch.int32, device=device)
+    return torch.cat([patches, bias])
 
 
 def _channels_first(x: torch.Tensor) -> torch.Tensor:
@@ -297,17 +405,12 @@ def _launch_flat(kernel: Any, x: torch.Tensor, flat: torch.Tensor, **sizes: Any)
 
 def _into_gradient(grad: torch.Tensor, x: torch.Tensor, layer: Layer, given_by_elu: bool) -> torch.Tensor:
     """Overwrite a layer's inputs by their gradient, and return them."""
-    weight, stride = layer.weight, layer.stride
-    shape = _shape(x, layer)
-    outputs, inputs, rows, columns = weight.shape
-    taps, wide, padded = triton.cdiv(columns, stride), stride * inputs, _padded(stride * inputs)
-    packed = functional.pad(weight.bfloat16(), (0, taps * stride - columns)).view(outputs, inputs, rows, taps, stride)
-    packed = packed.permute(2, 3, 0, 4, 1).reshape(rows * taps, outputs, wide)
-    packed = functional.pad(packed, (0, padded - wide, 0, shape["OPAD"] - outputs)).contiguous()
+    stride = layer.stride
+    packed = _laid_out(layer.weight, _ByInputs(stride))
     count = len(x) * triton.cdiv(x.shape[1], stride) * triton.cdiv(x.shape[2], stride)
     tiles = triton.cdiv(count, INPUTS["BLOCK_M"])
     fused_kernels.inputs[(tiles, stride)](
-        grad, x, packed, count, OH=grad.shape[1], NPAD=padded, ELU=given_by_elu, **shape, **INPUTS
+        grad, x, packed, count, OH=grad.shape[1], NPAD=packed.shape[2], ELU=given_by_elu, **_shape(x, layer), **INPUTS
     )
     return x
 

@@ -196,12 +196,12 @@ def forward(
 
 @triton.jit
 def weights(
-    x, grad, partial, biases, count, per_program,
+    x, grad, partial, count, per_program,
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, OW: tl.constexpr, M: tl.constexpr, S: tl.constexpr,
     KH: tl.constexpr, KW: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Sum patches x gradient over a program's output pixels: partial [programs, padded K, OPAD]; and the gradient: biases [programs, OPAD].
+    """Sum patches x gradient over a program's output pixels, and below them the gradient: partial [programs, padded K + 1, OPAD].
 
     grad [b * M, O] includes the activation's slope. grid: chunks of K, programs.
     """
@@ -226,9 +226,10 @@ def weights(
         patch = tl.load(x + pixel[:, None] + offset[None, :], mask=(k < K)[None, :], other=0.0)
         acc = tl.dot(tl.trans(patch), g, acc)
     rows = tl.num_programs(0) * BLOCK_K
-    tl.store(partial + (program * rows + k)[:, None] * OPAD + o[None, :], acc)
+    start = partial + program * (rows + 1) * OPAD
+    tl.store(start + k[:, None] * OPAD + o[None, :], acc)
     if chunk == 0:
-        tl.store(biases + program * OPAD + o, total)
+        tl.store(start + rows * OPAD + o, total)
 
 
 @triton.jit
@@ -272,3 +273,58 @@ def inputs(
     value = tl.load(x + place, mask=legal, other=0.0)
     below = acc * (value.to(tl.float32) + 1.0) if ELU else tl.zeros_like(acc)
     tl.store(x + place, tl.where(value > 0, acc, below).to(tl.bfloat16), mask=legal)
+
+
+@triton.jit
+def rearrange(source, places, out, count, BLOCK: tl.constexpr):
+    """Write the numbers of `source` at places [count] to out [count], in its dtype; 0 where a place is negative. grid: blocks of count."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    place = tl.load(places + i, mask=i < count, other=-1)
+    tl.store(out + i, tl.load(source + place, mask=place >= 0, other=0.0).to(out.dtype.element_ty), mask=i < count)
+
+
+@triton.jit
+def add_up(
+    partial, places, corrections, out, count, width, scale, PATCH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    """Add up rows of numbers, partial [count, width], times `scale`, and write each sum to its place in `out`, if that is not negative.
+
+    PATCH: numbers of `out` from which the same correction is subtracted, corrections [size of out / PATCH]; 0: none is.
+    grid: blocks of width.
+    """
+    j = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    acc = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for start in range(0, count, ROWS):
+        row = start + tl.arange(0, ROWS)
+        inside = (row < count)[:, None] & (j < width)[None, :]
+        acc += tl.load(partial + row[:, None] * width + j[None, :], mask=inside, other=0.0)
+    total = tl.sum(acc, axis=0) * scale
+    place = tl.load(places + j, mask=j < width, other=-1)
+    if PATCH > 0:
+        total -= tl.load(corrections + place // PATCH, mask=place >= 0, other=0.0)
+    tl.store(out + place, total, mask=place >= 0)
+
+
+@triton.jit
+def shifts(
+    sums, planes, weight, bias, means, out, count, scale,
+    C: tl.constexpr, T: tl.constexpr, TPAD: tl.constexpr, O: tl.constexpr, OPAD: tl.constexpr, HALF: tl.constexpr,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Write the means of each image's planes, means [count, C] = sums[planes] / scale, and what they take from its outputs.
+
+    out [count, O] = bias - sum over channels of mean x the sum of the channel's T weights, rounded to float16 (HALF) or bfloat16, as the
+    convolution rounds them: weight [O, C, T], float32. grid: blocks of count.
+    """
+    n = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    o, t = tl.arange(0, OPAD), tl.arange(0, TPAD)
+    acc = tl.zeros((BLOCK, OPAD), tl.float32) + tl.load(bias + o, mask=o < O, other=0.0)[None, :]
+    for c in tl.static_range(C):
+        place = (o * C + c)[:, None] * T + t[None, :]
+        taps = tl.load(weight + place, mask=(o < O)[:, None] & (t < T)[None, :], other=0.0)
+        rounded = taps.to(tl.float16) if HALF else taps.to(tl.bfloat16)
+        plane = tl.load(planes + n * C + c, mask=n < count, other=0)
+        mean = tl.load(sums + plane, mask=n < count, other=0).to(tl.float32) / scale
+        tl.store(means + n * C + c, mean, mask=n < count)
+        acc -= mean[:, None] * tl.sum(rounded.to(tl.float32), axis=1)[None, :]
+    tl.store(out + n[:, None] * O + o[None, :], acc, mask=(n < count)[:, None] & (o < O)[None, :])

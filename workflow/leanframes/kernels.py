@@ -22,9 +22,8 @@ from typing import Any
 
 import warp as wp
 
-wp.set_module_options(
-    {"enable_backward": False}
-)  # nothing is differentiated: kernels compile in two thirds of the time
+# Nothing is differentiated: kernels compile in two thirds of the time. Sums and products are rounded apart, as PyTorch's are.
+wp.set_module_options({"enable_backward": False, "fuse_fp": False})
 
 STRETCH = 1 << 20
 """Most pixels of a plane that is added up here: as int32, since 2^20 * 255 < 2^31."""
@@ -386,3 +385,114 @@ def policy_losses(
     terms[1, row] = wp.where(clipped > plain, clipped, plain)
     terms[2, row] = entropy
     terms[3, row] = divergence
+
+
+@wp.kernel(enable_backward=False)
+def adam_step(
+    values: wp.array(dtype=wp.float32),
+    gradients: wp.array(dtype=wp.float32),
+    first: wp.array(dtype=wp.float32),
+    second: wp.array(dtype=wp.float32),
+    norm: wp.array(dtype=wp.float32),
+    rate: wp.array(dtype=wp.float32),
+    count: wp.array(dtype=wp.float32),
+    most_norm: wp.float32,
+    first_decay: wp.float32,
+    second_decay: wp.float32,
+    epsilon: wp.float32,
+):
+    """Clip a gradient by the norm [1] of all, and do Adam's step number `count` [1]. dim: parameters. NaN stays NaN."""
+    place = wp.tid()
+    share = most_norm / (norm[0] + 1.0e-6)
+    if share > 1.0:
+        share = wp.float32(1.0)
+    gradient = gradients[place] * share
+    mean = first_decay * first[place] + (1.0 - first_decay) * gradient
+    square = second_decay * second[place] + (1.0 - second_decay) * gradient * gradient
+    first[place] = mean
+    second[place] = square
+    size = rate[0] / (1.0 - wp.pow(first_decay, count[0]))
+    spread = wp.sqrt(square) / wp.sqrt(1.0 - wp.pow(second_decay, count[0])) + epsilon
+    values[place] = values[place] - size * mean / spread
+
+
+@wp.kernel(enable_backward=False)
+def planes_of_stacks(
+    history: wp.array2d(dtype=wp.uint8),
+    places: wp.array(dtype=wp.int64),
+    channels: wp.int32,
+    stacked: wp.int32,
+    planes: wp.array2d(dtype=wp.int64),
+):
+    """Write the index of each plane of the stacks of transitions at `places`: planes [b, k * c]. dim: b, k * c."""
+    row, layer = wp.tid()
+    frame = layer // channels
+    of_frame = _frame_of(history, wp.int32(places[row]), frame, stacked)
+    planes[row, layer] = wp.int64(of_frame) * wp.int64(channels) + wp.int64(layer - frame * channels)
+
+
+@wp.kernel(enable_backward=False)
+def act(
+    step: wp.array(dtype=wp.int64),
+    mean: wp.array2d(dtype=wp.float32),
+    deviation: wp.array2d(dtype=wp.float32),
+    noise: wp.array2d(dtype=wp.float32),
+    value: wp.array2d(dtype=wp.float32),
+    newest: wp.array2d(dtype=wp.float32),
+    actions: wp.array3d(dtype=wp.float32),
+    means: wp.array3d(dtype=wp.float32),
+    deviations: wp.array3d(dtype=wp.float32),
+    log_probs: wp.array3d(dtype=wp.float32),
+    values: wp.array3d(dtype=wp.float32),
+):
+    """Draw an environment's actions, newest [n, a], and write them to row `step` [1] of a rollout with all that PPO keeps of them.
+
+    mean, deviation and noise of a standard normal distribution are [n, a], value is [n, 1]; the rollout's tensors have a row for each
+    step. dim: n.
+    """
+    row = wp.int32(step[0])
+    env = wp.tid()
+    log_prob = wp.float32(0.0)
+    for action in range(mean.shape[1]):
+        spread = deviation[env, action]
+        away = noise[env, action] * spread
+        drawn = away + mean[env, action]
+        away = drawn - mean[env, action]
+        log_prob += -(away * away) / (2.0 * (spread * spread)) - wp.log(spread) - HALF_LOG_2_PI
+        newest[env, action] = drawn
+        actions[row, env, action] = drawn
+        means[row, env, action] = mean[env, action]
+        deviations[row, env, action] = spread
+    log_probs[row, env, 0] = log_prob
+    values[row, env, 0] = value[env, 0]
+
+
+@wp.kernel(enable_backward=False)
+def store_step(
+    step: wp.array(dtype=wp.int64),
+    gamma: wp.float32,
+    reward: wp.array(dtype=wp.float32),
+    done: wp.array(dtype=wp.uint8),
+    is_time_out: wp.array(dtype=wp.bool),
+    values: wp.array3d(dtype=wp.float32),
+    most_frames: wp.int32,
+    history: wp.array(dtype=wp.uint8),
+    rewards: wp.array3d(dtype=wp.float32),
+    dones: wp.array3d(dtype=wp.uint8),
+):
+    """Write an environment's reward and episode end to row `step` [1] of a rollout, and count the frames before the next one. dim: n.
+
+    Where time ran out, the value of what would have followed is added, as `PPO.process_env_step` of rsl-rl-lib 5.5.1 does. history [n] is
+    the number of earlier frames of the same episode, at most `most_frames`.
+    """
+    row = wp.int32(step[0])
+    env = wp.tid()
+    rest = wp.float32(0.0)
+    if is_time_out[env]:
+        rest = gamma * values[row, env, 0]
+    rewards[row, env, 0] = reward[env] + rest
+    dones[row, env, 0] = done[env]
+    frames = wp.int32(0)
+    if done[env] == wp.uint8(0):
+        frames = wp.min(wp.int32(history[env]) + 1, most_frames)
+    history[env] = wp.uint8(frames)

@@ -141,10 +141,14 @@ class AccumulatingPPO(PPO):
             self._adapt_learning_rate(kl_mean)
         if self.is_multi_gpu:
             self.reduce_parameters()
+        self._clip_and_step()
+        return losses
+
+    def _clip_and_step(self) -> None:
+        """Clip the gradients of each network, and move its parameters."""
         nn.utils.clip_grad_norm_(self.actor.parameters(), self.max_grad_norm)
         nn.utils.clip_grad_norm_(self.critic.parameters(), self.max_grad_norm)
         self.optimizer.step()
-        return losses
 
     def _backward_or_split(self, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Call `_backward`, with more parts each time memory runs out."""
@@ -171,7 +175,7 @@ class AccumulatingPPO(PPO):
             results = [self._backward_part(places, part) for part in places.tensor_split(self.micro_batches)]
         losses, kls, params = zip(*results, strict=True)
         self._restore_whole(params)
-        return torch.stack(losses).sum(dim=0), torch.stack(kls).sum()
+        return _sum_of(losses), _sum_of(kls)
 
     def _backward_part(
         self, places: torch.Tensor, part: torch.Tensor
@@ -246,7 +250,7 @@ class AccumulatingPPO(PPO):
         the standard deviation of the last mini-batch (`output_std`). `params` are each part's, in the order of torch.distributions.
         """
         distribution: Any = self._raw_actor.distribution
-        whole = (torch.cat(param) for param in zip(*params, strict=True))
+        whole = (param[0] if len(param) == 1 else torch.cat(param) for param in zip(*params, strict=True))
         distribution._distribution = type(distribution._distribution)(*whole)
         if isinstance(distribution, GaussianDistribution):
             # As many numbers as `sample` draws, without its check that deviations are positive, which waits for the GPU.
@@ -285,3 +289,8 @@ class AccumulatingPPO(PPO):
         if self.is_multi_gpu:
             torch.distributed.all_reduce(kl_mean, op=torch.distributed.ReduceOp.SUM)
             kl_mean /= self.gpu_world_size
+
+
+def _sum_of(parts: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """Return the sum of tensors of one shape; of one tensor without a kernel."""
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(dim=0)

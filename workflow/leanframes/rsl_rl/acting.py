@@ -11,6 +11,7 @@ import torch
 from rsl_rl.modules.distribution import GaussianDistribution
 from tensordict import TensorDict
 
+from leanframes import launch
 from leanframes.captured import Captured
 from leanframes.rsl_rl.storage import MOST_FRAMES, FrameStorage
 
@@ -92,31 +93,28 @@ class CapturedActing:
         algorithm, storage = self._algorithm, self._storage
         storage.history.index_copy_(0, self._step, self._history[None])
         places = self._step * storage.num_envs + self._every
-        observed = algorithm._observed(places)
-        algorithm._predict(observed)
+        values = algorithm._evaluate(places)
         mean, std = algorithm.actor.output_distribution_params
         if storage.distribution_params is None:  # upstream makes them with its first transition
             with torch.inference_mode(False):
                 storage.distribution_params = tuple(torch.zeros_like(storage.actions) for _ in (mean, std))
+        means, deviations = storage.distribution_params
         # Like torch.normal, without its check that deviations are positive, which waits for the GPU.
-        self._actions = torch.empty_like(mean).normal_().mul_(std).add_(mean)
-        log_prob = algorithm.actor.get_output_log_prob(self._actions)
-        results = {
-            storage.actions: self._actions, storage.values: algorithm.critic(observed),
-            storage.actions_log_prob: log_prob.view(-1, 1),
-            **dict(zip(storage.distribution_params or (), (mean, std), strict=True)),
-        }  # fmt: skip
-        for rows, row in results.items():
-            rows.index_copy_(0, self._step, row.detach()[None].to(rows.dtype))
+        noise = torch.empty_like(mean).normal_()
+        self._actions = torch.empty_like(mean)
+        read = (mean, std.contiguous(), noise, values)
+        written = (self._actions, storage.actions, means, deviations, storage.actions_log_prob, storage.values)
+        tensors = (self._step, *(tensor.detach() for tensor in read), *written)
+        launch.run(launch.kernels.act, (storage.num_envs,), [launch.array(tensor) for tensor in tensors], mean.device)
 
     def _store_step(self) -> None:
-        algorithm, storage = self._algorithm, self._storage
-        values = storage.values.index_select(0, self._step)[0]
-        rewards = self._rewards + algorithm.gamma * torch.squeeze(values * self._time_outs.unsqueeze(1), 1)
-        storage.rewards.index_copy_(0, self._step, rewards.view(1, -1, 1))
-        storage.dones.index_copy_(0, self._step, self._dones.view(1, -1, 1))
-        older = (self._history.int() + 1).clamp(max=MOST_FRAMES)
-        self._history.copy_(torch.where(self._dones != 0, 0, older))
+        storage = self._storage
+        read = (self._rewards, self._dones, self._time_outs, storage.values)
+        written = (self._history, storage.rewards, storage.dones)
+        arguments = [
+            launch.array(self._step), self._algorithm.gamma, *map(launch.array, read), MOST_FRAMES, *map(launch.array, written)
+        ]  # fmt: skip
+        launch.run(launch.kernels.store_step, (storage.num_envs,), arguments, self._rewards.device)
         self._step += 1
 
     def _find_returns(self) -> None:
@@ -135,10 +133,10 @@ class CapturedActing:
 
 
 def can_act(algorithm: Any) -> bool:
-    """Return whether an agent can act this way.
+    """Return whether an agent can act this way. It needs Warp.
 
     `obs_normalization` makes its deviations anew after each update, and other distributions may draw in another way.
     """
     models = (algorithm._raw_actor, algorithm._raw_critic)
     is_normalized = any(getattr(model, "obs_normalization", False) for model in models)
-    return isinstance(models[0].distribution, GaussianDistribution) and not is_normalized
+    return launch.HAS_WARP and isinstance(models[0].distribution, GaussianDistribution) and not is_normalized

@@ -54,8 +54,9 @@ class LeanCNNModel(CNNModel):
 
         for group in self.obs_groups_2d:
             layers, _ = self._layers_of(group)
+            size = self.obs_dims_2d[self.obs_groups_2d.index(group)]
             with torch.inference_mode(False), torch.no_grad():
-                packed = fused.pack(layers)
+                packed = fused.pack(layers, *size)
                 tensors = self._tensors.setdefault(group, packed)
                 for layer, new_layer in zip(tensors, packed, strict=True):
                     for tensor, new in zip(layer, new_layer, strict=True):

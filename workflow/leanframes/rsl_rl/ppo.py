@@ -16,7 +16,7 @@ from rsl_rl.modules.distribution import GaussianDistribution
 from tensordict import TensorDict
 
 from leanframes import launch
-from leanframes.captured import capture
+from leanframes.captured import beside, capture
 from leanframes.errors import LeanError
 from leanframes.rsl_rl.accumulate import AccumulatingPPO
 from leanframes.rsl_rl.acting import CapturedActing, can_act
@@ -97,6 +97,8 @@ class LeanPPO(AccumulatingPPO):
         if self._rate is not None:
             self._rate.fill_(self.learning_rate)  # a user or a checkpoint may have changed it
             self._give_rate()
+        if self._optimizer_clips:
+            self.optimizer.take_state()  # a checkpoint may have been loaded
         losses = super().update()
         for model in self._lean_models:
             model.packed.clear()
@@ -131,6 +133,7 @@ class LeanPPO(AccumulatingPPO):
             fused_adam=fused and self._fits_fused_adam(),
             fused_loss=loss,
             cuda_graph=fused and loss,
+            critic_beside=fused and loss,
             captured_acting=fused and can_act(self),
         )
         decided = {name: value for name, value in asdict(self.steps).items() if value is not None}
@@ -146,14 +149,20 @@ class LeanPPO(AccumulatingPPO):
         device, steps = torch.device(self.device), self.steps
         parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         settings: dict[str, Any] = {}
+        self._optimizer_clips = bool(steps.fused_adam) and type(self.optimizer) is torch.optim.Adam and launch.HAS_WARP
         if steps.fused_adam:
             settings["fused"] = True
         if self._adapts_learning_rate or steps.cuda_graph:
             self._rate = torch.tensor(self.learning_rate, dtype=torch.float64, device=device)
             if device.type == "cuda":
                 settings["capturable"] = True
-        if settings:
-            # Upstream sets only the learning rate, so all other settings are defaults.
+        # Upstream sets only the learning rate, so all other settings are defaults.
+        if self._optimizer_clips:
+            from leanframes.clipped_adam import ClippedAdam  # late: it needs Warp
+
+            networks = [list(network.parameters()) for network in (self.actor, self.critic)]
+            self.optimizer = ClippedAdam(networks, self.learning_rate, self.max_grad_norm)
+        elif settings:
             self.optimizer = type(self.optimizer)(parameters, lr=self.learning_rate, **settings)
         if self._rate is not None:
             self._give_rate()
@@ -175,6 +184,12 @@ class LeanPPO(AccumulatingPPO):
         if self.is_multi_gpu:
             torch.distributed.broadcast(self._rate, src=0)
         self._give_rate()
+
+    def _clip_and_step(self) -> None:
+        if self._optimizer_clips:
+            self.optimizer.step()
+        else:
+            super()._clip_and_step()
 
     def _learn(self, places: torch.Tensor) -> torch.Tensor:
         # A CUDA graph can neither split nor retry.
@@ -210,6 +225,12 @@ class LeanPPO(AccumulatingPPO):
         torch.autograd.backward(*zip(*learned, strict=True))  # type: ignore
         means = terms.sum(dim=1) / size
         return means[:3], means[3], tuple(param.detach() for param in params)
+
+    def _evaluate(self, places: torch.Tensor) -> torch.Tensor:
+        if not (self.steps.critic_beside and torch.cuda.is_current_stream_capturing()):
+            return super()._evaluate(places)
+        observed = self._observed(places)
+        return beside(lambda: self.critic(observed), lambda: self._predict(observed), observed.values())
 
     def _random_numbers_kept(self) -> AbstractContextManager[None]:
         return nullcontext()  # `_predict` draws none

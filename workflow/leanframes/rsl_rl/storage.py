@@ -6,7 +6,7 @@ import torch
 from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
-from leanframes import checks, gather, gather_normalized, operations
+from leanframes import checks, gather, gather_normalized, launch, operations
 from leanframes.errors import LeanError
 from leanframes.rollouts import frames_of
 from leanframes.stacks import lean_stacks
@@ -126,8 +126,13 @@ class FrameStorage(RolloutStorage):
 
     def planes(self, group: str, places: torch.Tensor) -> torch.Tensor:
         """Return the indices of the planes of `frames[group]` in the stacks of transitions [b]: [b, k * c], oldest frame first."""
-        channels = self.frames[group].shape[2]
-        frames = frames_of(self.history, places, self.stack_sizes[group])
+        channels, size = self.frames[group].shape[2], self.stack_sizes[group]
+        if launch.HAS_WARP:
+            planes = torch.empty(len(places), size * channels, dtype=torch.int64, device=places.device)
+            arguments = [launch.array(self.history), launch.array(places), channels, size, launch.array(planes)]
+            launch.run(launch.kernels.planes_of_stacks, tuple(planes.shape), arguments, planes.device)
+            return planes
+        frames = frames_of(self.history, places, size)
         return (frames.unsqueeze(2) * channels + torch.arange(channels, device=places.device)).flatten(1)
 
 
