@@ -22,6 +22,7 @@ from benchmarks.pages.published import (
     uuid_of,
 )
 from benchmarks.pages.two_cameras import OF_A_STEP
+from benchmarks.two_versions import by_pair, ratio_of
 
 H100, CUDA, TRITON = "cartpole-stock-lean-decided", "cartpole-stock-lean-cuda", "cartpole-stock-lean-4096"
 TWO_MACHINES = "cartpole-stock-lean"
@@ -57,6 +58,30 @@ def bare_loops() -> str:
         before, now = (iteration_ms(version, size) for version in ("c1506af", "f247536"))
         rows.append((f"{size:,}", f"{before:.1f}", f"{now:.1f}", f"{1.0 - now / before:.0%}"))
     return table(("environments", "ms per iteration, before", "now", "time saved"), rows)
+
+
+def few_environments() -> str:
+    """Return FPS of the two versions that took turns on H200s, and their ratio, by size."""
+    kept = json_of("two-versions-h200")
+    before, now = kept["versions"]
+    rows = []
+    for size in kept["num_envs"]:
+        pairs = [by_pair(kept["runs"], version, size) for version in (before, now)]
+        ratio, lowest, highest = ratio_of(*pairs)
+        spreads = [f"{fmean(own):,.0f} ({min(own):,.0f} to {max(own):,.0f})" for own in pairs]
+        rows.append((f"{size:,}", *spreads, f"{ratio:.2f} ({lowest:.2f} to {highest:.2f})"))
+    return table(("environments", f"FPS, {before}", f"FPS, {now}", "ratio"), rows)
+
+
+def profile() -> str:
+    """Return what the profiler saw of an environment step and of a mini-batch before the learner took fewer kernels."""
+    rows = []
+    for size, found in json_of("profile-lean-warp-h200").items():
+        for window, what in (("collect", "environment step"), ("learn", "mini-batch")):
+            own = found[window]
+            times = [f"{own[key] / 1e3:.2f} ms" for key in ("wall_us", "busy_us")]
+            rows.append((f"{int(size):,}", what, f"{own['kernels']:.0f}", *times, f"{own['occupancy']:.0%}"))
+    return table(("environments", "part", "kernels", "takes", "of which kernels run", "occupancy"), rows)
 
 
 def iteration_ms(version: str, num_envs: int) -> float:
@@ -168,6 +193,8 @@ BLOCKS = {
     "lean-range-1024": lambda: fps_range(1024),
     "lean-range-4096": lambda: fps_range(4096),
     "lean-bare-loops": bare_loops,
+    "lean-few-environments": few_environments,
+    "lean-profile": profile,
     "lean-by-machine": by_machine,
     "lean-cuda": with_cuda,
     "lean-triton": with_triton,

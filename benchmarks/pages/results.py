@@ -7,14 +7,17 @@ from envknee.after.compare.sides import Side
 from envknee.base.point import Point
 from envknee.record.read import without_skipped
 from envknee.record.schema import Record
+from envknee.verdict.schema.joint import JointAnswer
 from envknee.verdict.schema.limit import Gain
 from envknee.verdict.schema.memory import MemoryWall
 from envknee.verdict.schema.throughput import ThroughputLimit, ThroughputPoint
+from envknee.words.joint_costs import short_setting
 
 from benchmarks.pages import readme
 from benchmarks.pages import two_cameras as two_cameras_page
 from benchmarks.pages.cells import bounded, change, gigabytes, outcome, share, table, times
 from benchmarks.pages.findings import H200, LEARNING, SAME_GPU, WARP_LEARNING, most_fps
+from benchmarks.pages.joint import seconds
 from benchmarks.pages.lean import on_machines
 from benchmarks.pages.published import (
     arm_of,
@@ -37,6 +40,7 @@ from benchmarks.pages.published import (
     verdict_of,
 )
 
+QUICK_RUNS = ("quick-h200-1", "quick-h200-2")
 LEAN_LEARNING, EARLIER = "cartpole-stock-lean-learning", "cartpole-stock-lean"
 H100, GRID, DECIDED, QUICK = (
     "cartpole-stock-lean-decided",
@@ -448,7 +452,42 @@ def rule_seconds(arm: str, num_envs: int) -> float:
     return seconds.value
 
 
+def quick_runs() -> str:
+    """Return what the two runs of `quick` say: FPS of Isaac Lab's frames, and the soonest setting of lean ones."""
+    rows = []
+    for run in QUICK_RUNS:
+        (fps,), (learning,) = (arm_of(run, arm).joint for arm in ("stock", "lean-warp"))
+        most, soonest = fps.confirmed[0], learning.confirmed[0]
+        if most.cost is None or most.cost_lower is None or most.cost_upper is None:
+            raise ValueError(f"{run}: no interval of FPS; mend the table of docs/results.md")
+        likely = sum(setting.may_be_best for setting in learning.confirmed)
+        rows.append(
+            (
+                f"[`{run}`](../results-published/{run})",
+                f"{short_setting(most)}: {1 / most.cost:,.0f} ({1 / most.cost_upper:,.0f} to {1 / most.cost_lower:,.0f})",
+                threshold_of_num_envs(fps),
+                f"{short_setting(soonest)}: {seconds(soonest)}",
+                f"{likely} of {len(learning.confirmed)}",
+                threshold_of_num_envs(learning),
+            )
+        )
+    heads = (
+        "run", "most FPS, Isaac Lab's frames", "threshold of num_envs", "soonest, lean frames", "settings that may be as soon",
+        "threshold of num_envs",
+    )  # fmt: skip
+    return table(heads, rows)
+
+
+def threshold_of_num_envs(answer: JointAnswer) -> str:
+    """Return the threshold of num_envs of a joint answer, or its state without one."""
+    threshold = answer.threshold_of("num_envs")
+    if threshold is None:
+        return "not asked"
+    return threshold.state if threshold.threshold is None else f"{threshold.threshold:,}"
+
+
 BLOCKS = {
+    "results-quick-runs": quick_runs,
     "results-more": more_studies,
     "results-h200-fits": fits_24_gb,
     "results-h100-lean": lean_on_an_h100,
