@@ -13,7 +13,7 @@ from leanframes import LeanFrameStack, normalized
 from leanframes.clipped_adam import ClippedAdam
 from leanframes.errors import LeanError
 from leanframes.fused_fits import can_build_launchers
-from leanframes.rsl_rl import LeanPPO, LearnerSteps
+from leanframes.rsl_rl import LeanCNNModel, LeanPPO, LearnerSteps
 from leanframes.rsl_rl.acting import can_act
 from rsl_rl.algorithms import PPO
 from tensordict import TensorDict
@@ -32,12 +32,12 @@ pytestmark = [pytest.mark.numerics, pytest.mark.usefixtures("one_thread")]
 
 def construct(
     steps: LearnerSteps | None, obs: TensorDict, simulated: Any, device: str = "cpu", actor_reads: Sequence[str] = ("policy",),
-    critic_reads: Sequence[str] = ("critic",), actor_normalization: bool = False, **settings: Any,
+    critic_reads: Sequence[str] = ("critic",), actor_normalization: bool = False, camera_model: str = "CNNModel", **settings: Any,
 ) -> Any:  # fmt: skip
     """Return PPO as OnPolicyRunner makes it, with the same networks each time; stock for no steps."""
     torch.manual_seed(0)
     name = "leanframes.rsl_rl:Lean{}" if steps else "{}"
-    cameras = {"class_name": name.format("CNNModel"), "cnn_cfg": NETWORK}
+    cameras = {"class_name": camera_model if ":" in camera_model else name.format(camera_model), "cnn_cfg": NETWORK}
     cfg = {
         "algorithm": {
             "class_name": name.format("PPO"), "rnd_cfg": None, "symmetry_cfg": None, "num_learning_epochs": 2,
@@ -187,6 +187,35 @@ def test_several_cameras_and_depth_are_learned_to_the_bit():
             assert algorithm.storage.stack_sizes == {"front": 2, "wrist": 3, "depth": 2}
             assert algorithm.storage.frames["depth"].shape == (HORIZON + 1, NUM_ENVS, 1, 24, 24)
     assert_close(seen[0], seen[1], 0.0)
+
+
+class PlainCNNModel(LeanCNNModel):
+    """Normalizes images without their mean."""
+
+    @staticmethod
+    def normalize(images: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return images.to(dtype) / 255.0
+
+
+def test_images_that_a_model_normalizes_otherwise_are_learned_to_the_bit(monkeypatch: pytest.MonkeyPatch):
+    seen = []
+    for lean in (False, True):
+        random, stack = torch.Generator().manual_seed(5), LeanFrameStack(NUM_ENVS, FRAMES, "cpu")
+
+        def look(random: torch.Generator = random, stack: LeanFrameStack = stack, lean: bool = lean) -> TensorDict:
+            obs = observe(stack, random, stock=False)
+            return obs if lean else obs.update({"policy": obs["policy"] / 255.0})
+
+        model = "test_lean_learner:PlainCNNModel" if lean else "CNNModel"
+        steps = LearnerSteps() if lean else None
+        algorithm = construct(steps, look(), SimpleNamespace(_frames=stack), camera_model=model)
+        torch.manual_seed(1)
+        stack.reset()
+        seen.append(iterate(algorithm, look, [stack], random, 2))
+    assert_close(seen[0], seen[1], 0.0)
+    monkeypatch.setattr("leanframes.fused_fits.why_not", lambda device: None)
+    reason = seen[1][2].actor.unfit_for_fused()
+    assert reason == "PlainCNNModel normalizes images in a way of its own"
 
 
 def test_the_fused_optimizer_takes_the_same_steps():

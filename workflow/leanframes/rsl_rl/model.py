@@ -12,7 +12,7 @@ from leanframes.rsl_rl.storage import FrameStorage
 
 
 class LeanCNNModel(CNNModel):
-    """RSL-RL's CNN model that normalizes uint8 images itself: `x / 255 - mean`, as Isaac Lab's environments do.
+    """RSL-RL's CNN model that normalizes uint8 images itself: `x / 255 - mean`, as Isaac Lab's environments do, or by another `normalize`.
 
     Floating-point images are already normalized, and used as they are. An exported policy takes these, like stock's.
     """
@@ -30,9 +30,21 @@ class LeanCNNModel(CNNModel):
     _tensors: dict[str, list[Any]]
     """By group, the tensors of `packed`, which keep their addresses."""
 
+    @staticmethod
+    def normalize(images: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Return what the network reads of uint8 images [transitions, channels, h, w], in `dtype`. Another task's model may override it."""
+        return normalized(images, dtype)
+
+    @property
+    def normalizes_as_usual(self) -> bool:
+        """Whether images are normalized as Isaac Lab does, so that kernels may do it."""
+        return type(self).normalize is LeanCNNModel.normalize
+
     def unfit_for_fused(self) -> str | None:
         """Return why this network cannot use fused convolutions on its device; None if it can."""
         reason = fused_fits.why_not(next(self.parameters()).device)
+        if not self.normalizes_as_usual:
+            reason = reason or f"{type(self).__name__} normalizes images in a way of its own"
         if reason:
             return reason
         for group, (height, width) in zip(self.obs_groups_2d, self.obs_dims_2d, strict=True):
@@ -77,7 +89,7 @@ class LeanCNNModel(CNNModel):
                 with torch.autocast(device.type, torch.bfloat16):
                     images.append(self._fused(group, image))
             elif image.dtype == torch.uint8:
-                images.append(self.cnns[group](normalized(image, compute_dtype(device))))
+                images.append(self.cnns[group](self.normalize(image, compute_dtype(device))))
             else:
                 images.append(self.cnns[group](image))
         latent = torch.cat(images, dim=-1) if len(images) > 1 else images[0]

@@ -245,6 +245,8 @@ class LeanPPO(AccumulatingPPO):
         for group in self.storage.stack_sizes:
             if self.steps.fused and group in self.storage.sums:
                 observed[group] = self.storage.planes(group, places)
+            elif not all(model.normalizes_as_usual for model in self._lean_models):
+                observed[group] = self.storage.raw_stacks(group, places)
             else:
                 observed[group] = self.storage.stacks(group, places, dtype)
         return observed

@@ -122,7 +122,11 @@ class FrameStorage(RolloutStorage):
         frames, size = self.frames[group], self.stack_sizes[group]
         if group in self.sums:
             return gather_normalized(frames, self.sums[group], self.history, places, size, dtype)
-        return gather(frames, self.history, places, size)
+        return self.raw_stacks(group, places)
+
+    def raw_stacks(self, group: str, places: torch.Tensor) -> torch.Tensor:
+        """Return the stacks of a group for transitions [b], as they were observed: [b, k * c, h, w]."""
+        return gather(self.frames[group], self.history, places, self.stack_sizes[group])
 
     def planes(self, group: str, places: torch.Tensor) -> torch.Tensor:
         """Return the indices of the planes of `frames[group]` in the stacks of transitions [b]: [b, k * c], oldest frame first."""

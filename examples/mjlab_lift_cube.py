@@ -1,0 +1,105 @@
+"""mjlab's task Mjlab-Lift-Cube-Yam-Rgb with lean frames: a robot arm lifts a cube by what its camera sees.
+
+    pip install mjlab==1.6.0 && pip install --no-deps rsl-rl-lib==5.5.1 && pip install 'workflow/leanframes[rsl-rl,warp]'
+    python examples/mjlab_lift_cube.py --frames lean --num-envs 1024 --iterations 20
+
+`--frames mjlab` trains with mjlab's own frames: float32, four bytes for each byte of the camera. Both print FPS, memory and the mean reward
+of the newest episodes at the end. mjlab 1.6.0 declares rsl-rl-lib 5.4.2; leanframes needs 5.5.1, which both use here.
+
+What is mjlab's own: images are normalized as `x / 255`, and its networks take a spatial softmax of padded convolutions. So the network
+normalizes here, and convolutions stay PyTorch's.
+"""
+
+import argparse
+import os
+import time
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+os.environ.setdefault("MUJOCO_GL", "disabled")  # cameras are mujoco-warp's: no window, no OpenGL
+
+import torch
+from leanframes import LeanFrameStack
+from leanframes.rsl_rl import LeanCNNModel
+from mjlab.envs import ManagerBasedRlEnv
+from mjlab.managers.manager_base import ManagerTermBase
+from mjlab.rl import MjlabOnPolicyRunner, RslRlVecEnvWrapper
+from mjlab.rl.spatial_softmax import SpatialSoftmaxCNNModel
+from mjlab.tasks.registry import load_env_cfg, load_rl_cfg
+from mjlab.utils.torch import configure_torch_backends
+
+TASK = "Mjlab-Lift-Cube-Yam-Rgb"
+
+
+class LeanRgb(ManagerTermBase):
+    """The camera's newest frame as uint8, in place of `mdp.camera_rgb`."""
+
+    def __init__(self, cfg: Any, env: ManagerBasedRlEnv) -> None:
+        """Make a stack of one frame: the task has no other."""
+        super().__init__(env)
+        self._frames = LeanFrameStack(env.num_envs, 1, env.device)
+
+    def __call__(self, env: ManagerBasedRlEnv, sensor_name: str) -> torch.Tensor:
+        """Return the frame [num_envs, 3, height, width]."""
+        return self._frames(env.scene[sensor_name].data.rgb)
+
+
+class LeanSpatialSoftmax(LeanCNNModel, SpatialSoftmaxCNNModel):
+    """mjlab's network, which reads bytes."""
+
+    @staticmethod
+    def normalize(images: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Return images as `mdp.camera_rgb` does."""
+        return images.to(dtype) / 255.0
+
+
+def use_lean_frames(env_cfg: Any, agent_cfg: dict[str, Any]) -> None:
+    """Change a task's configurations: its camera term, its networks and its learner."""
+    (name,) = env_cfg.observations["camera"].terms
+    env_cfg.observations["camera"].terms[name].func = LeanRgb
+    for network in ("actor", "critic"):
+        agent_cfg[network]["class_name"] = f"{__name__}:LeanSpatialSoftmax"
+    agent_cfg["algorithm"]["class_name"] = "leanframes.rsl_rl:LeanPPO"
+
+
+def main() -> None:
+    """Train for some iterations and print what they took."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--frames", choices=["lean", "mjlab"], default="lean")
+    parser.add_argument("--num-envs", type=int, default=1024)
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
+    arguments = parser.parse_args()
+    configure_torch_backends()
+
+    env_cfg, agent_cfg = load_env_cfg(TASK), asdict(load_rl_cfg(TASK))
+    env_cfg.scene.num_envs, env_cfg.seed, agent_cfg["seed"] = arguments.num_envs, arguments.seed, arguments.seed
+    if arguments.frames == "lean":
+        use_lean_frames(env_cfg, agent_cfg)
+    env = RslRlVecEnvWrapper(ManagerBasedRlEnv(cfg=env_cfg, device=arguments.device), agent_cfg["clip_actions"])
+    runner = MjlabOnPolicyRunner(env, agent_cfg, None, arguments.device)
+
+    ends, update = [time.perf_counter()], runner.alg.update
+
+    def update_and_note() -> dict[str, float]:
+        losses = update()
+        if arguments.device != "cpu":
+            torch.cuda.synchronize()
+        ends.append(time.perf_counter())
+        return losses
+
+    runner.alg.update = update_and_note
+    runner.learn(arguments.iterations, init_at_random_ep_len=True)
+    seconds = [end - begin for begin, end in zip(ends[2:], ends[3:], strict=False)] or [ends[1] - ends[0]]
+    fps = arguments.num_envs * agent_cfg["num_steps_per_env"] / median(seconds)
+    peak = torch.cuda.max_memory_allocated() / 1e9 if arguments.device != "cpu" else float("nan")
+    reward = runner.logger.rewbuffer
+    mean = sum(reward) / len(reward) if reward else float("nan")
+    print(f"{arguments.frames} frames: {fps:,.0f} FPS, {peak:.2f} GB, mean reward {mean:.2f}")
+    env.close()
+
+
+if __name__ == "__main__":
+    main()
