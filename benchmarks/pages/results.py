@@ -465,10 +465,10 @@ def quick_runs() -> str:
             (
                 f"[`{run}`](../results-published/{run})",
                 f"{short_setting(most)}: {1 / most.cost:,.0f} ({1 / most.cost_upper:,.0f} to {1 / most.cost_lower:,.0f})",
-                threshold_of_num_envs(fps),
+                open_or_decided(fps),
                 f"{short_setting(soonest)}: {seconds(soonest)}",
                 f"{likely} of {len(learning.confirmed)}",
-                threshold_of_num_envs(learning),
+                open_or_decided(learning),
             )
         )
     heads = (
@@ -478,12 +478,15 @@ def quick_runs() -> str:
     return table(heads, rows)
 
 
-def threshold_of_num_envs(answer: JointAnswer) -> str:
-    """Return the threshold of num_envs of a joint answer, or its state without one."""
+def open_or_decided(answer: JointAnswer) -> str:
+    """Return the threshold of num_envs of a joint answer; if it is open, how many further seeds would decide."""
     threshold = answer.threshold_of("num_envs")
     if threshold is None:
         return "not asked"
-    return threshold.state if threshold.threshold is None else f"{threshold.threshold:,}"
+    if threshold.threshold is not None:
+        return f"{threshold.threshold:,}"
+    seeds = "more would hardly decide" if answer.more_seeds is None else f"{answer.more_seeds} more would decide"
+    return f"{threshold.state}: {seeds}"
 
 
 BLOCKS = {

@@ -83,15 +83,16 @@ def test_the_summary_ends_with_it_once_all_is_measured(tmp_path: Path, capsys: p
     assert "decide   " not in capsys.readouterr().out
 
 
-def test_an_open_joint_answer_takes_seeds_of_every_confirmed_setting_up_to_the_next_look():
+def test_an_open_joint_answer_takes_seeds_of_every_confirmed_setting_up_to_a_look():
     study = joint_study.a_study(trials=30, confirm={"settings": 4, "seeds": 3})
     _, by_number = play(study, joint_study.learned)
     records = list(by_number.values())
     verdict = decide(records, study)
     (found,) = verdict.arms[0].joint
-    assert found.state == "confirmed" and found.seeds_to_next_look
+    assert found.state == "confirmed" and found.seeds_to_next_look and found.more_seeds
+    assert found.more_seeds >= found.seeds_to_next_look
     (further,) = further_of(study, verdict, records)
-    assert (further.kind, further.repeats) == ("learning", found.seeds_to_next_look)
+    assert (further.kind, further.repeats) == ("learning", found.more_seeds)
     fresh_s = [record.outcome.total_s for record in records if record.request.confirms]
     assert further.seconds == pytest.approx(further.repeats * sum(fresh_s) / 3)
 

@@ -178,8 +178,9 @@ def test_the_answer_of_a_published_study_is_its_card_and_as_many_whole_sentences
 def test_the_last_line_names_the_arm_that_comes_first(name: str):
     lines, verdict = answered(name), in_order(verdict_of(name))
     last = " ".join(lines).split(f"results/{name} ")[-1]
-    first = f"{verdict.arms[0].arm} " if len(verdict.arms) > 1 else "Run "
-    assert last.startswith(first)
+    first = verdict.arms[0].arm
+    # Of arms that are asked different questions it says what to run with each.
+    assert last.startswith((f"{first} ", f"{first}: run ") if len(verdict.arms) > 1 else "Run ")
     if len(verdict.arms) > 1:
         shown = [arm for line in lines if (arm := line.split("  ")[0]) in {own.arm for own in verdict.arms}]
         left_out = len(verdict.arms) - len(shown)

@@ -36,9 +36,7 @@ def lead_in(verdict: Verdict) -> Lead | None:
 
 
 def sentence(verdict: Verdict) -> str:
-    lead = lead_in(verdict)
-    first = None if lead is None else next(arm for arm in verdict.arms if arm.arm == lead.first.arm)
-    return lead_sentence(lead, None if first is None else answer(first, verdict.rules))
+    return lead_sentence(lead_in(verdict), {arm.arm: answer(arm, verdict.rules) for arm in verdict.arms})
 
 
 def test_arms_come_by_rank_and_those_without_a_result_last():
@@ -50,6 +48,15 @@ def test_arms_come_by_rank_and_those_without_a_result_last():
     assert [behind.standing.arm for behind in lead.behind] == ["d", "a"]
     assert [behind.times for behind in lead.behind] == pytest.approx([301 / 202, 301 / 101], rel=0.01)
     assert sentence(verdict) == "c is fastest: 300 FPS at 32 environments, 1.50 times d, 3.0 times a."
+
+
+def test_arms_that_are_asked_different_questions_each_say_what_to_run():
+    fps, seconds = by_fps(a=[100.0, 101.0]), by_seconds(b=[10.0, 11.0, 12.0])
+    both = fps.model_copy(update={"arms": [*fps.arms, *seconds.arms]})
+    lead = known(lead_in(both))
+    assert not lead.behind and [standing.arm for standing in lead.beside] == ["b"]
+    said = sentence(both)
+    assert said.startswith("a: run ") and "; b: run 16 environments" in said and said.endswith(".")
 
 
 def test_repeats_that_overlap_tell_no_order():

@@ -163,6 +163,18 @@ def test_an_undecided_threshold_says_what_is_missing_and_how_many_seeds_to_add()
     assert joint_next(found) == "Raise `more_repeats` by 5: it adds fresh seeds to every confirmed setting."
 
 
+def test_seeds_are_as_many_as_a_threshold_needs_and_none_where_they_would_hardly_decide():
+    near = {"state": "undecided", "threshold": None, "by_fresh": None, "by_model": None}
+    far = a_threshold(**near, more_seeds=31)
+    assert "Raise `more_repeats` by 31:" in joint_next(an_answer(thresholds=[far, a_threshold("horizon")]))
+    too_near = an_answer(thresholds=[a_threshold(**near), a_threshold("horizon")])
+    assert joint_next(too_near).startswith("More seeds would hardly decide") and too_near.more_seeds is None
+    both = an_answer(thresholds=[a_threshold(**near), a_threshold("horizon", **near, more_seeds=3)])
+    assert "by 5:" in joint_next(both)  # the next look
+    nothing_named = an_answer(thresholds=[a_threshold(**near)], soonest=None)
+    assert "by 5:" in joint_next(nothing_named)
+
+
 def test_a_rough_surface_is_said_and_withholds_the_model():
     settings = [setting.model_copy(update={"chance": None}) for setting in SETTINGS]
     undecided = a_threshold(state="undecided", threshold=None, by_model=None)

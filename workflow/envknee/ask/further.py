@@ -50,18 +50,12 @@ def _repeats(arm: ArmVerdict, kind: Kind) -> int:
 
 
 def _seeds(found: JointAnswer) -> int:
-    """Return the seeds up to the next look; 0 if the answer is whole, or the surface is too rough for them to help."""
-    is_open = found.soonest is None or any(
-        _is_open(threshold.state, threshold.tested) for threshold in found.thresholds
-    )
+    """Return the seeds that may decide; 0 if the answer is whole, or the surface is too rough for them to help."""
+    is_open = found.soonest is None or bool(found.open_thresholds)
     has_arrived = any(setting.reached for setting in found.confirmed)
     if found.state != "confirmed" or not is_open or found.is_rough or not has_arrived:
         return 0
-    return found.seeds_to_next_look or 0
-
-
-def _is_open(state: str, tested: Sequence[int]) -> bool:
-    return state == "undecided" and len(tested) > 1
+    return found.more_seeds or 0
 
 
 def _seconds_of_one(records: Sequence[Record], kind: Kind, sweep: Sweep) -> float:

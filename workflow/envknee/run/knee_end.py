@@ -116,7 +116,8 @@ def _neighbours(search: knee_alone.Search | None, card: Card) -> str | None:
 
 def _print_sentence(verdict: Verdict, card: Card) -> None:
     """Print the answer once more: Snakemake's last words stand below the summary."""
-    _print_wrapped(lead_sentence(lead_of(verdict, card), answer(verdict.arms[0], verdict.rules)))
+    answers = {arm.arm: answer(arm, verdict.rules) for arm in verdict.arms}
+    _print_wrapped(lead_sentence(lead_of(verdict, card), answers))
 
 
 def _print_command(card: Card) -> None:

@@ -73,9 +73,8 @@ def print_answer(verdict: Verdict, folder: StudyFolder, console: Console, card: 
 
 def _last_line(verdict: Verdict, card: Card, width: int) -> list[str]:
     """Return the answer in one sentence; that of a drill is no answer."""
-    lead = lead_of(verdict, card)
-    first = None if lead is None else next(arm for arm in verdict.arms if arm.arm == lead.first.arm)
-    said = verdict.drill or lead_sentence(lead, None if first is None else answer(first, verdict.rules))
+    answers = {arm.arm: answer(arm, verdict.rules) for arm in verdict.arms}
+    said = verdict.drill or lead_sentence(lead_of(verdict, card), answers)
     return textwrap.wrap(printable(said), width, break_on_hyphens=False)
 
 

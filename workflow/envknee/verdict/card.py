@@ -136,7 +136,7 @@ def _of_joint(arm: ArmVerdict, found: JointAnswer, further: Sequence[Further]) -
     if confirmed is not None:
         setting, estimate = Setting.at(confirmed.num_envs, confirmed), _estimate_of(confirmed, found)
     entry = _answered(arm, found.kind, setting, estimate, 0 if confirmed is None else confirmed.seeds)
-    return entry.model_copy(update={"joint": found, "cost_s": _cost_s(found.kind, found.seeds_to_next_look, further)})
+    return entry.model_copy(update={"joint": found, "cost_s": _cost_s(found.kind, found.more_seeds, further)})
 
 
 def _answered(

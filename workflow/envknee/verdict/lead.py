@@ -38,7 +38,11 @@ def lead_of(verdict: Verdict, card: Card) -> Lead | None:
             for ratio in entry.ratios:
                 ratios.setdefault(ratio.other, ratio)  # the first one is at both arms' best settings
     comparable = [other for other in standings[1:] if other.kind == first.kind]
-    return Lead(first=first, behind=[_behind(first, other, ratios.get(other.arm)) for other in comparable])
+    return Lead(
+        first=first,
+        behind=[_behind(first, other, ratios.get(other.arm)) for other in comparable],
+        beside=[other for other in standings[1:] if other.kind != first.kind],
+    )
 
 
 def _behind(first: Standing, other: Standing, ratio: ArmRatio | None) -> Behind:

@@ -152,7 +152,8 @@ def _state_of_joint(found: JointAnswer) -> str:
         )
     said = f"{OF_LIMIT[threshold.state]}: {threshold_line(found, threshold)}"
     if threshold.state == "undecided":
-        said += f". To decide: {joint_next(found)}".removesuffix(".")
+        lead = "" if found.is_too_near else "To decide: "
+        said += f". {lead}{joint_next(found)}".removesuffix(".")
     return said
 
 

@@ -90,9 +90,10 @@ def joint_next(found: JointAnswer) -> str:
         return "Run the sweep to its end."
     if found.is_rough:
         return "List more values between the tested ones: the model then has nearer neighbours."
-    undecided = [own for own in found.thresholds if own.state == "undecided" and len(own.tested) > 1]
-    if found.soonest is None or undecided:
-        more = found.seeds_to_next_look or 1
+    if found.soonest is not None and found.is_too_near:
+        return "More seeds would hardly decide: what doubling brings is too near the cut-off for its noise."
+    if found.soonest is None or found.open_thresholds:
+        more = found.more_seeds or 1
         return f"Raise `more_repeats` by {more}: it adds fresh seeds to every confirmed setting."
     if (step := likeness_next(found)) is not None:
         return step

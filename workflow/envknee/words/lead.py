@@ -1,21 +1,30 @@
 """Which arm is ahead, in one sentence: the last line of a summary. Pure."""
 
+from collections.abc import Mapping
+
 from envknee.base.fields import Kind
 from envknee.verdict.schema.lead import Behind, Lead, Standing
 from envknee.words.answer import Answer
 from envknee.words.ranks import each, together
 
 
-def lead_sentence(lead: Lead | None, first: Answer | None) -> str:
+def lead_sentence(lead: Lead | None, answers: Mapping[str, Answer]) -> str:
     """Return `lean is fastest: 61,000 FPS at 8,192 environments, 3.86 times stock.`; of a single arm, the answer: what to run.
 
-    `first` is the answer of the first arm.
+    Of arms that are asked different questions it returns what to run with each. `answers` are by arm.
     """
-    if lead is None or first is None:
+    if lead is None:
         return "No result yet: no trial has ended with one."
-    if not lead.behind:
-        return f"Run {first.run_in_full} ({first.series}): {first.gives_in_full}."
-    return f"{ahead(lead)}."
+    if lead.behind:
+        return f"{ahead(lead)}."
+    if not lead.beside:
+        return f"Run {_what_to_run(answers[lead.first.arm])}."
+    arms = [standing.arm for standing in (lead.first, *lead.beside)]
+    return f"{'; '.join(f'{arm}: run {_what_to_run(answers[arm])}' for arm in arms)}."
+
+
+def _what_to_run(answer: Answer) -> str:
+    return f"{answer.run_in_full} ({answer.series}): {answer.gives_in_full}"
 
 
 def ahead_in(lead: Lead | None, kind: Kind) -> str | None:

@@ -309,6 +309,7 @@ def _threshold(
             )
             for value in profile.values
         ],
+        more_seeds=decision.more_repeats,
     )
 
 

@@ -123,6 +123,9 @@ class JointThreshold(Frozen):
     tested: list[int]
     """Values that a confirmed setting stands for."""
     profile: list[ProfileValue]
+    more_seeds: int | None = newer(None)
+    """Further seeds of each setting with which fresh seeds decide with a chance of 80%, if the estimates are true; up to a look. None: they
+    have decided, or the gain is too near delta."""
 
 
 class MiniBatches(Frozen):
@@ -307,6 +310,27 @@ class JointAnswer(Claims):
     """With `learns_like`: by what its settings were chosen, whatever `likeness` says. None before both arms have trials for it."""
     shape: JointShape | None = newer(None)
     """None without a trial, on a rough surface, or with `learns_like`."""
+
+    @property
+    def open_thresholds(self) -> list[JointThreshold]:
+        """Undecided thresholds of axes of which several values were tested."""
+        return [own for own in self.thresholds if own.state == "undecided" and len(own.tested) > 1]
+
+    @property
+    def more_seeds(self) -> int | None:
+        """Further seeds of each setting that may decide what is open, the most that a threshold needs: at least those until the next look.
+
+        None after the last look, or where seeds would hardly decide: each open threshold lies too near delta for its noise.
+        """
+        if self.seeds_to_next_look is None or (self.soonest is not None and self.is_too_near):
+            return None
+        return max([self.seeds_to_next_look, *(own.more_seeds or 0 for own in self.open_thresholds)])
+
+    @property
+    def is_too_near(self) -> bool:
+        """Whether thresholds are open, and no number of seeds that is ever suggested would decide one of them."""
+        hopeless = [own.by_fresh is None and own.more_seeds is None for own in self.open_thresholds]
+        return bool(hopeless) and all(hopeless)
 
     def threshold_of(self, axis: Literal["num_envs", "horizon"]) -> JointThreshold | None:
         """Return the threshold of an axis; None without one."""

@@ -31,3 +31,5 @@ class Lead(Frozen):
     first: Standing
     behind: list[Behind]
     """The others, the next one first."""
+    beside: list[Standing] = []
+    """Arms whose result is of another kind: these are not compared."""
