@@ -103,6 +103,22 @@ def test_both_frontends_give_the_same_from_the_same_states(tmp_path: Path, devic
             assert differs.float().mean() < 1e-3  # an edge may fall into the pixel beside it
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+def test_physics_and_rendering_as_graphs_give_the_same_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Joints are written before every step, and episodes end: what a replay notes in Python is what the calls note."""
+    from leanframes.isaaclab.warp_cartpole import CartpoleCameraWarpEnv
+
+    begun = states(5)
+    captured = run(tmp_path / "captured", "warp", "cuda:0", "lean", begun, [])
+    monkeypatch.setattr(CartpoleCameraWarpEnv, "_fits_graphs", lambda env: False)
+    launched = run(tmp_path / "launched", "warp", "cuda:0", "lean", begun, [])
+    assert any(step["terminated"].any() for step in launched)
+    for left, right in zip(captured, launched, strict=True):
+        assert left.keys() == right.keys()
+        assert all(torch.equal(left[name], right[name]) for name in left)
+
+
 @pytest.mark.parametrize(
     ("task", "words"), [("Isaac-Cartpole-Camera", "warp twin"), (tasks.DUAL_CAMERA, tasks.DUAL_CAMERA)]
 )
