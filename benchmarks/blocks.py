@@ -54,7 +54,7 @@ class Agreement(NamedTuple):
     ratio: float
     lower: float
     upper: float
-    """Of the 90% interval."""
+    """Of the interval, of 90% unless `agreement` was asked for another."""
 
     @property
     def is_shown(self) -> bool:
@@ -62,13 +62,13 @@ class Agreement(NamedTuple):
         return self.lower >= 1 - MARGIN and self.upper <= 1 + MARGIN
 
 
-def agreement(block: Sequence[float], fresh: Sequence[float]) -> Agreement:
-    """Return the mean ratio of pairs, with its 90% interval by Student's t on logarithms. Pure."""
+def agreement(block: Sequence[float], fresh: Sequence[float], confidence: float = 0.9) -> Agreement:
+    """Return the mean ratio of pairs, with its interval by Student's t on logarithms. Pure."""
     logs = [math.log(in_block / afresh) for in_block, afresh in zip(block, fresh, strict=True)]
     mean = statistics.fmean(logs)
     if len(logs) < 2:
         return Agreement(math.exp(mean), 0.0, math.inf)
-    half = float(t.ppf(0.95, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
+    half = float(t.ppf(0.5 + confidence / 2.0, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
     return Agreement(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 

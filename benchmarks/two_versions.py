@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from envknee.machine import environment
@@ -25,9 +25,9 @@ from envknee.study.errors import UserError, run_command
 from envknee.study.files import canonical_json, write_atomically
 from rich.console import Console
 from rich.table import Table
-from scipy.stats import t
 
 from benchmarks.bare_loop import request_of
+from benchmarks.blocks import Agreement, agreement
 
 LOOP = Path(__file__).with_name("bare_loop.py")
 
@@ -82,14 +82,10 @@ def by_pair(runs: Sequence[dict[str, Any]], version: str, num_envs: int) -> list
     return [fps_of(run) for run in sorted(own, key=lambda run: run["pair"])]
 
 
-def ratio_of(before: Sequence[float], now: Sequence[float]) -> tuple[float, float, float]:
+def ratio_of(before: Sequence[float], now: Sequence[float]) -> Agreement:
     """Return the mean ratio of pairs, and its 95% interval; without one for a single pair (NaN)."""
-    logs = [math.log(after / first) for first, after in zip(before, now, strict=True)]
-    if len(logs) < 2:
-        return math.exp(logs[0]), math.nan, math.nan
-    half = float(t.ppf(0.975, len(logs) - 1)) * stdev(logs) / math.sqrt(len(logs))
-    middle = fmean(logs)
-    return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
+    found = agreement(now, before, confidence=0.95)
+    return found if len(now) > 1 else found._replace(lower=math.nan, upper=math.nan)
 
 
 def show(console: Console, kept: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ tiles are ever formed. Importing this module needs Triton, which comes with PyTo
 # Python's type checker takes Triton's kernels for functions.
 # pyright: reportMissingImports=false, reportIndexIssue=false, reportOperatorIssue=false
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -141,10 +141,14 @@ def layers_of(encoder: nn.Sequential, height: int, width: int) -> tuple[list[Lay
 def pack(layers: list[Layer], height: int, width: int) -> list[Packed]:
     """Return the layers' current parameters in the layout of the forward kernels, for frames of this size."""
     first, *others = layers
-    in_cuda = first_layer.kernels_for(height, width, first.weight, first.stride, first.is_elu) is not None
-    weights = [None if in_cuda else weight_for_triton(first)]
+    weights = [None if _in_cuda((height, width), first) else weight_for_triton(first)]
     weights += [_laid_out(layer.weight, _ByPatches(FORWARD["BLOCK_K"])) for layer in others]
     return [Packed(weight, layer.bias.float()) for weight, layer in zip(weights, layers, strict=True)]
+
+
+def _in_cuda(size: Sequence[int], layer: Layer) -> first_layer.Kernels | None:
+    """Return the kernels of `first_layer` for a first layer on frames of this size [2], or None if they cannot compute it."""
+    return first_layer.kernels_for(size[0], size[1], layer.weight, layer.stride, layer.is_elu)
 
 
 def weight_for_triton(layer: Layer) -> torch.Tensor:
@@ -276,7 +280,7 @@ def means_and_shifts(
     taps = kernel[0] * kernel[1]
     means = torch.empty(len(planes), inputs, device=frames.device)
     shift = torch.empty(len(planes), outputs, device=frames.device)
-    is_half = first_layer.kernels_for(height, width, layer.weight, layer.stride, layer.is_elu) is not None
+    is_half = _in_cuda((height, width), layer) is not None
     fused_kernels.shifts[(triton.cdiv(len(planes), SHIFTS["BLOCK"]),)](
         sums, planes.contiguous(), layer.weight.float(), layer.bias.float(), means, shift, len(planes), height * width * 255.0,
         C=inputs, T=taps, TPAD=triton.next_power_of_2(taps), O=outputs, OPAD=_padded(outputs), HALF=is_half, **SHIFTS,
@@ -288,8 +292,7 @@ def forward_of_bytes(
     frames: torch.Tensor, shift: torch.Tensor, planes: torch.Tensor, layer: Layer, packed: Packed
 ) -> torch.Tensor:
     """Return the first layer's activations [b, oh, ow, o]; `shift` is from `means_and_shifts`."""
-    height, width = frames.shape[1:]
-    if kernels := first_layer.kernels_for(height, width, layer.weight, layer.stride, layer.is_elu):
+    if kernels := _in_cuda(frames.shape[1:], layer):
         return kernels.forward(frames, planes, layer.weight.float(), shift)
     return forward_of_bytes_in_triton(frames, shift, planes, layer, packed)
 
@@ -312,8 +315,7 @@ def gradients_of_bytes(
     frames: torch.Tensor, means: torch.Tensor, planes: torch.Tensor, grad: torch.Tensor, layer: Layer
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the gradients of the first layer's weight and bias; `means` are from `means_and_shifts`."""
-    height, width = frames.shape[1:]
-    if kernels := first_layer.kernels_for(height, width, layer.weight, layer.stride, layer.is_elu):
+    if kernels := _in_cuda(frames.shape[1:], layer):
         parts, sums = kernels.gradients(frames, planes, grad)
         places = _places_in(kernels.shape.layout, layer.weight.shape, layer.weight.device)
         return _without_means(parts, places, sums, means, layer.weight)

@@ -39,8 +39,8 @@ class CartpoleCameraWarpEnv(CartpoleWarpEnv):
             self.num_envs, gymnasium.spaces.flatdim(self.single_action_space), device=self.device
         )
         self._action_for_warp = wp.from_torch(self._action)
-        self._notes = Notes(self, self.cartpole)
-        if self._fits_graphs():
+        self._has_graphs = self._fits_graphs()
+        if self._has_graphs:
             self._capture_stages()
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
@@ -63,6 +63,8 @@ class CartpoleCameraWarpEnv(CartpoleWarpEnv):
         self.step_physics()
         self.common_step_counter += 1
         self._graph_cache.capture_or_replay("end_pre", self._step_warp_end_pre)
+        if not self._has_graphs:
+            self.scene.write_data_to_sim()
         self._graph_cache.capture_or_replay("end_post", self._step_warp_end_post)
         self.obs_buf = {"policy": self.torch_obs_buf.clone()}
         self._frames.reset(self._has_ended)
@@ -75,19 +77,19 @@ class CartpoleCameraWarpEnv(CartpoleWarpEnv):
     def step_physics(self) -> None:
         """Apply the actions in all physics steps of an environment step."""
         may_change_on_replay = NewtonManager.transforms_may_change_on_graph_replay
-        with self._notes.taken():
-            self._pre_physics_step(self._action_for_warp)
-            for _ in range(self.cfg.decimation):
-                self._sim_step_counter += 1
-                self.step_warp_action()
-                self.scene.write_data_to_sim()
-                self.sim.step(render=False)
-                # Newton's manager distrusts its notes once it was captured; but a replay repeats them.
-                NewtonManager.transforms_may_change_on_graph_replay = may_change_on_replay
-                self.scene.update(dt=self.physics_dt)
+        self._pre_physics_step(self._action_for_warp)
+        for _ in range(self.cfg.decimation):
+            self._sim_step_counter += 1
+            self.step_warp_action()
+            self.scene.write_data_to_sim()
+            self.sim.step(render=False)
+            # Newton's manager distrusts its notes once it was captured; but a replay repeats them.
+            NewtonManager.transforms_may_change_on_graph_replay = may_change_on_replay
+            self.scene.update(dt=self.physics_dt)
 
     def _step_warp_end_post(self) -> None:
-        self.scene.write_data_to_sim()
+        if self._has_graphs:
+            self.scene.write_data_to_sim()
         super()._step_warp_end_post()
 
     def _fits_graphs(self) -> bool:
@@ -99,16 +101,20 @@ class CartpoleCameraWarpEnv(CartpoleWarpEnv):
 
     def _capture_stages(self) -> None:
         """Make a graph of all physics steps, and one of all that the camera does."""
-        camera = self._tiled_camera
+        camera, notes, launch_physics = self._tiled_camera, Notes(self, self.cartpole), self.step_physics
+
+        def note_physics() -> None:
+            with notes.taken():
+                launch_physics()
 
         def repeat_physics() -> None:
-            self._notes.repeat()
+            notes.repeat()
             camera._data_dirty = True
 
         def repeat_rendering() -> None:
             NewtonManager.kinematics_dirty = camera._data_dirty = False
 
-        self.step_physics = Stage(self.step_physics, repeat_physics)
+        self.step_physics = Stage(note_physics, repeat_physics)
         render = Stage(camera._update_outdated_buffers, repeat_rendering, camera._renderer.cfg)
 
         def render_once() -> None:
