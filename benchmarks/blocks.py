@@ -62,7 +62,7 @@ class Agreement(NamedTuple):
         return self.lower >= 1 - MARGIN and self.upper <= 1 + MARGIN
 
 
-def agreement(block: Sequence[float], fresh: Sequence[float], confidence: float = 0.9) -> Agreement:
+def agreement(block: Sequence[float], fresh: Sequence[float], *, confidence: float = 0.9) -> Agreement:
     """Return the mean ratio of pairs, with its interval by Student's t on logarithms. Pure."""
     logs = [math.log(in_block / afresh) for in_block, afresh in zip(block, fresh, strict=True)]
     mean = statistics.fmean(logs)
