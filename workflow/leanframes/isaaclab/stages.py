@@ -4,7 +4,7 @@ With few environments a GPU waits for Python: two physics steps and a camera tak
 host. Isaac Lab 3.0.0 captures the kernels of a physics step and of a camera's rays, and calls what lies around them in every step.
 
 Input: functions that launch the same kernels on the same arrays in every call, and never wait for the GPU. What such a function does in
-Python besides, a replay must do as well: `Stage` is told how.
+Python besides, a replay must do as well: `Stage` is told how. Isaac Lab's own graphs of the same kernels are never captured.
 """
 
 import gc
@@ -19,35 +19,52 @@ from isaaclab_newton.physics import NewtonManager
 
 
 class Stage:
-    """Calls a function; from its third call on replays the function's kernels as one CUDA graph."""
+    """Calls a function once or twice, and then replays its kernels as one CUDA graph."""
 
-    def __init__(self, function: Callable[[], None], repeat: Callable[[], None], renderer_cfg: Any = None) -> None:
+    def __init__(
+        self,
+        function: Callable[[], None],
+        repeat: Callable[[], None],
+        rehearse: Callable[[], None] | None = None,
+        renderer_cfg: Any = None,
+    ) -> None:
         """Prepare a function for Warp's current stream of the simulation's device.
 
         Args:
             function: launches kernels, and notes in Python what it did
             repeat: notes the same without kernels
+            rehearse: launches the same kernels, and leaves Python's notes as they were; with it the graph is captured in the first call,
+                without it in the second
             renderer_cfg: configuration of the renderer that `function` calls
         """
-        self._function, self._repeat, self._renderer_cfg = function, repeat, renderer_cfg
-        self._calls = 0
+        self._function, self._repeat, self._rehearse = function, repeat, rehearse
+        self._renderer_cfg = renderer_cfg
         self._graph: Any = None
         self._solver: Any = None
-        """The solver whose arrays the graph has."""
+        """The solver whose arrays the function and its graph have."""
 
     def __call__(self) -> None:
         """Run the function, or replay its graph."""
-        self._calls += 1
-        if self._graph is not None and self._solver is NewtonManager._solver and not NewtonManager._model_changes:
+        if self._solver is not NewtonManager._solver:
+            self._begin()
+        elif NewtonManager._model_changes:  # the solver is told of them outside of graphs
+            self._function()
+        elif self._graph is None:
+            self._graph = self._captured(self._function)
+            wp.capture_launch(self._graph)
+        else:
             wp.capture_launch(self._graph)
             self._repeat()
-        elif self._calls > 2 and not NewtonManager._model_changes:
-            self._graph = self._captured()
-            wp.capture_launch(self._graph)
-        else:  # Isaac Lab allocates arrays in the first call and captures its own graphs, or changed the model
-            self._function()
 
-    def _captured(self) -> Any:
+    def _begin(self) -> None:
+        """Run the function kernel by kernel: in its first call Isaac Lab allocates arrays."""
+        self._graph, self._solver = None, NewtonManager._solver
+        with _without_inner_graphs(self._renderer_cfg):
+            self._function()
+        if self._rehearse and not NewtonManager._model_changes:
+            self._graph = self._captured(self._rehearse)
+
+    def _captured(self, function: Callable[[], None]) -> Any:
         replays_may_change_transforms = NewtonManager.transforms_may_change_on_graph_replay
         device = PhysicsManager._device
         with (
@@ -55,10 +72,9 @@ class Stage:
             _without_collection(),
             wp.ScopedCapture(device=device) as captured,
         ):
-            self._function()
+            function()
         # Newton's manager would distrust its notes from now on, and update all poses before they are read: but `repeat` keeps them right.
         NewtonManager.transforms_may_change_on_graph_replay = replays_may_change_transforms
-        self._solver = NewtonManager._solver
         return captured.graph
 
 
@@ -89,8 +105,17 @@ class Notes:
         before = self._values()
         yield
         self._steps = [after - own for own, after in zip(before, self._values(), strict=True)]
-        buffers = [value for value in vars(self._data).values() if isinstance(value, TimestampedBuffer)]
-        self._fresh = [buffer for buffer in buffers if buffer.timestamp == self._data._sim_timestamp]
+        self._fresh = [buffer for buffer in self._buffers() if buffer.timestamp == self._data._sim_timestamp]
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Forget what a call inside notes."""
+        values, timestamps = self._values(), [(buffer, buffer.timestamp) for buffer in self._buffers()]
+        yield
+        for (owner, name), value in zip(self._counters, values, strict=True):
+            setattr(owner, name, value)
+        for buffer, timestamp in timestamps:
+            buffer.timestamp = timestamp
 
     def repeat(self) -> None:
         """Note what the call noted that `taken` saw last."""
@@ -98,6 +123,9 @@ class Notes:
             setattr(owner, name, value + step)
         for buffer in self._fresh:
             buffer.timestamp = self._data._sim_timestamp
+
+    def _buffers(self) -> list[TimestampedBuffer]:
+        return [value for value in vars(self._data).values() if isinstance(value, TimestampedBuffer)]
 
     def _values(self) -> list[float]:
         return [getattr(owner, name) for owner, name in self._counters]

@@ -107,6 +107,10 @@ class CartpoleCameraWarpEnv(CartpoleWarpEnv):
             with notes.taken():
                 launch_physics()
 
+        def rehearse_physics() -> None:
+            with notes.kept():
+                launch_physics()
+
         def repeat_physics() -> None:
             notes.repeat()
             camera._data_dirty = True
@@ -114,8 +118,9 @@ class CartpoleCameraWarpEnv(CartpoleWarpEnv):
         def repeat_rendering() -> None:
             NewtonManager.kinematics_dirty = camera._data_dirty = False
 
-        self.step_physics = Stage(note_physics, repeat_physics)
-        render = Stage(camera._update_outdated_buffers, repeat_rendering, camera._renderer.cfg)
+        # So the first environment step captures both: the camera rendered before, in the first reset.
+        self.step_physics = Stage(note_physics, repeat_physics, rehearse_physics)
+        render = Stage(camera._update_outdated_buffers, repeat_rendering, renderer_cfg=camera._renderer.cfg)
 
         def render_once() -> None:
             if camera._data_dirty:

@@ -104,7 +104,6 @@ class LeanPPO(AccumulatingPPO):
             model.packed.clear()
         if self._rate is not None:
             self.learning_rate = self._rate.item()
-        self._has_learned = True
         return losses
 
     @property
@@ -194,10 +193,11 @@ class LeanPPO(AccumulatingPPO):
     def _learn(self, places: torch.Tensor) -> torch.Tensor:
         # A CUDA graph can neither split nor retry.
         if not (self.steps.cuda_graph and self._learns_whole and self._has_learned):
+            self._has_learned = True
             return super()._learn(places)
         if self._graph is None:
-            # Not in the first update, in which the optimizer creates its state, and cuDNN and Warp load their kernels.
-            torch.cuda.empty_cache()  # graphs have memory of their own, and PyTorch keeps what that update took
+            # Not for the first mini-batch, in which the optimizer creates its state, and cuDNN and Warp load their kernels.
+            torch.cuda.empty_cache()  # graphs have memory of their own, and PyTorch keeps what that mini-batch took
             whole, self._places = super()._learn, places.clone()
 
             def learn() -> None:
