@@ -3,17 +3,21 @@
     pip install mjlab==1.6.0 && pip install --no-deps rsl-rl-lib==5.5.1 && pip install 'workflow/leanframes[rsl-rl,warp]'
     python examples/mjlab_lift_cube.py --frames lean --num-envs 1024 --iterations 20
 
-`--frames mjlab` trains with mjlab's own frames: float32, four bytes for each byte of the camera. Both print FPS, memory and the mean reward
-of the newest episodes at the end. mjlab 1.6.0 declares rsl-rl-lib 5.4.2; leanframes needs 5.5.1, which both use here.
+`--frames mjlab` trains with mjlab's own frames: float32, four bytes for each byte of the camera. Both print FPS, the GPU's used memory and
+the mean reward of the newest episodes at the end. mjlab 1.6.0 declares rsl-rl-lib 5.4.2; leanframes needs 5.5.1, which both use here.
 
 What is mjlab's own: images are normalized as `x / 255`, and its networks take a spatial softmax of padded convolutions. So the network
 normalizes here, and convolutions stay PyTorch's.
 """
 
 import argparse
+import json
 import os
 import time
 from dataclasses import asdict
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -30,6 +34,8 @@ from mjlab.tasks.registry import load_env_cfg, load_rl_cfg
 from mjlab.utils.torch import configure_torch_backends
 
 TASK = "Mjlab-Lift-Cube-Yam-Rgb"
+WARM_UP = 2
+PACKAGES = ("mjlab", "mujoco-warp", "warp-lang", "rsl-rl-lib", "torch")
 
 
 class LeanRgb(ManagerTermBase):
@@ -63,6 +69,11 @@ def use_lean_frames(env_cfg: Any, agent_cfg: dict[str, Any]) -> None:
     agent_cfg["algorithm"]["class_name"] = "leanframes.rsl_rl:LeanPPO"
 
 
+def free_bytes(device: str) -> int:
+    """Return the free memory of the GPU, which nobody else may use meanwhile."""
+    return 0 if device == "cpu" else torch.cuda.mem_get_info()[0]
+
+
 def main() -> None:
     """Train for some iterations and print what they took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -71,8 +82,10 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--output", type=Path, help="also write what was measured, as JSON")
     arguments = parser.parse_args()
     configure_torch_backends()
+    free_at_first = free_bytes(arguments.device)
 
     env_cfg, agent_cfg = load_env_cfg(TASK), asdict(load_rl_cfg(TASK))
     env_cfg.scene.num_envs, env_cfg.seed, agent_cfg["seed"] = arguments.num_envs, arguments.seed, arguments.seed
@@ -81,23 +94,36 @@ def main() -> None:
     env = RslRlVecEnvWrapper(ManagerBasedRlEnv(cfg=env_cfg, device=arguments.device), agent_cfg["clip_actions"])
     runner = MjlabOnPolicyRunner(env, agent_cfg, None, arguments.device)
 
-    ends, update = [time.perf_counter()], runner.alg.update
+    ends, rewards, update = [time.perf_counter()], [], runner.alg.update
 
     def update_and_note() -> dict[str, float]:
         losses = update()
         if arguments.device != "cpu":
             torch.cuda.synchronize()
         ends.append(time.perf_counter())
+        newest = runner.logger.rewbuffer
+        rewards.append(sum(newest) / len(newest) if newest else None)
         return losses
 
     runner.alg.update = update_and_note
     runner.learn(arguments.iterations, init_at_random_ep_len=True)
-    seconds = [end - begin for begin, end in zip(ends[2:], ends[3:], strict=False)] or [ends[1] - ends[0]]
-    fps = arguments.num_envs * agent_cfg["num_steps_per_env"] / median(seconds)
-    peak = torch.cuda.max_memory_allocated() / 1e9 if arguments.device != "cpu" else float("nan")
-    reward = runner.logger.rewbuffer
-    mean = sum(reward) / len(reward) if reward else float("nan")
-    print(f"{arguments.frames} frames: {fps:,.0f} FPS, {peak:.2f} GB, mean reward {mean:.2f}")
+    seconds = [end - begin for begin, end in pairwise(ends)]
+    # The first iterations load and capture kernels.
+    fps = arguments.num_envs * agent_cfg["num_steps_per_env"] / median(seconds[WARM_UP:] or seconds)
+    used_gb = (free_at_first - free_bytes(arguments.device)) / 1e9
+    print(f"{arguments.frames} frames: {fps:,.0f} FPS, {used_gb:.2f} GB, mean reward {rewards[-1]}")
+    if arguments.output:
+        measured = {
+            "frames": arguments.frames,
+            "num_envs": arguments.num_envs,
+            "horizon": agent_cfg["num_steps_per_env"],
+            "seed": arguments.seed,
+            "iteration_s": seconds,
+            "reward": rewards,
+            "used_gb": used_gb,
+            "versions": {name: version(name) for name in PACKAGES},
+        }
+        arguments.output.write_text(json.dumps(measured), encoding="utf-8")
     env.close()
 
 
