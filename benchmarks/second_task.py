@@ -9,6 +9,7 @@ over pairs, and ratios with a 95% interval (Student's t of their logarithms).
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -56,8 +57,9 @@ def fps_of(run: dict[str, Any]) -> float:
 
 
 def reward_of(run: dict[str, Any]) -> float:
-    """Return the mean reward of the newest episodes, over the last iterations."""
-    return fmean(reward for reward in run["reward"][-NEWEST:] if reward is not None)
+    """Return the mean reward of the newest episodes, over the last iterations; NaN if no episode has ended."""
+    newest = [reward for reward in run["reward"][-NEWEST:] if reward is not None]
+    return fmean(newest) if newest else math.nan
 
 
 def pairs_of(runs: Sequence[dict[str, Any]], num_envs: int) -> list[list[dict[str, Any]]]:

@@ -13,6 +13,7 @@ normalizes here, and convolutions stay PyTorch's.
 import argparse
 import json
 import os
+import tempfile
 import time
 from dataclasses import asdict
 from importlib.metadata import version
@@ -69,6 +70,12 @@ def use_lean_frames(env_cfg: Any, agent_cfg: dict[str, Any]) -> None:
     agent_cfg["algorithm"]["class_name"] = "leanframes.rsl_rl:LeanPPO"
 
 
+def wait_for(device: str) -> None:
+    """Wait until a GPU has done its work."""
+    if device != "cpu":
+        torch.cuda.synchronize()
+
+
 def free_bytes(device: str) -> int:
     """Return the free memory of the GPU, which nobody else may use meanwhile."""
     return 0 if device == "cpu" else torch.cuda.mem_get_info()[0]
@@ -92,21 +99,26 @@ def main() -> None:
     if arguments.frames == "lean":
         use_lean_frames(env_cfg, agent_cfg)
     env = RslRlVecEnvWrapper(ManagerBasedRlEnv(cfg=env_cfg, device=arguments.device), agent_cfg["clip_actions"])
-    runner = MjlabOnPolicyRunner(env, agent_cfg, None, arguments.device)
+    agent_cfg["logger"] = "tensorboard"
+    log_dir = tempfile.TemporaryDirectory()  # RSL-RL notes rewards only where it also logs
+    runner = MjlabOnPolicyRunner(env, agent_cfg, log_dir.name, arguments.device)
 
-    ends, rewards, update = [time.perf_counter()], [], runner.alg.update
+    ends, learn_s, rewards, update = [time.perf_counter()], [], [], runner.alg.update
 
     def update_and_note() -> dict[str, float]:
+        wait_for(arguments.device)
+        began = time.perf_counter()
         losses = update()
-        if arguments.device != "cpu":
-            torch.cuda.synchronize()
+        wait_for(arguments.device)
         ends.append(time.perf_counter())
+        learn_s.append(ends[-1] - began)
         newest = runner.logger.rewbuffer
         rewards.append(sum(newest) / len(newest) if newest else None)
         return losses
 
     runner.alg.update = update_and_note
     runner.learn(arguments.iterations, init_at_random_ep_len=True)
+    log_dir.cleanup()
     seconds = [end - begin for begin, end in pairwise(ends)]
     # The first iterations load and capture kernels.
     fps = arguments.num_envs * agent_cfg["num_steps_per_env"] / median(seconds[WARM_UP:] or seconds)
@@ -119,6 +131,7 @@ def main() -> None:
             "horizon": agent_cfg["num_steps_per_env"],
             "seed": arguments.seed,
             "iteration_s": seconds,
+            "learn_s": learn_s,
             "reward": rewards,
             "used_gb": used_gb,
             "versions": {name: version(name) for name in PACKAGES},
