@@ -1,12 +1,20 @@
 """docs/lean.md and docs/lean-measured.md: what lean frames gain, with this version and with earlier ones."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean, median
 from typing import Literal
 
+from envknee.after.compare.sides import Side, sides
+from envknee.verdict.schema.joint import ConfirmedSetting
+from envknee.words.joint_costs import short_setting
+
 from benchmarks.pages.cells import share, table, times
 from benchmarks.pages.findings import H200, SAME_GPU, WARP_LEARNING
+from benchmarks.pages.joint import seconds
 from benchmarks.pages.published import (
+    PUBLISHED,
+    arm_of,
     fps_ratio,
     json_of,
     learning_ratio,
@@ -21,11 +29,13 @@ from benchmarks.pages.published import (
     timed_records,
     uuid_of,
 )
+from benchmarks.pages.published import ratio_of as pair_ratio
 from benchmarks.pages.two_cameras import OF_A_STEP
 from benchmarks.two_versions import by_pair, ratio_of
 
 H100, CUDA, TRITON = "cartpole-stock-lean-decided", "cartpole-stock-lean-cuda", "cartpole-stock-lean-4096"
 TWO_MACHINES = "cartpole-stock-lean"
+FEW, FEW_BEFORE = "cartpole-few-environments", "cartpole-few-environments-before"
 ARMS = ("stock", "lean")
 
 
@@ -74,14 +84,45 @@ def few_environments() -> str:
 
 
 def profile() -> str:
-    """Return what the profiler saw of an environment step and of a mini-batch before the learner took fewer kernels."""
+    """Return what the profiler saw of an environment step and of a mini-batch, before they took fewer kernels and now."""
+    versions = json_of("profile-lean-warp-h200")
     rows = []
-    for size, found in json_of("profile-lean-warp-h200").items():
+    for size in versions["before"]:
         for window, what in (("collect", "environment step"), ("learn", "mini-batch")):
-            own = found[window]
-            times = [f"{own[key] / 1e3:.2f} ms" for key in ("wall_us", "busy_us")]
-            rows.append((f"{int(size):,}", what, f"{own['kernels']:.0f}", *times, f"{own['occupancy']:.0%}"))
-    return table(("environments", "part", "kernels", "takes", "of which kernels run", "occupancy"), rows)
+            before, now = (versions[version][size][window] for version in ("before", "now"))
+            kernels = [f"{own['kernels']:.0f}" for own in (before, now)]
+            times = [f"{value / 1e3:.2f} ms" for value in (before["wall_us"], now["wall_us"], now["busy_us"])]
+            rows.append((f"{int(size):,}", what, *kernels, *times, f"{now['occupancy']:.0%}"))
+    columns = (
+        "environments", "part", "kernels, before", "now", "takes, before", "now", "of which kernels run", "occupancy, now"
+    )  # fmt: skip
+    return table(columns, rows)
+
+
+def few_seconds() -> str:
+    """Return seconds to reward 4.5 at two settings with few environments, before and now, and the ratios of both versions."""
+    rows = []
+    for batch_size in (512, 1024):
+        before, now = (confirmed_of(study, batch_size) for study in (FEW_BEFORE, FEW))
+        pair = few_sides(batch_size)
+        ratios = [share(pair_ratio(pair, measure)) for measure in ("seconds_to_target", "frames_to_target")]
+        rows.append((short_setting(now), seconds(before), seconds(now), *ratios))
+    return table(("setting", "seconds, before", "now", "ratio of seconds", "ratio of environment steps"), rows)
+
+
+def confirmed_of(study: str, batch_size: int) -> ConfirmedSetting:
+    """Return the confirmed setting of a study of few environments that has a batch size."""
+    (answer,) = arm_of(study, "lean-warp").joint
+    return next(setting for setting in answer.confirmed if setting.batch_size == batch_size)
+
+
+def few_sides(batch_size: int) -> list[Side]:
+    """Return the trials of both versions at a batch size."""
+    (pair,) = sides(*(str(PUBLISHED[study].root) for study in (FEW_BEFORE, FEW)))
+    return [
+        replace(side, records=[record for record in side.records if record.request.batch_size == batch_size])
+        for side in pair
+    ]
 
 
 def iteration_ms(version: str, num_envs: int) -> float:
@@ -195,6 +236,7 @@ BLOCKS = {
     "lean-bare-loops": bare_loops,
     "lean-few-environments": few_environments,
     "lean-profile": profile,
+    "lean-few-seconds": few_seconds,
     "lean-by-machine": by_machine,
     "lean-cuda": with_cuda,
     "lean-triton": with_triton,

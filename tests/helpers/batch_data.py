@@ -16,7 +16,7 @@ def needed(batch_size: int, factor: float = 1.0) -> int:
 def trials_of(
     frames: Mapping[int, Sequence[int | None]], *, num_envs: int = 256, first: int = 0, spent: int = 1000, **fields: Any
 ) -> list[Trial]:
-    """Return learning trials: batch size -> frames to target of each seed, None for a budget spent after `spent` frames."""
+    """Return learning trials: batch size -> environment steps to target of each seed, None for a budget spent after `spent` frames."""
     points = [(size, seed, value) for size, values in frames.items() for seed, value in enumerate(values)]
     return [
         a_trial(

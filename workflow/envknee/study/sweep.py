@@ -258,7 +258,7 @@ class Throughput(Sweep):
 
 
 class Learning(Sweep):
-    """Learning trials: train until the target reward or a budget. They answer seconds and frames to target."""
+    """Learning trials: train until the target reward or a budget. They answer seconds and environment steps to target."""
 
     repeats: Positive = 2
     target_reward: Number

@@ -9,7 +9,7 @@ and frames / B are the optimizer steps of one epoch. All batch sizes of an arm h
 but neither B_noise nor E_min. So S is given per epoch.
 
 Multiplied by B, the law is a line, E(B) = E_min + S_min B with E_min = S_min B_noise. Its relative errors are those of S. `affine` fits
-it to the interquartile mean over seeds of frames to target, one point per batch size. Intervals come from a stratified bootstrap, which
+it to the interquartile mean over seeds of environment steps to target, one point per batch size. Intervals come from a stratified bootstrap, which
 draws seeds within each batch size. At 95%, the interval of B_noise covers 95 to 98% with three or more seeds per size, and 90 to 92% with
 two (tests/unit/verdict/test_batch.py).
 
@@ -50,7 +50,7 @@ def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line
     """Fit E(B) = E_min + S_min B, with draws of seeds. Works without records.
 
     Deviations of few seeds from their mean are too small by sqrt((n - 1) / n), and are widened (`affine.widening`). A batch size with one
-    seed gets the others' deviations. `frames` has the frames to target of each seed, at three batch sizes or more.
+    seed gets the others' deviations. `frames` has the environment steps to target of each seed, at three batch sizes or more.
     """
     sizes = np.array(sorted(frames), dtype=float)
     logs = [np.sort(np.log(np.array(frames[int(size)], dtype=float))) for size in sizes]
@@ -72,13 +72,13 @@ def fit(frames: Mapping[int, Sequence[float]], confidence: float) -> affine.Line
 
 
 def _by_batch(records: Sequence[Record]) -> dict[int, learning_cost.Seeds]:
-    """Return the seeds' frames to target by ascending batch size."""
+    """Return the seeds' environment steps to target by ascending batch size."""
     groups = groupby(sorted(records, key=batch_size_of), key=batch_size_of)
     return {size: learning_cost.frames_of(list(group)) for size, group in groups}
 
 
 def _whole(records: Sequence[Record]) -> dict[int, tuple[float, ...]]:
-    """Return frames to target by batch size, for sizes at which every seed reached it."""
+    """Return environment steps to target by batch size, for sizes at which every seed reached it."""
     return {size: seeds.reached for size, seeds in _by_batch(records).items() if not seeds.censored}
 
 

@@ -26,7 +26,7 @@ MEASURES: dict[MeasureName, str] = {
     "memory_peak_gb": "peak memory",
     "setup_s": "start-up",
     "seconds_to_target": "seconds to target",
-    "frames_to_target": "frames to target",
+    "frames_to_target": "environment steps to target",
 }
 
 NO_RATIO = "no pair of trials counts for a ratio"
@@ -47,7 +47,7 @@ QUANTITIES: dict[MeasureName, str] = {
     "memory_peak_gb": "peak memory",
     "setup_s": "start-up time",
     "seconds_to_target": "time to target",
-    "frames_to_target": "number of frames to target",
+    "frames_to_target": "number of environment steps to target",
 }
 """The measures inside a sentence."""
 

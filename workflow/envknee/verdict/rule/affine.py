@@ -2,7 +2,7 @@
 
 Input: x -> measurements. Output: a `Line` with draws of its parameters. Pure: the same measurements give the same draws.
 
-Iteration times over num_envs, and frames to target over batch sizes, both have this form. They span orders of magnitude, and their noise
+Iteration times over num_envs, and environment steps to target over batch sizes, both have this form. They span orders of magnitude, and their noise
 grows with them.
 """
 
