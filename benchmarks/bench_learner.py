@@ -174,7 +174,7 @@ class Bench:
             figures["peak_gb"] = max(figures.get("peak_gb", 0.0), peak / 1e9)
         if has_graph:
             # A graph keeps the memory of a mini-batch: nine variants with theirs and stock's rollout do not fit a device.
-            algorithm._graph = None
+            algorithm._captured_step = None
             gc.collect()
             torch.cuda.empty_cache()
 

@@ -16,6 +16,8 @@ from leanframes.fused_fits import can_build_launchers
 from leanframes.rsl_rl import LeanCNNModel, LeanPPO, LearnerSteps
 from leanframes.rsl_rl.acting import can_act
 from rsl_rl.algorithms import PPO
+from rsl_rl.modules import EmpiricalNormalization
+from rsl_rl.modules.distribution import BetaDistribution
 from tensordict import TensorDict
 from threads import one_thread  # noqa: F401  a fixture
 
@@ -154,9 +156,34 @@ def test_captured_on_a_gpu_they_are_the_same_too(horizon: int, monkeypatch: pyte
         torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-4)
 
 
-def test_agents_that_cannot_act_captured_are_known():
-    assert can_act(make(LearnerSteps())[0])
-    assert not can_act(make(LearnerSteps(), actor_normalization=True)[0])
+def test_an_agent_with_another_distribution_does_not_act_captured():
+    algorithm = make(LearnerSteps())[0]
+    assert can_act(algorithm)
+    algorithm._raw_actor.distribution = BetaDistribution(output_dim=1)
+    assert not can_act(algorithm)
+
+
+NORMALIZED: dict[str, Any] = {"actor_reads": ("policy", "critic"), "actor_normalization": True}
+
+
+def test_a_normalizer_stays_where_graphs_read_it():
+    """RSL-RL makes its deviations anew in each update."""
+    algorithm, stack = make(LearnerSteps(captured_acting=True), **NORMALIZED)
+    (normalizer,) = [own for own in algorithm.actor.modules() if isinstance(own, EmpiricalNormalization)]
+    places = {name: buffer.data_ptr() for name, buffer in normalizer.named_buffers()}
+    random = torch.Generator().manual_seed(1)
+    iterate(algorithm, lambda: observe(stack, random, stock=False), [stack], random, iterations=2)
+    assert {name: buffer.data_ptr() for name, buffer in normalizer.named_buffers()} == places
+    deviations = normalizer.get_buffer("_std")
+    assert not torch.equal(deviations, torch.ones_like(deviations))
+    torch.testing.assert_close(deviations, normalizer.get_buffer("_var").sqrt())
+
+
+@pytest.mark.parametrize("settings", [{}, NORMALIZED], ids=["images", "normalized"])
+def test_all_steps_but_fused_convolutions_are_stock(settings: dict[str, Any]):
+    """Uncaptured, as on any CPU. Of a network whose convolutions cannot be fused a GPU takes these steps."""
+    steps = LearnerSteps(fused=False, fused_adam=True, fused_loss=True, cuda_graph=True, captured_acting=True)
+    assert_close(learn(steps, iterations=3, **settings), stock(iterations=3, **settings), 2e-5)
 
 
 def test_several_cameras_and_depth_are_learned_to_the_bit():
@@ -286,19 +313,21 @@ def test_without_a_compiler_convolutions_stay_pytorchs(tmp_path: Path, monkeypat
     ("steps", "tolerance"),
     [
         (LearnerSteps(fused=False, fused_adam=True, cuda_graph=False), 1e-2),
+        (LearnerSteps(fused=False), 1e-2),
         (LearnerSteps(), 3e-2),
         (LearnerSteps(fused=True, fused_adam=False, cuda_graph=False), 3e-2),
         (LearnerSteps(fused_loss=False), 3e-2),
     ],
-    ids=["fused-adam", "usual", "fused", "losses-apart"],
+    ids=["fused-adam", "graphs", "usual", "fused", "losses-apart"],
 )
-def test_on_a_gpu_too(steps: LearnerSteps, tolerance: float):
-    adam: dict[str, Any] = {"device": "cuda:0", "iterations": 4, "optimizer": "adam", "learning_rate": 1e-3}
+@pytest.mark.parametrize("settings", [{}, NORMALIZED], ids=["images", "normalized"])
+def test_on_a_gpu_too(settings: dict[str, Any], steps: LearnerSteps, tolerance: float):
+    adam: dict[str, Any] = {"device": "cuda:0", "iterations": 4, "optimizer": "adam", "learning_rate": 1e-3} | settings
     torch.backends.cudnn.allow_tf32 = False
     learned_here = learn(steps, **adam)
     decided = learned_here[2].steps
-    assert decided.fused is decided.captured_acting is (steps.fused is not False)
-    assert decided.fused_loss is (decided.fused and steps.fused_loss is None)
+    assert decided.fused is (steps.fused is not False) and decided.captured_acting
+    assert decided.fused_loss is (steps.fused_loss is None)
     assert decided.cuda_graph is (decided.fused_loss and steps.cuda_graph is None)
     assert_close(learned_here, stock(**adam), tolerance)
     # What acts is what was learned, also by a graph, of which parameters notice nothing.

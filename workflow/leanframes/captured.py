@@ -17,13 +17,21 @@ class Captured:
     capture, and every replay advances it.
     """
 
-    def __init__(self, function: Callable[[], None], device: torch.device, name: str, pool: Any = None) -> None:
+    def __init__(
+        self,
+        function: Callable[[], None],
+        device: torch.device,
+        name: str,
+        pool: Any = None,
+        before_capture: Callable[[], None] | None = None,
+    ) -> None:
         """Prepare a function on tensors of `device`, with a name for the log if it cannot be captured.
 
         It runs without a graph on a CPU, in its first call, and if it waits for the GPU: the first call then repeats it. `pool` is memory
-        shared by several graphs (`torch.cuda.graph_pool_handle`), which must be replayed in the order of their capture.
+        shared by several graphs (`torch.cuda.graph_pool_handle`), which must be replayed in the order of their capture. `before_capture` is
+        called once, after the first call.
         """
-        self._pool = pool
+        self._pool, self._before_capture = pool, before_capture
         self._function = function
         self._name = name
         self._run = self._warm_up if device.type == "cuda" else function
@@ -51,6 +59,8 @@ class Captured:
         self._function()
 
     def _capture(self) -> None:
+        if self._before_capture is not None:
+            self._before_capture()
         self._run = capture(self._function, self._pool).replay
         self._run()
 

@@ -24,7 +24,7 @@ class CapturedActing:
     """
 
     def __init__(self, algorithm: Any) -> None:
-        """Act for a `LeanPPO`, whose networks and storage must keep their addresses."""
+        """Act for a `LeanPPO`, whose networks, their buffers and storage keep their addresses."""
         storage: FrameStorage = algorithm.storage
         device = torch.device(algorithm.device)
         self._algorithm, self._storage = algorithm, storage
@@ -133,10 +133,5 @@ class CapturedActing:
 
 
 def can_act(algorithm: Any) -> bool:
-    """Return whether an agent can act this way. It needs Warp.
-
-    `obs_normalization` makes its deviations anew after each update, and other distributions may draw in another way.
-    """
-    models = (algorithm._raw_actor, algorithm._raw_critic)
-    is_normalized = any(getattr(model, "obs_normalization", False) for model in models)
-    return launch.HAS_WARP and isinstance(models[0].distribution, GaussianDistribution) and not is_normalized
+    """Return whether an agent can act this way. It needs Warp, and a Gaussian distribution: others may draw in another way."""
+    return launch.HAS_WARP and isinstance(algorithm._raw_actor.distribution, GaussianDistribution)

@@ -16,7 +16,7 @@ from rsl_rl.modules.distribution import GaussianDistribution
 from tensordict import TensorDict
 
 from leanframes import launch
-from leanframes.captured import beside, capture
+from leanframes.captured import Captured, beside
 from leanframes.errors import LeanError
 from leanframes.rsl_rl.accumulate import AccumulatingPPO
 from leanframes.rsl_rl.acting import CapturedActing, can_act
@@ -53,11 +53,18 @@ class LeanPPO(AccumulatingPPO):
         """The learning rate [] if it adapts on the device; float64, like upstream's Python number."""
         self.graph_pool: Any = torch.cuda.graph_pool_handle() if torch.device(self.device).type == "cuda" else None
         """Memory shared by all graphs, because acting and learning alternate."""
-        self._graph: torch.cuda.CUDAGraph | None = None
-        """The captured learning step, which learns from the transitions at `_places` and writes `_losses`."""
+        self._captured_step: Captured | None = None
+        """The learning step, which learns from the transitions at `_places` and writes `_losses`."""
         self._places: Any = None
         self._losses: Any = None
-        self._has_learned = False
+        self._buffers = [
+            (module, name, buffer)
+            for network in (self.actor, self.critic)
+            for module in network.modules()
+            for name, buffer in module._buffers.items()
+            if buffer is not None
+        ]
+        """The networks' buffers, which graphs read where they are now."""
         self._set_up_optimizer()
 
     @staticmethod
@@ -104,6 +111,7 @@ class LeanPPO(AccumulatingPPO):
             model.packed.clear()
         if self._rate is not None:
             self.learning_rate = self._rate.item()
+        self._keep_addresses()
         return losses
 
     @property
@@ -118,22 +126,22 @@ class LeanPPO(AccumulatingPPO):
         reason = next(filter(None, [*reasons, *(model.unfit_for_fused() for model in models)]), None)
         if self.steps.fused and reason:
             raise LeanError(f"algorithm.fused: {reason}. Leave it out, or set it to false")
-        if self.steps.fused is None and models and reason and torch.device(self.device).type == "cuda":
+        is_on_gpu = bool(models) and torch.device(self.device).type == "cuda"
+        if self.steps.fused is None and is_on_gpu and reason:
             print(
                 f"leanframes: convolutions are PyTorch's, because fused is off: {reason}", file=sys.stderr, flush=True
             )
-        fused = reason is None and bool(models) if self.steps.fused is None else self.steps.fused
         loss = self.steps.fused_loss
         if loss is None:
             is_gaussian = isinstance(self._raw_actor.distribution, GaussianDistribution)
-            loss = fused and is_gaussian and not self.normalize_advantage_per_mini_batch and launch.HAS_WARP
+            loss = is_on_gpu and is_gaussian and not self.normalize_advantage_per_mini_batch and launch.HAS_WARP
         usual = LearnerSteps(
-            fused=fused,
-            fused_adam=fused and self._fits_fused_adam(),
+            fused=reason is None and bool(models),
+            fused_adam=is_on_gpu and self._fits_fused_adam(),
             fused_loss=loss,
-            cuda_graph=fused and loss,
-            critic_beside=fused and loss,
-            captured_acting=fused and can_act(self),
+            cuda_graph=is_on_gpu and loss,
+            critic_beside=is_on_gpu and loss,
+            captured_acting=is_on_gpu and can_act(self),
         )
         decided = {name: value for name, value in asdict(self.steps).items() if value is not None}
         self.steps = replace(usual, **decided)
@@ -192,21 +200,28 @@ class LeanPPO(AccumulatingPPO):
 
     def _learn(self, places: torch.Tensor) -> torch.Tensor:
         # A CUDA graph can neither split nor retry.
-        if not (self.steps.cuda_graph and self._learns_whole and self._has_learned):
-            self._has_learned = True
+        if not (self.steps.cuda_graph and self._learns_whole):
             return super()._learn(places)
-        if self._graph is None:
-            # Not for the first mini-batch, in which the optimizer creates its state, and cuDNN and Warp load their kernels.
-            torch.cuda.empty_cache()  # graphs have memory of their own, and PyTorch keeps what that mini-batch took
-            whole, self._places = super()._learn, places.clone()
-
-            def learn() -> None:
-                self._losses = whole(self._places)
-
-            self._graph = capture(learn, self.graph_pool)
+        if self._captured_step is None:
+            self._places = torch.empty_like(places)
+            # Graphs have memory of their own, and PyTorch keeps what the first mini-batch took.
+            self._captured_step = Captured(
+                self._learn_at_places, places.device, "learning", self.graph_pool, torch.cuda.empty_cache
+            )
         self._places.copy_(places)
-        self._graph.replay()
+        self._captured_step()
         return self._losses
+
+    def _learn_at_places(self) -> None:
+        self._losses = super()._learn(self._places)
+
+    def _keep_addresses(self) -> None:
+        """Move buffers that an update made anew, such as a normalizer's deviations, to where graphs read them."""
+        for module, name, kept in self._buffers:
+            newest = module._buffers[name]
+            if newest is not None and newest is not kept:
+                kept.copy_(newest)
+                module._buffers[name] = kept
 
     def _backward_part(
         self, places: torch.Tensor, part: torch.Tensor

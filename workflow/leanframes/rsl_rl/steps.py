@@ -18,17 +18,18 @@ class LearnerSteps:
     fused_adam: bool | None = None
     """Clip gradients and do Adam's step in a few kernels for each network (`leanframes.clipped_adam`); for another optimizer, or without
     Warp, PyTorch's `fused` form of its step. Equal within float error. Of a mini-batch of 512 images on an H200 clipping and the step
-    take 0.04 ms; PyTorch's took 0.12. None: on if `fused` is on."""
+    take 0.04 ms; PyTorch's took 0.12. None: on for an NVIDIA GPU."""
 
     fused_loss: bool | None = None
     """Compute PPO's losses and their gradients in one kernel, which reads the rollout at a mini-batch's places
-    (`leanframes.policy_loss`). Equal within float error. None: on if `fused` is on, the policy is Gaussian, and advantages are not
-    normalized per mini-batch."""
+    (`leanframes.policy_loss`). Equal within float error. None: on for an NVIDIA GPU if the policy is Gaussian, and
+    advantages are not normalized per mini-batch."""
 
     cuda_graph: bool | None = None
     """Capture a mini-batch's whole step once and replay it, because launches take longer than fused kernels. CUDA only, with `fused_loss`,
     whose mini-batches are their places alone. The kernels are the same, communication between ranks (NCCL) included. Added to `fused` on
-    an H100, takes 0.56 of the time. None: on if `fused` and `fused_loss` are on and mini-batches are whole."""
+    an H100, takes 0.56 of the time. None: on for an NVIDIA GPU if `fused_loss` is on and mini-batches are
+    whole. A network that waits for the GPU is learned without a graph, and the log says so."""
 
     critic_beside: bool | None = None
     """In captured graphs, run the critic beside the actor, on a stream of its own: with few environments their small kernels leave most
@@ -38,4 +39,4 @@ class LearnerSteps:
     """Capture acting and storing as a graph each, for all steps of a rollout except the first, because launches take longer than such
     kernels. Drawing an action then never waits for the GPU. With the same noise, actions are equal to the bit. A CPU runs the same calls
     uncaptured. In one run on an H100 with a slow host, a rollout of 32 steps took 0.62 of the time at 1,024 environments and 0.81 at
-    4,096. None: on if `fused` is on and the policy allows it."""
+    4,096. None: on for an NVIDIA GPU if the policy is Gaussian."""
