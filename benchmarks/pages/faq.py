@@ -4,6 +4,7 @@ from envknee.verdict.power import enough_repeats
 
 from benchmarks.pages.cells import table
 from benchmarks.pages.findings import H200, fps_growth, lean_times, most_fps, soonest
+from benchmarks.pages.joint import FAST, SLOW, soonest_of
 from benchmarks.pages.published import card_of
 
 NEEDS = "[what that needs](lean.md#what-it-gains-and-what-that-needs)"
@@ -11,9 +12,18 @@ NEEDS = "[what that needs](lean.md#what-it-gains-and-what-that-needs)"
 
 def how_many() -> str:
     """Return what to run on an H200."""
-    found, (stock, _), (warp, _) = soonest(), most_fps("stock"), most_fps("lean-warp")
+    (stock, _), (warp, _) = most_fps("stock"), most_fps("lean-warp")
     rows = [
-        ("to learn soonest", f"{found.point.num_envs:,} with horizon {found.limit.horizon}"),
+        *(
+            (
+                f"to learn soonest, {frames}",
+                f"{setting.num_envs:,} with horizon {setting.horizon} and batch {setting.batch_size:,}",
+            )
+            for frames, setting in (
+                ("Isaac Lab's frames", soonest_of(SLOW)),
+                ("lean frames and `frontend: warp`", soonest_of(FAST)),
+            )
+        ),
         ("for FPS", f"{stock.num_envs:,}"),
         (
             "for FPS, with lean frames and `frontend: warp`",

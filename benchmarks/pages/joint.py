@@ -44,12 +44,17 @@ def ratio() -> str:
     return f"{likeness.ratio:.2f} times as many ({level:.0%} interval {likeness.ratio_lower:.2f} to {likeness.ratio_upper:.2f})"
 
 
+def soonest_of(arm: str) -> ConfirmedSetting:
+    """Return the setting that is named as the soonest of an arm; there must be one."""
+    answer = answer_of(arm)
+    if answer.soonest is None:
+        raise ValueError(f"{STUDY}: no setting of {arm} is named as the soonest; mend the sentences that name it")
+    return answer.confirmed[answer.soonest]
+
+
 def soonest() -> str:
     """Return the soonest setting of the fast arm."""
-    answer = answer_of(FAST)
-    if answer.soonest is None:
-        raise ValueError(f"{STUDY}: no setting of {FAST} is named as the soonest; mend the sentence of docs/joint.md")
-    setting = answer.confirmed[answer.soonest]
+    setting = soonest_of(FAST)
     return f"{seconds(setting)} at {short_setting(setting)}"
 
 

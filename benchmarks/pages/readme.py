@@ -1,6 +1,8 @@
 """README.md: what was found on H200s."""
 
+from envknee.verdict.schema.joint import ConfirmedSetting
 from envknee.verdict.schema.scaling import Scaling
+from envknee.words.joint_costs import short_setting
 
 from benchmarks.pages.cells import bounded, change, gigabytes, outcome, table, times
 from benchmarks.pages.findings import (
@@ -14,7 +16,9 @@ from benchmarks.pages.findings import (
     seconds_at,
     soonest,
 )
+from benchmarks.pages.joint import FAST, SLOW, STUDY, seconds, soonest_of
 from benchmarks.pages.published import (
+    arm_of,
     card_of,
     fits,
     fps_ratio,
@@ -31,18 +35,20 @@ from benchmarks.pages.published import (
 
 TWO_GPUS, LEARNING_ON_TWO = "cartpole-two-gpus-lean", "cartpole-two-gpu-learning"
 H100 = "cartpole-stock-lean-decided"
+FEW = "cartpole-few-environments"
 
 
 def headline() -> str:
     """Return what to run on an H200."""
-    learner, (stock, gain), (lean, lean_gain) = soonest(), most_fps("stock"), most_fps("lean-warp")
-    size = learner.point.num_envs
+    (stock, gain), (lean, lean_gain) = most_fps("stock"), most_fps("lean-warp")
+    slow, fast = soonest_of(SLOW), soonest_of(FAST)
     lines = [
-        f"To learn soonest on an H200, run **{size:,} environments × horizon {learner.limit.horizon}**:"
-        f" reward {learner.reward:g} in {learner.seconds:.0f} s. {2 * size:,} take {learner.longer} longer.",
-        f"For most environment steps per second (FPS), run **{stock.num_envs:,}**: {stock.fps:,.0f} FPS."
+        f"To learn soonest on an H200, run **{sizes(slow)}**: reward {target_of(STUDY):.1f} in {seconds(slow)}."
+        f" With [lean frames](docs/lean.md) and Warp's frontend, run {sizes(fast)}: {seconds(fast)}."
+        " Each is the soonest one of its arm that is known; [others may be as soon](docs/joint.md#a-slow-arm-that-learns-like-a-fast-one).",
+        f"For most environment steps per second (FPS), run **{stock.num_envs:,} environments**: {stock.fps:,.0f} FPS."
         f" Doubling them gains {gain.gain:.1%}, less than the {verdict_of(H200).delta:.0%} that counts as paying.",
-        f"With [lean frames](docs/lean.md) and Warp's frontend, {lean.num_envs:,} give {lean.fps:,.0f} FPS,"
+        f"With lean frames and Warp's frontend, {lean.num_envs:,} give {lean.fps:,.0f} FPS,"
         f" **{lean_times()} times** as many. Doubling them gains {lean_gain.gain:.1%}."
         " The factor is against Isaac Lab's defaults."
         " It needs RSL-RL, a Warp version of the task and bfloat16; recurrent policies are refused.",
@@ -50,10 +56,17 @@ def headline() -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
+def sizes(setting: ConfirmedSetting) -> str:
+    """Return the three sizes of a setting: `256 environments × horizon 32 × batch 1,024`."""
+    return f"{setting.num_envs:,} environments × horizon {setting.horizon} × batch {setting.batch_size:,}"
+
+
 def findings() -> str:
     """Return the questions, with the answer of the records to each."""
     rows = [
-        ("How many environments learn soonest, at which horizon?", learns()),
+        ("Which sizes learn soonest, chosen together?", learns_together()),
+        ("How soon do lean frames and Warp's frontend nearly solve it?", few_environments()),
+        ("How many environments learn soonest with one batch size, 8,192?", learns()),
         ("How many pay in FPS?", pays("stock")),
         ("And on an 80 GB H100?", on_an_h100()),
         ("And with lean frames and Warp's frontend?", pays("lean-warp")),
@@ -65,6 +78,28 @@ def findings() -> str:
         ("What does a second GPU bring?", second_gpu()),
     ]
     return table(("question", "answer"), rows)
+
+
+def learns_together() -> str:
+    """Return the soonest setting of both kinds of frames, each of its own search."""
+    slow, fast = soonest_of(SLOW), soonest_of(FAST)
+    return (
+        f"**{short_setting(slow)}** (environments × horizon × batch): reward {target_of(STUDY):.1f} in {seconds(slow)}, 6 fresh seeds."
+        f" With lean frames and Warp's frontend **{short_setting(fast)}** in {seconds(fast)}."
+        f" [Other settings](docs/joint.md#a-slow-arm-that-learns-like-a-fast-one) may be as soon"
+    )
+
+
+def few_environments() -> str:
+    """Return the seconds to a nearly solved pole with few environments."""
+    (answer,) = arm_of(FEW, FAST).joint
+    if answer.soonest is None:
+        raise ValueError(f"{FEW}: no setting is named as the soonest; mend the sentence of README.md")
+    setting = answer.confirmed[answer.soonest]
+    return (
+        f"Reward {target_of(FEW):.1f} in **{seconds(setting)}** at {short_setting(setting)}, {setting.seeds} fresh seeds,"
+        f" the better of two settings ([more](docs/lean-measured.md#with-few-environments)). A solved pole scores about 4.95"
+    )
 
 
 def learns() -> str:
