@@ -66,7 +66,6 @@ def findings() -> str:
     rows = [
         ("Which sizes learn soonest, chosen together?", learns_together()),
         ("How soon do lean frames and Warp's frontend nearly solve it?", few_environments()),
-        ("How many environments learn soonest with one batch size, 8,192?", learns()),
         ("How many pay in FPS?", pays("stock")),
         ("And on an 80 GB H100?", on_an_h100()),
         ("And with lean frames and Warp's frontend?", pays("lean-warp")),

@@ -199,7 +199,7 @@ def findings() -> str:
         ("The same with an earlier version", earlier(), "cartpole-stock-lean"),
         ("And in a grid of three horizons?", in_the_grid(), GRID),
         ("And on an H100 with 80 GB?", with_80_gb(), H100),
-        ("Until where does it *learn* sooner?", readme.learns(), LEARNING),
+        ("Until where does it *learn* sooner, with batches of 8,192?", readme.learns(), LEARNING),
         ("Which batch size?", readme.batch_size(), readme.LEARNING_ON_TWO),
         ("What fits?", what_fits(), GRID),
         ("What takes the time?", what_takes_time(), GRID),
