@@ -67,7 +67,6 @@ def findings() -> str:
         ("Which sizes learn soonest, chosen together?", learns_together()),
         ("How soon do lean frames and Warp's frontend nearly solve it?", few_environments()),
         ("How many pay in FPS?", pays("stock")),
-        ("And on an 80 GB H100?", on_an_h100()),
         ("And with lean frames and Warp's frontend?", pays("lean-warp")),
         ("What do lean frames and Warp's frontend gain on the same GPU?", same_gpu()),
         ("And do they learn sooner?", lean_learns()),
@@ -123,17 +122,6 @@ def pays(arm: str) -> str:
         f"**{head.num_envs:,}** give {head.fps_share_of_best:.0%} of the best FPS."
         f" Doubling gains {bounded(gain)}, cut-off {limit.delta:.0%}."
         f" Doubling {half.num_envs:,} gains {change(half)}, {outcome(half, limit.delta)}"
-    )
-
-
-def on_an_h100() -> str:
-    """Return what an H100 with 80 GB leaves open."""
-    limit = throughput_of(H100, "stock", 32)
-    last = limit.gains[-1]
-    too_large = ", ".join(f"{point.num_envs:,}" for point in limit.infeasible)
-    return (
-        f"It does not fit {too_large}. [Doubling {last.num_envs:,}](results-published/{H100})"
-        f" gains {change(last)}, {outcome(last, limit.delta)}"
     )
 
 
