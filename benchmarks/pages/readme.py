@@ -34,7 +34,6 @@ from benchmarks.pages.published import (
 )
 
 TWO_GPUS, LEARNING_ON_TWO = "cartpole-two-gpus-lean", "cartpole-two-gpu-learning"
-H100 = "cartpole-stock-lean-decided"
 FEW = "cartpole-few-environments"
 
 
