@@ -1,28 +1,17 @@
 """docs/joint.md: an arm whose settings another arm's search planned."""
 
-from envknee.verdict.schema.joint import ConfirmedSetting, JointAnswer
 from envknee.words.joint_costs import short_setting
 
+from benchmarks.pages import joint_runs
 from benchmarks.pages.cells import table
-from benchmarks.pages.published import arm_of
+from benchmarks.pages.joint_runs import Run, answer_of, cost
 
 STUDY, FAST, SLOW = "cartpole-learns-like", "lean-warp", "stock"
 
 
-def answer_of(arm: str) -> JointAnswer:
-    """Return the joint answer about learning of an arm; there must be one."""
-    (answer,) = [joint for joint in arm_of(STUDY, arm).joint if joint.kind == "learning"]
-    return answer
-
-
-def seconds(setting: ConfirmedSetting) -> str:
-    """Return seconds to the target with their simultaneous interval: `4.0 s (3.0 to 5.3)`."""
-    return f"{setting.cost:.1f} s ({setting.cost_lower:.1f} to {setting.cost_upper:.1f})"
-
-
 def settings_of_both() -> str:
     """Return the settings that both arms confirmed: seconds, memory, and the ratio of environment steps."""
-    fast, slow = answer_of(FAST), answer_of(SLOW)
+    fast, slow = (answer_of(STUDY, arm, "learning") for arm in (FAST, SLOW))
     own = {short_setting(setting): setting for setting in fast.confirmed}
     steps = {short_setting(ratio): ratio for ratio in (slow.likeness.at if slow.likeness else [])}
     rows = []
@@ -31,13 +20,13 @@ def settings_of_both() -> str:
         ratio = steps[at]
         memory = f"{setting.memory_peak_gb:.1f} and {own[at].memory_peak_gb:.1f} GB"
         interval = f"{ratio.ratio:.2f} ({ratio.ratio_lower:.2f} to {ratio.ratio_upper:.2f})"
-        rows.append((at, seconds(setting), seconds(own[at]), interval, memory))
+        rows.append((at, cost(setting, "learning"), cost(own[at], "learning"), interval, memory))
     return table(("setting", f"`{SLOW}`", f"`{FAST}`", "ratio of environment steps", "memory"), rows)
 
 
 def ratio() -> str:
     """Return the ratio of environment steps over all settings, with its interval."""
-    likeness = answer_of(SLOW).likeness
+    likeness = answer_of(STUDY, SLOW, "learning").likeness
     if likeness is None or likeness.state != "shown":
         raise ValueError(f"{STUDY}: the arms are not shown to learn alike; mend the sentence of docs/joint.md")
     level = 1.0 - 2.0 * likeness.error
@@ -46,11 +35,7 @@ def ratio() -> str:
 
 def soonest() -> str:
     """Return the soonest setting of the fast arm."""
-    answer = answer_of(FAST)
-    if answer.soonest is None:
-        raise ValueError(f"{STUDY}: no setting of {FAST} is named as the soonest; mend the sentence of docs/joint.md")
-    setting = answer.confirmed[answer.soonest]
-    return f"{seconds(setting)} at {short_setting(setting)}"
+    return joint_runs.soonest(Run(STUDY, FAST, "lean frames"))
 
 
 BLOCKS = {
