@@ -122,7 +122,9 @@ class Confirmed:
         """
         rounds = rounds_of(records, seeds)
         if rounds is None or not rounds.is_whole:
-            raise UserError("the confirmed study lacks fresh seeds, so that nothing is known for sure. Let it end first")
+            raise UserError(
+                "the confirmed study lacks fresh seeds, so that nothing is known for sure. Let it end first"
+            )
         self._settings = settings
         self._fresh: Sequence[Point] = rounds.settings
         self._levels: Levels = levels_of(rounds.seeds)
@@ -227,7 +229,13 @@ def as_json(confirmed: Confirmed, study: str, rows: Sequence[Row]) -> dict[str, 
 
 def tables(result: Mapping[str, Any]) -> str:
     """Return the result as two tables in Markdown: by sampler, and each search."""
-    heads = ("sampler", "names its setting by", "searches", "slower than the best, median (range)", "claimed ÷ true seconds")
+    heads = (
+        "sampler",
+        "names its setting by",
+        "searches",
+        "slower than the best, median (range)",
+        "claimed ÷ true seconds",
+    )
     by_sampler = [
         (
             own["sampler"],
@@ -263,7 +271,9 @@ def _loss(own: Mapping[str, Any]) -> str:
 
 def study_of(base: Mapping[str, Any], sampler: str, seed: int, trials: int) -> dict[str, Any]:
     """Return a study, as its file has it, that searches the settings of a confirmed one by a sampler, and confirms nothing."""
-    learning = {key: value for key, value in base["learning"].items() if key not in ("confirm", "trials", "more_repeats")}
+    learning = {
+        key: value for key, value in base["learning"].items() if key not in ("confirm", "trials", "more_repeats")
+    }
     size = {"trials": trials} if sampler == PROFILE else {"points": trials, "repeats": 1}
     others = {key: value for key, value in base.items() if key not in ("study", "seed", "learning")}
     name = f"{base['study']}-{sampler}-{seed}"
@@ -304,7 +314,9 @@ def judge(confirmed_at: Path, searches_at: Sequence[Path]) -> dict[str, Any]:
     study = read_study(folder.study)
     section, settings = learning_of(study, confirmed_at)
     if section.confirm is None:
-        raise UserError(f"{confirmed_at}: expected a study with `learning.confirm`, whose fresh seeds name the best setting")
+        raise UserError(
+            f"{confirmed_at}: expected a study with `learning.confirm`, whose fresh seeds name the best setting"
+        )
     searches = []
     for path in searches_at:
         searched = study_folder(path)

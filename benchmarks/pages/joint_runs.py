@@ -55,7 +55,9 @@ def best_of(study: str, arm: str, kind: Kind) -> ConfirmedSetting:
     """Return the setting that learns soonest, or has the most FPS; fresh seeds must name one."""
     answer = answer_of(study, arm, kind)
     if answer.soonest is None:
-        raise ValueError(f"{study}: no setting of {arm} is named as the best one for {kind}; mend the text that names it")
+        raise ValueError(
+            f"{study}: no setting of {arm} is named as the best one for {kind}; mend the text that names it"
+        )
     return answer.confirmed[answer.soonest]
 
 
@@ -191,7 +193,9 @@ def once_compiled_s(run: Run) -> float:
 def starting_s(run: Run) -> float:
     """Return the seconds that the first iterations cost beyond the median one, compiling included, at the soonest setting."""
     records = fresh_records(run, best_of(run.study, run.arm, "learning"))
-    whole = geometric_mean(record.seconds_to_target - first_step_s(record) for record in records if record.seconds_to_target)
+    whole = geometric_mean(
+        record.seconds_to_target - first_step_s(record) for record in records if record.seconds_to_target
+    )
     return whole - once_compiled_s(run)
 
 
@@ -201,9 +205,13 @@ def headline(learners: Sequence[Run], simulators: Sequence[Run], reward: float) 
     `learners` and `simulators` are arms of learning and of FPS, the fastest one last.
     """
     fast, fast_fps = learners[-1], simulators[-1]
-    lines = [f"Reward {reward:g} comes soonest with {fast.title}: **{soonest(fast)}** (environments × horizon × batch)."]
+    lines = [
+        f"Reward {reward:g} comes soonest with {fast.title}: **{soonest(fast)}** (environments × horizon × batch)."
+    ]
     for slow in learners[:-1]:
-        lines.append(f"{_capital(slow.title)} at their best take {soonest(slow)}: **{times_of(slow, fast, 'learning')}** as long.")
+        lines.append(
+            f"{_capital(slow.title)} at their best take {soonest(slow)}: **{times_of(slow, fast, 'learning')}** as long."
+        )
     lines.append(f"Most environment steps per second (FPS) come with {fast_fps.title}: {most_fps(fast_fps)}.")
     for slow in simulators[:-1]:
         factor = times_of(slow, fast_fps, "throughput")

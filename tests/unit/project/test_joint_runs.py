@@ -38,8 +38,12 @@ def test_a_ratio_of_two_settings_has_the_uncertainty_of_both():
 
 def test_each_arm_stands_at_its_own_best_setting():
     rows = joint_runs.at_their_best([STOCK, LEAN], "learning").splitlines()
-    assert rows[2].startswith("| Isaac Lab's frames | 256 × 32 × 1,024 | 24.7 s (18.4 to 33.2) | 6 | 4.0 GB | 6.2 times (")
-    assert rows[3].startswith("| lean frames on Warp's frontend | 1,024 × 16 × 2,048 | 4.0 s (3.0 to 5.3) | 6 | 1.9 GB |")
+    assert rows[2].startswith(
+        "| Isaac Lab's frames | 256 × 32 × 1,024 | 24.7 s (18.4 to 33.2) | 6 | 4.0 GB | 6.2 times ("
+    )
+    assert rows[3].startswith(
+        "| lean frames on Warp's frontend | 1,024 × 16 × 2,048 | 4.0 s (3.0 to 5.3) | 6 | 1.9 GB |"
+    )
     assert len(rows) == 4
     assert "| 61,200 FPS (51,695 to 72,453) | 4 |" in joint_runs.at_their_best([OTHER_FPS, STOCK_FPS], "throughput")
 

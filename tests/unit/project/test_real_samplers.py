@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -34,7 +35,7 @@ from benchmarks.real_samplers import (
 )
 
 BASE = ROOT / "config/studies/joint-lean-warp.yaml"
-POINTS = {"num_envs": [256, 512, 1024], "horizon": [16, 32], "batch_size": [512, 2048, 8192]}
+POINTS: dict[str, Any] = {"num_envs": [256, 512, 1024], "horizon": [16, 32], "batch_size": [512, 2048, 8192]}
 
 
 def settings_of(study: Study) -> list[Point]:
@@ -73,7 +74,7 @@ def test_each_samplers_search_is_judged_by_the_confirmed_study_alone():
     confirmed, settings = simulated()
     searches = []
     for sampler in ("profile", "tpe", "sobol"):
-        size = {"trials": 14} if sampler == "profile" else {"points": 14, "repeats": 1, "trials": None}
+        size: dict[str, Any] = {"trials": 14} if sampler == "profile" else {"points": 14, "repeats": 1, "trials": None}
         study = a_study(**POINTS, sampler=sampler, **size)
         searches.append(Search(study.study, sampler, 1, records(study)))
     rows = judged(confirmed, searches, settings)

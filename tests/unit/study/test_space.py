@@ -31,7 +31,9 @@ def test_an_arm_that_compiles_its_networks_has_a_process_for_each_trial() -> Non
     planned = space.plan(study(arms=arms, throughput=throughput(block="all")))
     assert {slot.arm for slot in planned if slot.block is None} == {"compiled"}
     assert {slot.arm for slot in planned if slot.block is not None} == {"plain"}
-    by_task = study(arms={"plain": {}, "eager": {"overrides": {"agent.torch_compile_mode": None}}}, task={"overrides": compiled})
+    by_task = study(
+        arms={"plain": {}, "eager": {"overrides": {"agent.torch_compile_mode": None}}}, task={"overrides": compiled}
+    )
     assert not by_task.shares_processes("plain") and by_task.shares_processes("eager")
 
 
