@@ -4,7 +4,7 @@ from envknee.words.joint_costs import short_setting
 
 from benchmarks.pages import joint_runs
 from benchmarks.pages.cells import table
-from benchmarks.pages.joint_runs import Run, answer_of, cost
+from benchmarks.pages.joint_runs import Run, answer_of, seconds
 
 STUDY, FAST, SLOW = "cartpole-learns-like", "lean-warp", "stock"
 
@@ -20,7 +20,7 @@ def settings_of_both() -> str:
         ratio = steps[at]
         memory = f"{setting.memory_peak_gb:.1f} and {own[at].memory_peak_gb:.1f} GB"
         interval = f"{ratio.ratio:.2f} ({ratio.ratio_lower:.2f} to {ratio.ratio_upper:.2f})"
-        rows.append((at, cost(setting, "learning"), cost(own[at], "learning"), interval, memory))
+        rows.append((at, seconds(setting), seconds(own[at]), interval, memory))
     return table(("setting", f"`{SLOW}`", f"`{FAST}`", "ratio of environment steps", "memory"), rows)
 
 

@@ -68,10 +68,15 @@ def cost(setting: ConfirmedSetting, kind: Kind) -> str:
     return f"{value} ({interval_words(kind, setting.cost_lower, setting.cost_upper)})"
 
 
+def seconds(setting: ConfirmedSetting) -> str:
+    """Return a setting's seconds to the target with their interval: `4.0 s (3.0 to 5.3)`."""
+    return cost(setting, "learning")
+
+
 def soonest(run: Run) -> str:
     """Return the soonest setting of an arm: `4.0 s (3.0 to 5.3) at 1,024 × 16 × 2,048`."""
     setting = best_of(run.study, run.arm, "learning")
-    return f"{cost(setting, 'learning')} at {short_setting(setting)}"
+    return f"{seconds(setting)} at {short_setting(setting)}"
 
 
 def most_fps(run: Run) -> str:
