@@ -220,7 +220,9 @@ def headline(learners: Sequence[Run], simulators: Sequence[Run], reward: float) 
     lines.append(f"Most environment steps per second (FPS) come with {fast_fps.title}: {most_fps(fast_fps)}.")
     for slow in simulators[:-1]:
         factor = times_of(slow, fast_fps, "throughput")
-        lines.append(f"{_capital(slow.title)} at their best give {most_fps(slow)}. The factor is **{factor}**.")
+        lines.append(
+            f"{_capital(slow.title)} at their best give {most_fps(slow)}. {_capital(fast_fps.title)} give **{factor}** as many."
+        )
     return "\n".join(f"- {line}" for line in lines)
 
 

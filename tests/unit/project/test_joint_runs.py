@@ -54,6 +54,7 @@ def test_the_first_lines_name_setting_seconds_fps_and_factors():
     assert "**4.0 s (3.0 to 5.3) at 1,024 × 16 × 2,048**" in lines[0]
     assert "take 24.7 s (18.4 to 33.2) at 256 × 32 × 1,024: **6.2 times (" in lines[1]
     assert "61,200 FPS (51,695 to 72,453) at 8,192 × 16 × 16,384" in lines[2]
+    assert re.search(r"Isaac Lab.s frames give \*\*1\.0 times \(0\.\d to 1\.\d\)\*\* as many\.$", lines[3]), lines[3]
 
 
 def test_thresholds_and_the_range_of_mini_batches_are_those_of_the_verdict():
