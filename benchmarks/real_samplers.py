@@ -87,16 +87,16 @@ class Row(NamedTuple):
     true: Seconds
 
 
-def named_by(records: Sequence[Record], settings: Sequence[Point]) -> list[Named]:
+def named_by(search: Search, settings: Sequence[Point]) -> list[Named]:
     """Return the settings that a search names: of its soonest trial, and by the model of all trials.
 
     Raises:
         UserError: when no trial reached the target.
     """
-    trials = trials_of(records, settings, "learning")
+    trials = trials_of(search.records, settings, "learning")
     arrived = [place for place, is_censored in enumerate(trials.is_censored) if not is_censored]
     if not arrived:
-        raise UserError("no trial of this search reached the target, so that it names no setting. Raise budget_s")
+        raise UserError(f"{search.study}: no trial reached the target, so that it names no setting. Raise budget_s")
     soonest = min(arrived, key=lambda place: trials.log_costs[place])
     fitted = surface.fit(settings, trials)
     picked = int(fitted.mean.argmin())
@@ -177,9 +177,7 @@ class Confirmed:
 def judged(confirmed: Confirmed, searches: Iterable[Search], settings: Sequence[Point]) -> list[Row]:
     """Return what became of each setting that the searches name."""
     return [
-        Row(search, named, confirmed.at(named.setting))
-        for search in searches
-        for named in named_by(search.records, settings)
+        Row(search, named, confirmed.at(named.setting)) for search in searches for named in named_by(search, settings)
     ]
 
 

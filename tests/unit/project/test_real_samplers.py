@@ -65,7 +65,7 @@ def test_a_published_search_names_what_its_study_says_of_it():
         true = confirmed.at(Point(own.num_envs, own.horizon, own.batch_size))
         assert true.source == "fresh seeds" and true.seconds == pytest.approx(own.cost)
         assert true.regret == pytest.approx(known(own.cost) / known(soonest.cost) - 1.0)
-    seen, picked = named_by(searched_in(learning), settings)
+    seen, picked = named_by(Search("s", "profile", 1, searched_in(learning)), settings)
     assert seen.told_s < confirmed.at(seen.setting).seconds, "the soonest trial of a search was a lucky one"
     assert picked.by == "model" and picked.setting in settings
 
@@ -108,8 +108,8 @@ def test_a_setting_without_fresh_seeds_is_judged_by_the_model():
 def test_a_search_without_an_arrival_names_nothing_and_an_open_study_confirms_nothing():
     study = a_study(**POINTS, trials=3)
     missed = [learned(trial.request, budget_s=0.1).record for trial in measured_trials(study)]
-    with pytest.raises(UserError, match="no trial of this search reached the target"):
-        named_by(missed, settings_of(study))
+    with pytest.raises(UserError, match="^late: no trial reached the target"):
+        named_by(Search("late", "tpe", 1, missed), settings_of(study))
     with pytest.raises(UserError, match="lacks fresh seeds"):
         Confirmed(records(study), settings_of(study), seeds=8)
 
