@@ -11,7 +11,7 @@ from envknee.words.joint_costs import short_setting
 
 from benchmarks.pages.cells import share, table, times
 from benchmarks.pages.findings import H200, SAME_GPU, WARP_LEARNING
-from benchmarks.pages.joint import seconds
+from benchmarks.pages.joint_runs import seconds
 from benchmarks.pages.published import (
     PUBLISHED,
     arm_of,

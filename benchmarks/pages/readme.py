@@ -16,9 +16,10 @@ from benchmarks.pages.findings import (
     seconds_at,
     soonest,
 )
-from benchmarks.pages.joint import FAST, SLOW, STUDY, seconds, soonest_of
+from benchmarks.pages.joint import FAST, SLOW, STUDY
+from benchmarks.pages.joint_runs import best_of, seconds
+from benchmarks.pages.joint_runs import times as setting_times
 from benchmarks.pages.published import (
-    arm_of,
     card_of,
     fits,
     fps_ratio,
@@ -40,10 +41,11 @@ FEW = "cartpole-few-environments"
 def headline() -> str:
     """Return what to run on an H200."""
     (stock, gain), (lean, lean_gain) = most_fps("stock"), most_fps("lean-warp")
-    slow, fast = soonest_of(SLOW), soonest_of(FAST)
+    slow, fast = (best_of(STUDY, arm, "learning") for arm in (SLOW, FAST))
     lines = [
         f"To learn soonest on an H200, run **{sizes(slow)}**: reward {target_of(STUDY):.1f} in {seconds(slow)}."
         f" With [lean frames](docs/lean.md) and Warp's frontend, run {sizes(fast)}: {seconds(fast)}."
+        f" Isaac Lab's frames take {setting_times(slow, fast)} as long."
         " Each is the soonest one of its arm that is known; [others may be as soon](docs/joint.md#a-slow-arm-that-learns-like-a-fast-one).",
         f"For most environment steps per second (FPS), run **{stock.num_envs:,} environments**: {stock.fps:,.0f} FPS."
         f" Doubling them gains {gain.gain:.1%}, less than the {verdict_of(H200).delta:.0%} that counts as paying.",
@@ -79,7 +81,7 @@ def findings() -> str:
 
 def learns_together() -> str:
     """Return the soonest setting of both kinds of frames, each of its own search."""
-    slow, fast = soonest_of(SLOW), soonest_of(FAST)
+    slow, fast = (best_of(STUDY, arm, "learning") for arm in (SLOW, FAST))
     return (
         f"**{short_setting(slow)}** (environments × horizon × batch): reward {target_of(STUDY):.1f} in {seconds(slow)}, 6 fresh seeds."
         f" With lean frames and Warp's frontend **{short_setting(fast)}** in {seconds(fast)}."
@@ -89,10 +91,7 @@ def learns_together() -> str:
 
 def few_environments() -> str:
     """Return the seconds to a nearly solved pole with few environments."""
-    (answer,) = arm_of(FEW, FAST).joint
-    if answer.soonest is None:
-        raise ValueError(f"{FEW}: no setting is named as the soonest; mend the sentence of README.md")
-    setting = answer.confirmed[answer.soonest]
+    setting = best_of(FEW, FAST, "learning")
     return (
         f"Reward {target_of(FEW):.1f} in **{seconds(setting)}** at {short_setting(setting)}, {setting.seeds} fresh seeds,"
         f" the better of two settings ([more](docs/lean-measured.md#with-few-environments)). A solved pole scores about 4.95"

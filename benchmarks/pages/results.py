@@ -17,7 +17,7 @@ from benchmarks.pages import readme
 from benchmarks.pages import two_cameras as two_cameras_page
 from benchmarks.pages.cells import bounded, change, gigabytes, outcome, share, table, times
 from benchmarks.pages.findings import H200, LEARNING, SAME_GPU, WARP_LEARNING, most_fps
-from benchmarks.pages.joint import seconds
+from benchmarks.pages.joint_runs import seconds
 from benchmarks.pages.lean import on_machines
 from benchmarks.pages.published import (
     arm_of,

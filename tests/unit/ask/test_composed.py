@@ -238,7 +238,11 @@ def test_a_margin_shifts_p_values_bounds_and_what_more_repeats_could_show():
         ({"points": 4}, "take fresh_below and points out"),
         ({"horizon": 8}, "compose_horizons: horizon 8 is the only one"),
         ({"arms": {"a": {"nodes": 2, "gpus": 1}}}, "arm 'a': compose_horizons is for arms that collect and then learn"),
-        ({"arms": {"a": {"trainer": "skrl_sac"}}}, "no off-policy trainer, scaling, command, or several nodes"),
+        ({"arms": {"a": {"trainer": "skrl_sac"}}}, "no off-policy trainer, scaling, command, compiled networks, or"),
+        (
+            {"arms": {"a": {"overrides": {"agent.torch_compile_mode": "default"}}}},
+            "compiled networks, or several nodes",
+        ),
     ],
 )
 def test_where_horizons_cannot_be_composed_is_said(changes, said):

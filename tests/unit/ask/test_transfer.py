@@ -10,6 +10,7 @@ from envknee.ask.ask import ask, ask_again, write_request
 from envknee.ask.journal import read_request
 from envknee.ask.plan import plan_of
 from envknee.base.point import Point
+from envknee.decide.study import decide
 from envknee.record.reasons import SamplerDone
 from envknee.record.schema import Record, Request
 from envknee.study import space
@@ -53,6 +54,18 @@ def test_the_slow_arm_has_no_search_and_the_fast_one_fresh_seeds_at_its_settings
     skipped = [request for request in requests if request.confirms and request.skip is not None]
     assert {request.arm for request in skipped} <= {FAST}
     assert [request.skip for request in skipped] == [SamplerDone()] * (4 * (8 - len(fast)))
+
+
+def test_the_fast_arm_may_leave_out_fps_because_only_its_steps_plan():
+    """As config/studies/joint-stock.yaml does."""
+    study = transfer_study(arms__lean__measures="learning")
+    requests, known = play(study, trial)
+    assert {request.arm for request in requests if request.kind == "throughput"} == {SLOW}
+    slow, fast = (points_of(fresh_of(requests, arm)) for arm in (SLOW, FAST))
+    assert len(slow) == 4 and slow <= fast
+    (answer,) = [joint for arm in decide(list(known.values()), study).arms for joint in arm.joint if joint.learns_like]
+    assert answer.likeness is not None and answer.likeness.ratio is not None and answer.plan is not None
+    assert answer.soonest is not None
 
 
 def test_a_sweep_that_asks_from_files_asks_the_same(played: Played, tmp_path: Path):

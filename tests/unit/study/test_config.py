@@ -148,10 +148,11 @@ def test_a_study_survives_json_and_yaml_and_so_does_its_measured_part(path: Path
     assert again.measured_part() == study.measured_part()
     left_out = {"decide": again.decide, "tracking": again.tracking, "slots": again.slots}
     sweeps = {
-        kind: sweep.model_copy(update={"more_repeats": again.sections[kind].more_repeats})
+        kind: sweep.model_copy(update={key: getattr(again.sections[kind], key) for key in ("more_repeats", "workers")})
         for kind, sweep in study.sections.items()
     }
     assert again == study.model_copy(update=left_out | sweeps)
+    assert all((again.sections[kind].workers is None) == (own.workers is None) for kind, own in study.sections.items())
 
 
 def test_a_study_written_as_json_is_read_back_with_its_numbers(tmp_path: Path) -> None:

@@ -24,6 +24,19 @@ def study(**sections: object) -> Study:
     return parse_study({"study": "s", "throughput": throughput(), **sections})
 
 
+def test_an_arm_that_compiles_its_networks_has_a_process_for_each_trial() -> None:
+    """PyTorch compiles for the sizes that a process sees first."""
+    compiled = {"agent.torch_compile_mode": "default"}
+    arms = {"plain": {}, "compiled": {"overrides": compiled}}
+    planned = space.plan(study(arms=arms, throughput=throughput(block="all")))
+    assert {slot.arm for slot in planned if slot.block is None} == {"compiled"}
+    assert {slot.arm for slot in planned if slot.block is not None} == {"plain"}
+    by_task = study(
+        arms={"plain": {}, "eager": {"overrides": {"agent.torch_compile_mode": None}}}, task={"overrides": compiled}
+    )
+    assert not by_task.shares_processes("plain") and by_task.shares_processes("eager")
+
+
 def test_mini_batches_are_the_rollout_over_the_batch_without_a_remainder() -> None:
     # 512 environments x 64 steps = 32768 transitions; 32768 / 2048 = 16
     assert rollout_size(512, 64) == 32768

@@ -57,7 +57,7 @@ class Processes:
 
     def of(self, slot: Slot) -> Worker:
         """Return what measures a trial: processes that measured others of its arm, or new ones where its arm cannot share any."""
-        shares = self._study.arms[slot.arm].can_share
+        shares = self._study.shares_processes(slot.arm)
         if self._worker is None or self.arm != slot.arm:
             self.close()
             trials = self._pool.of_arm(slot.arm) if shares else [self._pool.trial(slot)]

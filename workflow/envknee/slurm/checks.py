@@ -79,7 +79,7 @@ def _a_job_each(study: Study, kind: Kind, planned: Sequence[Sequence[Slot]]) -> 
     single = [job[0] for job in planned if len(job) == 1]
     if sweep.sampler in FIXED_DESIGNS:
         key = "block: all"
-        single = [slot for slot in single if study.arms[slot.arm].can_share] if sweep.block == 1 else []
+        single = [slot for slot in single if study.shares_processes(slot.arm)] if sweep.block == 1 else []
     else:
         key = f"workers: {study.window}"
     if len(single) < MANY_JOBS:

@@ -82,6 +82,9 @@ class Raise(Strict):
     repeats: Positive
 
 
+COMPILES = "agent.torch_compile_mode"
+"""The override by which RSL-RL compiles the networks with PyTorch; null: it does not."""
+
 MOST_TRIALS = 100_000
 """Largest study: 20 days of trials that take 20 s each."""
 
@@ -210,10 +213,10 @@ class Study(Strict):
                 " throughput.warmup_iterations 0 would time it. Set 1 or more"
             )
         composes = self.throughput is not None and self.throughput.compose_horizons
-        if composes and (arm.scaling or arm.is_off_policy or not arm.can_share):
+        if composes and (arm.scaling or arm.is_off_policy or not self._can_share(arm)):
             yield (
                 "compose_horizons is for arms that collect and then learn, in one process per rank of one machine: no off-policy trainer,"
-                " scaling, command, or several nodes. Take compose_horizons out, or put the arm into another study"
+                " scaling, command, compiled networks, or several nodes. Take compose_horizons out, or put the arm into another study"
             )
         for sweep in self.sections.values() if arm.scaling else ():
             if sweep.batch_size == "library":
@@ -270,6 +273,17 @@ class Study(Strict):
     def searching(self, kind: Kind) -> list[str]:
         """Return the arms with a search of their own, by name."""
         return [arm for arm in self.arms_of(kind) if self.leader(arm, kind) is None]
+
+    def shares_processes(self, arm: str) -> bool:
+        """Whether one process for each rank can measure several trials of an arm.
+
+        Not if PyTorch compiles the networks: it does so for the sizes that it sees first, and later ones get slower code.
+        """
+        return self._can_share(self.arms[arm])
+
+    def _can_share(self, arm: Arm) -> bool:
+        overrides = {**self.task.overrides, **arm.overrides}
+        return arm.can_share and overrides.get(COMPILES) is None
 
     @property
     def world_sizes(self) -> frozenset[int]:

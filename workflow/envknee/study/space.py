@@ -256,7 +256,7 @@ def _repeated(study: Study, kind: Kind, points: int, repeats: range, first: int)
     sizes = enumerate(chunk_sizes(points, study.sections[kind].block))
     slots: list[Slot] = []
     for repeat, (chunk, size), arm in itertools.product(repeats, sizes, study.arms_of(kind)):
-        number, shares = first + len(slots), size > 1 and study.arms[arm].can_share
+        number, shares = first + len(slots), size > 1 and study.shares_processes(arm)
         block = number if shares else None  # a block has the number of its first trial
         trials = size + 1 if shares and shows_drift else size
         slots += [
