@@ -24,6 +24,7 @@ from typing import Any
 
 from envknee.base.point import Point
 from envknee.record.schema import Record
+from envknee.verdict import scaling_loss
 from envknee.verdict.measurements import Measurements, by_point, filtered
 from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
 from envknee.verdict.rule.looks import pair_looked_at
@@ -183,6 +184,7 @@ def _point(
         repeats_all_ranks=len(repeats[1]),
         world_size=ranks.world_size,
         rank_word=ranks.word,
+        loss=scaling_loss.loss(one_rank, all_ranks),
     )
 
 
