@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from envknee.decide.study import decide
 from envknee.record.schema import Phase
+from envknee.verdict.scaling_loss import loss
 from envknee.verdict.schema.scaling import Scaling
 from envknee.words.scaling import scaling_notes
 from records import GPU, Trial, a_study, a_trial, known, records_of
@@ -43,13 +44,13 @@ SLOWER: Mapping[Phase, float] = {**ALONE, "render": 0.011, "learning": 0.080, "o
 
 
 def test_each_phase_has_the_seconds_that_two_gpus_take_more():
-    loss = known(scaling_of([*trials_of(1, ALONE, QUIET), *trials_of(2, SLOWER, QUIET)]).points[0].loss)
-    assert loss.iteration_one_rank_s == pytest.approx(0.100)
-    assert loss.iteration_all_ranks_s == pytest.approx(0.125)
-    more = {phase: seconds for phase, seconds in loss.more_s.items() if abs(seconds) > 1e-9}
+    found = known(scaling_of([*trials_of(1, ALONE, QUIET), *trials_of(2, SLOWER, QUIET)]).points[0].loss)
+    assert found.iteration_one_rank_s == pytest.approx(0.100)
+    assert found.iteration_all_ranks_s == pytest.approx(0.125)
+    more = {phase: seconds for phase, seconds in found.more_s.items() if abs(seconds) > 1e-9}
     assert more == pytest.approx({"render": 0.001, "learning": 0.020, "other": 0.004})
-    assert loss.slowest_rank_s + loss.exchange_s == pytest.approx(0.020)
-    assert (loss.collecting_s, loss.largest_collecting) == (pytest.approx(0.005), "other")
+    assert found.slowest_rank_s + found.exchange_s == pytest.approx(0.020)
+    assert (found.collecting_s, found.largest_collecting) == (pytest.approx(0.005), "other")
 
 
 def test_waiting_for_the_slowest_gpu_is_apart_from_the_exchange():
@@ -63,8 +64,8 @@ def test_waiting_for_the_slowest_gpu_is_apart_from_the_exchange():
     ]
     arms = {"gpus-1": {"gpus": 1}, "gpus-2": {"gpus": 2}}
     (scaling,) = decide(records, a_study(arms=arms)).scaling
-    loss = known(scaling.points[0].loss)
-    assert (loss.slowest_rank_s, loss.exchange_s) == (pytest.approx(0.015), pytest.approx(0.005))
+    found = known(scaling.points[0].loss)
+    assert (found.slowest_rank_s, found.exchange_s) == (pytest.approx(0.015), pytest.approx(0.005))
 
 
 def test_words_tell_a_loss_only_where_the_interval_shows_one():
@@ -81,3 +82,17 @@ def test_trials_without_phases_have_no_loss():
     scaling = scaling_of([*trials_of(1, None, QUIET), *trials_of(2, SLOWER, QUIET)])
     assert scaling.points[0].loss is None and scaling.points[0].loses
     assert not any("exchanging" in note for note in scaling_notes(scaling))
+
+
+def test_both_sides_are_compared_on_each_machine():
+    """The second machine takes twice as long for everything, and has more trials of two GPUs: that is no loss."""
+    twice: Mapping[Phase, float] = {phase: 2 * seconds for phase, seconds in ALONE.items()}
+    sides = [
+        [trial.record for trial in trials_of(gpus, phases_s, QUIET)] for gpus in (1, 2) for phases_s in (ALONE, twice)
+    ]
+    machines = [["a"] * 3 + ["b"], ["a"] + ["b"] * 3]
+    found = known(loss([*sides[0], *sides[1][:1]], [*sides[2][:1], *sides[3]], machines))
+    assert [*found.more_s.values()] == pytest.approx([0.0] * 7)
+    # No machine has both sides: all are compared as if one had.
+    apart = known(loss(sides[0], sides[3], [["a"] * 3, ["b"] * 3]))
+    assert sum(apart.more_s.values()) == pytest.approx(0.1)

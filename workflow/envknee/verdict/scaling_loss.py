@@ -17,25 +17,46 @@ These are estimates without intervals: the interval of the efficiency tells whet
 """
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from itertools import chain
 
 from envknee.record.schema import PHASES, Phase, Record
 from envknee.verdict.schema.scaling import ScalingLoss
 
 
-def loss(one_rank: Sequence[Record], all_ranks: Sequence[Record]) -> ScalingLoss | None:
-    """Return where the loss of one point goes; None if the trials of either side do not tell their phases."""
-    sides = [[record for record in records if record.phases_s] for records in (one_rank, all_ranks)]
-    if not all(sides):
+def loss(
+    one_rank: Sequence[Record], all_ranks: Sequence[Record], machines: Sequence[Sequence[Hashable]]
+) -> ScalingLoss | None:
+    """Return where the loss of one point goes; None if the trials of either side do not tell their phases.
+
+    `machines` has the machine of each trial, of both sides: hosts differ in speed, so both sides are compared on each machine, and the
+    result is the mean over machines. Where no machine has both, all are compared as if one had.
+    """
+    alone, several = (_by_machine(records, own) for records, own in zip((one_rank, all_ranks), machines, strict=True))
+    if not alone or not several:
         return None
-    alone, several = sides
-    more_s = {phase: _mean(several, _seconds_of(phase)) - _mean(alone, _seconds_of(phase)) for phase in PHASES}
+    pairs = [(alone[machine], several[machine]) for machine in alone if machine in several]
+    if not pairs:
+        pairs = [([*chain(*alone.values())], [*chain(*several.values())])]
+
+    def more(seconds_of: Callable[[Record], float]) -> float:
+        return statistics.fmean(_mean(both[1], seconds_of) - _mean(both[0], seconds_of) for both in pairs)
+
     return ScalingLoss(
-        iteration_one_rank_s=_mean(alone, _whole_s),
-        iteration_all_ranks_s=_mean(several, _whole_s),
-        more_s=more_s,
-        slowest_rank_s=max(0.0, _mean(several, _wait_s)),
+        iteration_one_rank_s=statistics.fmean(_mean(both[0], _whole_s) for both in pairs),
+        iteration_all_ranks_s=statistics.fmean(_mean(both[1], _whole_s) for both in pairs),
+        more_s={phase: more(_seconds_of(phase)) for phase in PHASES},
+        slowest_rank_s=max(0.0, statistics.fmean(_mean(both[1], _wait_s) for both in pairs)),
     )
+
+
+def _by_machine(records: Sequence[Record], machines: Sequence[Hashable]) -> dict[Hashable, list[Record]]:
+    """Return the trials that tell their phases, by machine."""
+    found: dict[Hashable, list[Record]] = {}
+    for record, machine in zip(records, machines, strict=True):
+        if record.phases_s:
+            found.setdefault(machine, []).append(record)
+    return found
 
 
 def _mean(records: Sequence[Record], seconds_of: Callable[[Record], float]) -> float:

@@ -89,7 +89,8 @@ def loss_statement(point: ScalingPoint, loss: ScalingLoss) -> str:
     parts = [
         f"waiting for the slowest {point.rank_word} {_ms(loss.slowest_rank_s)}",
         f"exchanging gradients {_ms(loss.exchange_s)}",
-        f"collecting {_ms(loss.collecting_s)}, most of it {largest} ({_ms(loss.more_s[largest])})",
+        f"collecting {_ms(loss.collecting_s)}"
+        + (f", most of it {largest} ({_ms(loss.more_s[largest])})" if largest else ""),
     ]
     return (
         f"at {point.num_envs:,} environments each an iteration takes {_ms(more_s)} more than the {_ms(loss.iteration_one_rank_s)}"

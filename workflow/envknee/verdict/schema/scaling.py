@@ -30,8 +30,10 @@ class ScalingLoss(Frozen):
         return sum(seconds for phase, seconds in self.more_s.items() if phase != "learning")
 
     @property
-    def largest_collecting(self) -> Phase:
-        """The phase other than learning that grew most."""
+    def largest_collecting(self) -> Phase | None:
+        """The phase other than learning that grew most; None if these phases together did not grow."""
+        if self.collecting_s <= 0.0:
+            return None
         return max((phase for phase in self.more_s if phase != "learning"), key=lambda phase: self.more_s[phase])
 
 
