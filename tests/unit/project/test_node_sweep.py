@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from envknee.machine.schema import Device
 from envknee.record.schema import Record
 from records import GPU, a_trial
 
@@ -11,7 +12,7 @@ from benchmarks.node_sweep import clashes, pace
 ONE, TWO = (GPU.model_copy(update={"uuid": uuid}) for uuid in ("one", "two"))
 
 
-def ran(number: int, device: object, began_s: float, took_s: float = 20.0, gpus: int = 1) -> Record:
+def ran(number: int, device: Device, began_s: float, took_s: float = 20.0, gpus: int = 1) -> Record:
     """Return the record of a trial that began `began_s` seconds after the first one."""
     record = a_trial(64, number=number, device=device, gpus=gpus).record
     times = {"started_unix_s": 1e9 + began_s, "total_s": took_s}
