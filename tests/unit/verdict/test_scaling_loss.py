@@ -71,8 +71,10 @@ def test_waiting_for_the_slowest_gpu_is_apart_from_the_exchange():
 def test_words_tell_a_loss_only_where_the_interval_shows_one():
     shown = scaling_notes(scaling_of([*trials_of(1, ALONE, QUIET), *trials_of(2, SLOWER, QUIET)]))
     (said,) = [note for note in shown if "exchanging gradients" in note]
-    assert said.startswith("at 64 environments each an iteration takes 25.0 ms more than the 100.0 ms of one GPU")
-    assert "collecting 5.0 ms, most of it other (4.0 ms)" in said
+    assert said.startswith(
+        "with 64 environments each, 2 GPUs take 25.0 ms longer for an iteration than one GPU's 100.0 ms: about "
+    )
+    assert said.endswith("20.0 ms exchanging gradients, 5.0 ms collecting (most of it other, 4.0 ms)")
     hidden = scaling_notes(scaling_of([*trials_of(1, ALONE, NOISY), *trials_of(2, ALONE, NOISY)]))
     assert "no loss is shown: every interval reaches 100%" in hidden
     assert not any("exchanging" in note for note in hidden)

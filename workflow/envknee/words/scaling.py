@@ -86,15 +86,11 @@ def loss_statement(point: ScalingPoint, loss: ScalingLoss) -> str:
     """Return how much longer an iteration takes on all ranks at a point, and what that time goes to."""
     more_s = loss.iteration_all_ranks_s - loss.iteration_one_rank_s
     largest = loss.largest_collecting
-    parts = [
-        f"waiting for the slowest {point.rank_word} {_ms(loss.slowest_rank_s)}",
-        f"exchanging gradients {_ms(loss.exchange_s)}",
-        f"collecting {_ms(loss.collecting_s)}"
-        + (f", most of it {largest} ({_ms(loss.more_s[largest])})" if largest else ""),
-    ]
+    most = f" (most of it {largest}, {_ms(loss.more_s[largest])})" if largest else ""
     return (
-        f"at {point.num_envs:,} environments each an iteration takes {_ms(more_s)} more than the {_ms(loss.iteration_one_rank_s)}"
-        f" of one {point.rank_word}; estimates of where they go: {'; '.join(parts)}"
+        f"with {point.num_envs:,} environments each, {ranks_words(point.ranks)} take {_ms(more_s)} longer for an iteration than one"
+        f" {point.rank_word}'s {_ms(loss.iteration_one_rank_s)}: about {_ms(loss.slowest_rank_s)} waiting for the slowest"
+        f" {point.rank_word}, {_ms(loss.exchange_s)} exchanging gradients, {_ms(loss.collecting_s)} collecting{most}"
     )
 
 
