@@ -5,6 +5,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 from envknee.decide.study import decide
 from envknee.record.schema import Phase
+from envknee.show.short import answer_lines
+from envknee.verdict.card import card_of
+from envknee.verdict.lead import in_order
 from envknee.verdict.scaling_loss import loss
 from envknee.verdict.schema.scaling import Scaling
 from envknee.words.scaling import scaling_notes
@@ -98,3 +101,15 @@ def test_both_sides_are_compared_on_each_machine():
     # No machine has both sides: all are compared as if one had.
     apart = known(loss(sides[0], sides[3], [["a"] * 3, ["b"] * 3]))
     assert sum(apart.more_s.values()) == pytest.approx(0.1)
+
+
+def test_the_short_summary_says_where_the_loss_of_the_fastest_point_goes():
+    study = a_study(arms={"gpus-1": {"gpus": 1}, "gpus-2": {"gpus": 2}})
+    said = []
+    for phases_s in (SLOWER, ALONE):
+        trials = [*trials_of(1, ALONE, QUIET), *trials_of(2, phases_s, QUIET)]
+        verdict = in_order(decide(records_of(trials), study))
+        lines = answer_lines(verdict, card_of(verdict), width=80, room=60)
+        said.append(" ".join(" ".join(lines).split()))
+    assert "loss with 64 environments each, 2 GPUs take 25.0 ms longer for an iteration" in said[0]
+    assert "exchanging gradients" not in said[1]
