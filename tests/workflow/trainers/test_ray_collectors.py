@@ -3,6 +3,9 @@
 import importlib.util
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +13,16 @@ from typing import Any
 
 import psutil
 import pytest
+import torch
 from camera_trials import has_rows, started_launcher
+from envknee.machine import environment
 from envknee.record.read import read_rows
+from envknee.record.schema import Request
 from envknee.run import launch
 from envknee.study.errors import UserError
+from envknee.study.files import read_model
 from envknee.study.paths import TrialFolder
+from envknee.study.strategies import own_cluster
 from needs import need
 from records import known
 from running import listening, processes_that
@@ -23,7 +31,7 @@ from waiting import wait_for
 
 need("torchrl")
 
-from envknee.trainers.torchrl import collectors
+from envknee.trainers.torchrl import collectors, remote
 
 MARK = "ENVKNEE_TEST_MARK"
 """A variable that everything a trial starts inherits: what has it is of that trial."""
@@ -117,6 +125,51 @@ def test_nothing_listens_elsewhere_and_nothing_outlives_a_killed_launcher(tmp_pa
     wait_for(lambda: not marked(mark), timeout_s=30)
     assert folders
     wait_for(lambda: not any(map(os.path.exists, folders)), timeout_s=30)
+
+
+GPUS_OF_ACTORS = """
+import os
+from types import SimpleNamespace
+import ray
+from envknee.trainers.torchrl.collectors import start_ray
+
+start_ray(SimpleNamespace(strategy="ray"), 2, on_gpus=True)
+
+@ray.remote(num_cpus=1, num_gpus=1)
+class Collector:
+    def __init__(self):
+        self.gpus = os.environ["CUDA_VISIBLE_DEVICES"]
+
+    def seen(self):
+        return self.gpus
+
+both = [Collector.remote() for _ in range(2)]
+print("SEEN", *sorted(ray.get([one.seen.remote() for one in both])), os.environ["CUDA_VISIBLE_DEVICES"])
+ray.shutdown()
+"""
+
+
+def test_each_collector_sees_one_gpu_of_the_trial_and_the_learner_sees_all(mark):
+    # Ray counts GPUs that are only named: which of them a process gets is decided without a driver.
+    with tempfile.TemporaryDirectory() as folder:  # a short path: Ray's sockets lie in it
+        variables = {**own_cluster("ray", Path(folder)), "CUDA_VISIBLE_DEVICES": "GPU-one,GPU-two"}
+        said = subprocess.run(
+            [sys.executable, "-c", GPUS_OF_ACTORS],
+            env=os.environ | variables,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+    assert "SEEN GPU-one GPU-two GPU-one,GPU-two\n" in said.stdout, said.stdout + said.stderr
+
+
+def test_a_collector_without_its_gpu_is_refused_and_never_runs_on_the_cpu(tmp_path):
+    trials = {gpus: a_gathering(tmp_path / f"{gpus}", gpus=gpus, cpu_ranks=1) for gpus in (0, 1, 4)}
+    asked = {gpus: remote.gpus_of_collector(read_model(own.request, Request, "")) for gpus, own in trials.items()}
+    assert asked == {0: 0, 1: 1, 4: 1}
+    if not torch.cuda.is_available():
+        with pytest.raises(UserError, match="gpus"):
+            environment.choose_device(1)
 
 
 def test_what_collectors_cannot_do_is_refused(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from envknee.verdict.schema.study import ArmVerdict, Verdict
 from envknee.words.answer import answer, answered_series, answers_table
 from envknee.words.card import Part, card_parts
 from envknee.words.numbers import counted
+from envknee.words.scaling import loss_statement
 from envknee.words.series import series_words
 from envknee.words.statements import statement
 from envknee.words.study import hardware_of, trials_done_briefly
@@ -120,6 +121,8 @@ def _every_sentence(verdict: Verdict, arms: Sequence[ArmVerdict]) -> Iterator[Se
     for scaling in verdict.scaling:
         if scaling.fastest is not None:
             yield Sentence("scaling", f"{scaling.arm}: {statement(scaling.fastest)}")
+            if scaling.fastest.loses and scaling.fastest.loss is not None:
+                yield Sentence("loss", loss_statement(scaling.fastest, scaling.fastest.loss))
     for advice in (verdict.remedies, verdict.rules):
         if advice is not None:
             yield Sentence("advice", statement(advice))

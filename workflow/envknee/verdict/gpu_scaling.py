@@ -24,8 +24,9 @@ from typing import Any
 
 from envknee.base.point import Point
 from envknee.record.schema import Record
+from envknee.verdict import scaling_loss
 from envknee.verdict.measurements import Measurements, by_point, filtered
-from envknee.verdict.rule.contrasts import Contrast, by_block, independent, within_blocks
+from envknee.verdict.rule.contrasts import Contrast, Process, by_block, independent, within_blocks
 from envknee.verdict.rule.looks import pair_looked_at
 from envknee.verdict.rule.schedule import ONCE, Schedule
 from envknee.verdict.rule.union import interval_at_every_look
@@ -172,6 +173,7 @@ def _point(
     )
     repeats = [independent(values, own) for values, own in zip(fps, blocks, strict=True)]
     speedup = share * ranks.world_size
+    machines = [[block.machine if isinstance(block, Process) else block for block in own] for own in blocks]
     return ScalingPoint(
         **asdict(point),
         fps_all_ranks=statistics.geometric_mean(repeats[1]),
@@ -183,6 +185,7 @@ def _point(
         repeats_all_ranks=len(repeats[1]),
         world_size=ranks.world_size,
         rank_word=ranks.word,
+        loss=scaling_loss.loss(one_rank, all_ranks, machines),
     )
 
 

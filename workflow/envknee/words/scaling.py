@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from envknee.verdict.schema.scaling import Scaling, ScalingPoint
+from envknee.verdict.schema.scaling import Scaling, ScalingLoss, ScalingPoint
 from envknee.words.numbers import percent, span
 from envknee.words.ranks import ranks_words
 from envknee.words.series import series_words
@@ -63,6 +63,7 @@ def scaling_notes(scaling: Scaling) -> list[str]:
     if scaling.slowest_share is not None:
         share = percent(scaling.slowest_share, 0)
         notes.append(f"the slowest {scaling.rank_word} collects at {share} of the fastest one's FPS")
+    notes += loss_notes(scaling)
     if scaling.lacks == "partner":
         one = "cpu_ranks: 1" if scaling.partner_gpus == 0 else "gpus: 1"
         if scaling.has_nodes:
@@ -70,6 +71,31 @@ def scaling_notes(scaling: Scaling) -> list[str]:
         more = f"run a study (of another name) with one arm more, like {scaling.arm} but with `{one}`"
         notes.append(f"for the scaling efficiency of {ranks_words(scaling.ranks)} {more}")
     return notes
+
+
+def loss_notes(scaling: Scaling) -> list[str]:
+    """Return where the loss of each point goes whose interval shows one; one sentence if none does; nothing without intervals."""
+    if any(point.loses for point in scaling.points):
+        return [loss_statement(point, point.loss) for point in scaling.points if point.loses and point.loss is not None]
+    if any(point.efficiency_upper is not None for point in scaling.points):
+        return ["no loss is shown: every interval reaches 100%"]
+    return []
+
+
+def loss_statement(point: ScalingPoint, loss: ScalingLoss) -> str:
+    """Return how much longer an iteration takes on all ranks at a point, and what that time goes to."""
+    more_s = loss.iteration_all_ranks_s - loss.iteration_one_rank_s
+    largest = loss.largest_collecting
+    most = f" (most of it {largest}, {_ms(loss.more_s[largest])})" if largest else ""
+    return (
+        f"with {point.num_envs:,} environments each, {ranks_words(point.ranks)} take {_ms(more_s)} longer for an iteration than one"
+        f" {point.rank_word}'s {_ms(loss.iteration_one_rank_s)}: about {_ms(loss.slowest_rank_s)} waiting for the slowest"
+        f" {point.rank_word}, {_ms(loss.exchange_s)} exchanging gradients, {_ms(loss.collecting_s)} collecting{most}"
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:,.1f} ms"
 
 
 def _missing(scaling: Scaling) -> str:

@@ -52,7 +52,7 @@ def collectors(meter: Meter) -> Iterator["GatheredRollouts"]:
     count, on_gpus = request.world_size, meter.device.type == "cuda"
     each = {"num_cpus": 1, "num_gpus": 1 if on_gpus else 0}
     try:
-        _start(request, count, on_gpus)
+        start_ray(request, count, on_gpus)
         # Both warn about the weight synchronization, which is not used.
         warnings.filterwarnings("ignore", message="RayCollector iteration started before weight")
         warnings.filterwarnings("ignore", message=".*non-nn.Module.*")
@@ -76,8 +76,15 @@ def collectors(meter: Meter) -> Iterator["GatheredRollouts"]:
         ray.shutdown()
 
 
-def _start(request: Request, count: int, on_gpus: bool) -> None:
-    """Join the cluster at RAY_ADDRESS, or start a Ray for this trial that no other machine can reach."""
+def start_ray(request: Request, count: int, on_gpus: bool) -> None:
+    """Join the cluster at RAY_ADDRESS, or start a Ray for `count` collectors of this trial that no other machine can reach.
+
+    With `on_gpus` a Ray of the trial's own gives each collector one of the GPUs in CUDA_VISIBLE_DEVICES, before its process imports
+    anything of CUDA.
+
+    Raises:
+        UserError: when the cluster cannot be joined or has too few GPUs or cores, or the trial's own Ray would listen to other machines.
+    """
     import ray
 
     if joins_cluster(request.strategy, os.environ):
@@ -150,7 +157,10 @@ class GatheredRollouts:
         with self._meter.timeline.phase("storage"):
             together = next(self._rollouts)  # [collectors, horizon, num_envs]
             self.collected = self._gathering.map_fn("collected")
-            self.stored.copy_(together.transpose(0, 1).reshape(self.stored.shape))
+            # One collector after the other: to bring all into the storage's order first would copy them once more on the host.
+            for number, rollout in enumerate(together):
+                first = number * rollout.shape[1]
+                self.stored[:, first : first + rollout.shape[1]].copy_(rollout)
         if self._meter.stage == "first_step":
             self._about: Sequence[RankResult] = self._gathering.map_fn("about")  # now with start-up times
         results = [

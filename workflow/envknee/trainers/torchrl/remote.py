@@ -4,11 +4,10 @@ Upstream: TorchRL 0.14.1 (collectors/_single.py).
 """
 
 import copy
-import os
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from isaaclab_rl.torchrl import IsaacLabTorchRLWrapper, TorchRlPpoCfg
@@ -26,6 +25,11 @@ from envknee.trainers import TrialConfig, load
 from envknee.trainers.common import metered
 from envknee.trainers.torchrl.networks import make_networks
 from envknee.trainers.torchrl.rollouts import Rollouts
+
+
+def gpus_of_collector(request: Request) -> Literal["auto", 0, 1]:
+    """Return how many GPUs a collector of this trial has: Ray gives each one of its own, whatever the number of collectors."""
+    return request.gpus if request.gpus in ("auto", 0) else 1
 
 
 class RemoteCollector(Collector):
@@ -47,10 +51,13 @@ class RemoteCollector(Collector):
 
         `trial` is the path of the trial's folder. Other arguments of `RayCollector` (frames, devices, exploration) are ignored, because
         the request decides them.
+
+        Raises:
+            UserError: when the request asks for GPUs and Ray gave this collector none, or one that cannot be used.
         """
         die_with_parent()
         parsed = Request.model_validate_json(request)
-        device = "cuda:0" if os.environ.get("CUDA_VISIBLE_DEVICES") and torch.cuda.is_available() else "cpu"
+        device = environment.choose_device(gpus_of_collector(parsed))
         gpu = environment.gpu_of(device)
         before_gb = environment.use(device, gpu)
         self._number = worker_idx

@@ -2,8 +2,8 @@
 
 Input: x -> measurements. Output: a `Line` with draws of its parameters. Pure: the same measurements give the same draws.
 
-Iteration times over num_envs, and environment steps to target over batch sizes, both have this form. They span orders of magnitude, and their noise
-grows with them.
+Iteration times over num_envs, and environment steps to target over batch sizes, both have this form. They span orders of magnitude, and
+their noise grows with them.
 """
 
 import math

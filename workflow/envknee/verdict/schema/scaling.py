@@ -2,8 +2,39 @@
 
 from typing import Literal
 
-from envknee.record.schema import Frozen
+from envknee.base.fields import newer
+from envknee.record.schema import Frozen, Phase
 from envknee.verdict.series import OfPlace, Ranks, RankWord
+
+
+class ScalingLoss(Frozen):
+    """Seconds of an iteration on all ranks less those on one, by phase: estimates, see `verdict.scaling_loss`."""
+
+    iteration_one_rank_s: float
+    """Sum of the phases."""
+    iteration_all_ranks_s: float
+    """Sum of the phases, which are means over the ranks."""
+    more_s: dict[Phase, float]
+    """By phase; below 0 where all ranks take less time."""
+    slowest_rank_s: float
+    """The part of `more_s["learning"]` in which the mean rank waits for the slowest one to end its rollout."""
+
+    @property
+    def exchange_s(self) -> float:
+        """The rest of `more_s["learning"]`: exchanging gradients in every optimizer step."""
+        return self.more_s["learning"] - self.slowest_rank_s
+
+    @property
+    def collecting_s(self) -> float:
+        """What is more in all other phases, which exchange nothing: the host, and what GPUs share."""
+        return sum(seconds for phase, seconds in self.more_s.items() if phase != "learning")
+
+    @property
+    def largest_collecting(self) -> Phase | None:
+        """The phase other than learning that grew most; None if these phases together did not grow."""
+        if self.collecting_s <= 0.0:
+            return None
+        return max((phase for phase in self.more_s if phase != "learning"), key=lambda phase: self.more_s[phase])
 
 
 class ScalingPoint(OfPlace):
@@ -25,11 +56,18 @@ class ScalingPoint(OfPlace):
     repeats_all_ranks: int
     world_size: int
     rank_word: RankWord
+    loss: ScalingLoss | None = newer(None)
+    """Where the loss goes; None if the trials do not tell their phases."""
 
     @property
     def ranks(self) -> Ranks:
         """The ranks that trained together."""
         return Ranks(self.world_size, self.rank_word)
+
+    @property
+    def loses(self) -> bool:
+        """Whether the interval shows a loss: all of it is below 100%."""
+        return self.efficiency_upper is not None and self.efficiency_upper < 1.0
 
 
 class Scaling(Frozen):
