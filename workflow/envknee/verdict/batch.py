@@ -10,8 +10,8 @@ but neither B_noise nor E_min. So S is given per epoch.
 
 Multiplied by B, the law is a line, E(B) = E_min + S_min B with E_min = S_min B_noise. Its relative errors are those of S. `affine` fits
 it to the interquartile mean over seeds of environment steps to target, one point per batch size. Intervals come from a stratified
-bootstrap, which draws seeds within each batch size. At 95%, the interval of B_noise covers 95 to 98% with three or more seeds per size, and 90 to 92% with
-two (tests/unit/verdict/test_batch.py).
+bootstrap, which draws seeds within each batch size. At 95%, the interval of B_noise covers 95 to 98% with three or more seeds per size,
+and 90 to 92% with two (tests/unit/verdict/test_batch.py).
 
 If a seed spent its budget first, its batch size has only a lower bound of its frames: shown, not fitted, and contradicted by a law below
 it. num_envs and horizon also change learning (older data in the rollout, other advantages), so batch sizes are compared at the same ones.
