@@ -27,8 +27,8 @@ from benchmarks.atlas.sittings import Ended, Search, Sitting
 LEAST_S = 60.0
 """No search begins with less time than this: start-up alone takes half of it."""
 
-REASON_LINES = 6
-"""Lines at the end of a log that say why a search failed."""
+OWN_LINE = "envknee: "
+"""How lines of envknee begin: of Snakemake's around them none says why a search failed."""
 
 STOP_S = 60.0
 """After this long a search that was asked to stop is killed: `knee` ends its trial first."""
@@ -107,11 +107,16 @@ class Lanes:
         search = search_of(self._atlas, name, self._options.work)
         folder.mkdir(parents=True, exist_ok=True)
         self._say(f"{name}: begins on {'the CPU' if gpu is None else f'GPU {gpu}'}, with {seconds:.0f} s")
+        log = log_of(folder)
+        earlier_bytes = log.stat().st_size if log.exists() else 0
         status = self._knee(name, gpu, seconds)
         study = StudyFolder(folder / "results" / name)
         ended = how_it_ended(study, status)
         sitting = Sitting(seconds=time.monotonic() - began, gpu=gpu, ended=ended)
-        search = search.with_sitting(sitting, _last_lines(log_of(folder)) if ended == "failed" else None)
+        reason = None
+        if ended == "failed":
+            reason = reason_in(log.read_bytes()[earlier_bytes:].decode(errors="replace"))
+        search = search.with_sitting(sitting, reason)
         sittings.write_search(folder, search)
         try:
             kept.keep(study, search, self._options.kept)
@@ -165,6 +170,8 @@ def how_it_ended(study: StudyFolder, status: int) -> Ended:
     return "failed" if status else "answered"
 
 
-def _last_lines(log: Path) -> str:
-    lines = [printable(line).strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
-    return "\n".join([line for line in lines if line][-REASON_LINES:])
+def reason_in(printed: str) -> str:
+    """Return what `knee` said last of those lines that are envknee's own, and else the last line. Pure."""
+    lines = [line for text in printed.splitlines() if (line := printable(text).strip())]
+    own = [line.removeprefix(OWN_LINE) for line in lines if line.startswith(OWN_LINE)]
+    return (own or lines or ["it printed nothing"])[-1]

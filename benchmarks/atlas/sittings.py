@@ -32,7 +32,7 @@ class Search(Frozen):
     """The command that repeats the search."""
     sittings: list[Sitting] = []
     reason: str | None = None
-    """Why the last sitting failed: what it printed last. None unless it failed."""
+    """Why the last sitting failed, in the words of `knee`. None unless it failed."""
 
     @property
     def seconds(self) -> float:

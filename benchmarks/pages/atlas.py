@@ -112,13 +112,11 @@ def seconds_to_target() -> str:
 
 def not_run() -> str:
     """Return the tasks of which nothing was measured, with the reason."""
-    rows = [(f"`{search.task}`", last_line(search.reason)) for search in kept.without_verdict()]
+    rows = [
+        (f"`{search.task}`", (search.reason or "its time was over").replace("|", "\\|"))
+        for search in kept.without_verdict()
+    ]
     return table(("task", "why"), rows)
-
-
-def last_line(reason: str | None) -> str:
-    """Return the last line that a search printed, as a cell."""
-    return "not known" if not reason else reason.splitlines()[-1].replace("|", "\\|")
 
 
 def decided() -> str:
