@@ -85,7 +85,7 @@ def test_knee_takes_the_options_of_every_task(name: str, tmp_path: Path, monkeyp
 def test_what_a_user_types_repeats_the_search():
     name = "mjlab-cartpole"
     typed = words.typed(ATLAS.program_of(name), ATLAS.tasks[name])
-    assert typed == "envknee knee --preset mjlab --from 8192 -- train Mjlab-Cartpole-Balance"
+    assert typed == "envknee knee --preset mjlab --from 16384 -- train Mjlab-Cartpole-Balance"
 
 
 def test_programs_start_with_other_words_on_another_machine():
