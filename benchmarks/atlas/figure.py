@@ -57,6 +57,11 @@ def draw(every: Sequence[Measured]) -> Figure:
         row, column = divmod(place, columns)
         upper, lower = panels[2 * row * columns + column], panels[(2 * row + 1) * columns + column]
         _draw_task(upper, lower, measured, limit)
+        if column == 0:
+            upper.set_ylabel("FPS", fontsize=8)
+            lower.set_ylabel("gain of doubling", fontsize=8)
+        if place + columns >= len(shown):
+            lower.set_xlabel("environments (num_envs)", fontsize=8)
     for axes in panels:
         if not axes.lines:
             axes.set_visible(False)
@@ -64,7 +69,8 @@ def draw(every: Sequence[Measured]) -> Figure:
     keys = [
         canvas.key("FPS, mean of repeats"),
         canvas.key("one repeat", size=3.2),
-        canvas.line_key(f"gain of a doubling:\ncut-off {delta:.0%}", linestyle=DASHED),
+        canvas.line_key("fitted law", linestyle=(0, (3, 2))),
+        canvas.line_key(f"cut-off {delta:.0%}", linestyle=DASHED),
         canvas.filled_key("stops paying", FILLS["stopped"]),
         canvas.filled_key("pays", FILLS["pays"]),
         canvas.filled_key("undecided", FILLS["undecided"]),

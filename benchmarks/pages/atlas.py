@@ -3,7 +3,6 @@
 from functools import cache
 
 from envknee.words.intervals import threshold_interval
-from envknee.words.numbers import percent
 
 from benchmarks.atlas import kept
 from benchmarks.atlas.kept import Measured
@@ -126,9 +125,9 @@ def decided() -> str:
     return f"{reached} of {len(limits)}"
 
 
-def sure() -> str:
+def cut_off() -> str:
     """Return the cut-off of all tasks."""
-    return ", ".join(sorted({percent(own.verdict.delta) for own in found()}))
+    return ", ".join(sorted({f"{own.verdict.delta:.0%}" for own in found()}))
 
 
 BLOCKS = {
@@ -137,5 +136,5 @@ BLOCKS = {
     "atlas-learning": seconds_to_target,
     "atlas-not-run": not_run,
     "atlas-decided": decided,
-    "atlas-cut-off": sure,
+    "atlas-cut-off": cut_off,
 }
