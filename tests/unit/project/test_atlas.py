@@ -1,9 +1,11 @@
 """The atlas: its list, the searches that it runs, and the table and figure of what is kept (tests/fixtures/atlas: a real search)."""
 
 import math
+import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from drawn import texts
@@ -11,6 +13,7 @@ from envknee.run import knee
 from envknee.study.errors import UserError
 from envknee.study.files import write_atomically
 from envknee.study.paths import StudyFolder
+from matplotlib.axes import Axes
 from places import ROOT
 from programs import run_main, told
 
@@ -144,7 +147,7 @@ def test_the_reason_stands_in_the_page_unless_there_are_measurements(tmp_path: P
 
 @pytest.fixture(scope="module")
 def measured() -> kept.Measured:
-    """A search of mjlab's cart-pole with few environments, on a CPU."""
+    """A search of CleanRL's cheetah with few environments, on one core of a busy CPU."""
     (found,) = kept.measured(KEPT)
     return found
 
@@ -155,18 +158,23 @@ def test_a_row_has_what_was_measured_where_the_knee_is(measured: kept.Measured):
     assert headline is not None and measured.arm.recommended is not None
     there = [own for own in measured.records if own.request.num_envs == headline.num_envs]
     slowest, fastest = (of(own.fps_total.median for own in there if own.fps_total) for of in (min, max))
-    assert slowest <= float(cells["FPS there"].replace(",", "")) <= fastest
+    assert slowest - 1 <= float(cells["FPS there"].replace(",", "")) <= fastest + 1
     assert float(cells["GB there"]) == pytest.approx(max(own.memory_peak_gb or 0.0 for own in there), abs=0.006)
     assert cells["knee"] == page.knee(measured)
-    assert cells["program"] == "mjlab 1.6.0" and cells["trials"] == f"{len(measured.records)}"
+    assert cells["program"] == "CleanRL of April 2026" and cells["trials"] == f"{len(measured.records)}"
     assert cells["seconds"] == f"{sum(own.seconds for own in measured.search.sittings):,.0f}"
     assert cells["GPU-hours"] == "–", "a CPU has none"
     assert "–" not in {cells["gain beyond"], cells["gain to there"]} or measured.arm.recommended.state != "reached"
 
 
 def test_versions_and_commit_are_those_of_the_trials(measured: kept.Measured):
-    assert "mjlab 1.6.0" in page.versions(measured).split(", ")
-    assert len(page.commits(measured)) == 10
+    assert "gymnasium 0.29.1" in page.versions(measured).split(", ")
+    assert re.fullmatch(r"[0-9a-f]{10}(, [0-9a-f]{10})*", page.commits(measured))
+
+
+def points_of(axes: Axes) -> set[tuple[float, float]]:
+    """Return what the lines of a panel go through."""
+    return {(float(x), float(y)) for line in axes.lines for x, y in np.asarray(line.get_xydata())}
 
 
 def test_the_figure_has_two_panels_for_each_task_with_every_repeat(measured: kept.Measured):
@@ -177,11 +185,9 @@ def test_the_figure_has_two_panels_for_each_task_with_every_repeat(measured: kep
     assert titles == [measured.search.task, "another", "", ""]
     limit = measured.arm.recommended
     assert limit is not None
-    repeats = {(point.num_envs, fps) for point in limit.points for fps in point.fps_repeats}
-    marked = {(x, y) for line in shown[0].lines for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)}
-    assert repeats <= marked
-    gains = {(gain.num_envs, gain.gain) for gain in limit.gains}
-    assert gains <= {(x, y) for line in shown[2].lines for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)}
+    repeats = {(float(point.num_envs), fps) for point in limit.points for fps in point.fps_repeats}
+    assert repeats <= points_of(shown[0]) and repeats <= points_of(shown[1])
+    assert {(float(gain.num_envs), gain.gain) for gain in limit.gains} <= points_of(shown[2])
     assert "cut-off 10%" in texts(drawn)
 
 
