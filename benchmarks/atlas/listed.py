@@ -53,6 +53,8 @@ class Task(Strict):
     """`512..4096`: sizes in place of a climb. A target reward needs them."""
     batch_size: str | None = None
     """`8192` or `8192,16384`: transitions per optimizer step; None: the program's own."""
+    repeats: Positive | None = None
+    """Of each size; None: what `knee` takes."""
     target_reward: float | None = None
     budget_s: Positive | None = None
     """Seconds of training for the target."""

@@ -16,6 +16,7 @@ def options_of(program: Program, task: Task) -> list[str]:
         "--from": task.first_size if task.num_envs is None else None,
         "--horizon": task.horizon,
         "--batch-size": task.batch_size,
+        "--repeats": task.repeats,
         "--target-reward": None if task.target_reward is None else f"{task.target_reward:g}",
         "--budget-s": task.budget_s,
     }

@@ -81,6 +81,7 @@ def test_knee_takes_the_options_of_every_task(name: str, tmp_path: Path, monkeyp
     command = study["arms"]["command"]["command"]
     assert command["argv"][1:] == task.command and command["preset"] == ATLAS.program_of(name).preset
     assert ("learning" in study) == (task.target_reward is not None)
+    assert task.repeats is None or study["throughput"]["repeats"] == task.repeats
     if task.num_envs is None:
         assert study["throughput"]["num_envs"]["from"] == task.first_size
 
