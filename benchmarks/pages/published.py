@@ -26,7 +26,10 @@ from envknee.verdict.schema.throughput import ThroughputLimit
 from envknee.words.cards import fitting
 
 ROOT = Path(__file__).resolve().parents[2]
-PUBLISHED = {path.name: study_folder(path) for path in sorted((ROOT / "results-published").glob("*/"))}
+PUBLISHED = {
+    path.parent.name: study_folder(path.parent) for path in sorted((ROOT / "results-published").glob("*/study.json"))
+}
+"""The studies by name. results-published/atlas is no study: it holds one for each task."""
 
 
 @cache

@@ -67,6 +67,19 @@ def test_a_preset_of_a_users_own_is_needed_no_more_once_a_study_was_read(tmp_pat
     assert again == study and "mine.yaml" not in study.model_dump_json()
 
 
+ON_A_GPU = re.compile(r"(Run|Not run) on (a GPU|H100s|H200s) (on|up to) 20\d\d-\d\d-\d\d")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in shipped.names() if presets.read(name).install.startswith("pip install")]
+)
+def test_a_preset_whose_program_can_be_installed_says_whether_it_ran_on_a_gpu(name: str):
+    tested = presets.read(name).tested
+    found = ON_A_GPU.search(tested)
+    assert found is not None, tested
+    assert found[1] == "Not run" or re.search(r"with \S+ \d+\.\d+", tested[found.end() :]), "a version"
+
+
 @pytest.mark.parametrize("name", shipped.names())
 def test_every_preset_is_a_whole_command_and_says_where_it_was_tested(name: str):
     preset = presets.read(name)
@@ -77,7 +90,8 @@ def test_every_preset_is_a_whole_command_and_says_where_it_was_tested(name: str)
     )
     assert not command.needs_batch_size, "batch_size: library works with every preset"
     used = placeholders(command.texts)
-    assert {"num_envs", "horizon", "seed"} <= used and used & {"iterations", "frames"}
+    assert {"num_envs", "seed"} <= used and used & {"iterations", "frames"}
+    assert "horizon" in used or name == "genesis", "its scripts state the horizon themselves"
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ CART_POLE = Made(8, 8, (-1.0, 1.0), 12)
 PENDULUM = Made(4, 256, (-1800.0, -500.0), 200)
 MADE = {
     "cleanrl": PENDULUM,
+    "genesis": Made(4, 24, (-1.0, 0.0), 1000, rollout_s=60.0),
     "isaaclab-benchmark": CART_POLE,
     "isaaclab-rl-games": CART_POLE,
     "isaaclab-rsl-rl": CART_POLE,
