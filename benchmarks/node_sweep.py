@@ -55,7 +55,7 @@ def pace(records: Sequence[Record]) -> Pace:
     ran = [record for record in records if record.outcome.gpus or record.outcome.environment]
     if not ran:
         raise ValueError(f"{len(records)} trials, and none of them ran: there is no pace. Sweep first")
-    wall_s = max(map(end_of, ran)) - min(record.outcome.started_unix_s for record in ran)
+    wall_s = max(record.outcome.ended_unix_s for record in ran) - min(record.outcome.started_unix_s for record in ran)
     gpus = len({uuid for record in ran for uuid in gpus_of(record)})
     busy_s = sum(record.outcome.total_s * max(len(gpus_of(record)), 1) for record in ran)
     return Pace(
@@ -74,7 +74,7 @@ def clashes(records: Sequence[Record]) -> list[Clash]:
     for gpu in sorted({uuid for record in records for uuid in gpus_of(record)}):
         of_gpu = [record for record in records if gpu in gpus_of(record)]
         for earlier, later in pairwise(sorted(of_gpu, key=lambda record: record.outcome.started_unix_s)):
-            overlap_s = end_of(earlier) - later.outcome.started_unix_s
+            overlap_s = earlier.outcome.ended_unix_s - later.outcome.started_unix_s
             if overlap_s > CLOCKS_S:
                 found.append(Clash(gpu, (name_of(earlier), name_of(later)), overlap_s))
     return found
@@ -83,11 +83,6 @@ def clashes(records: Sequence[Record]) -> list[Clash]:
 def gpus_of(record: Record) -> set[str]:
     """Return the UUIDs of a trial's GPUs; none for one on the CPU."""
     return {gpu.uuid for gpu in record.outcome.gpus if gpu.uuid}
-
-
-def end_of(record: Record) -> float:
-    """Return when a trial ended, in seconds since 1970."""
-    return record.outcome.started_unix_s + record.outcome.total_s
 
 
 def name_of(record: Record) -> str:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 from envknee.machine import environment
@@ -24,13 +24,10 @@ from envknee.study.files import write_atomically
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.two_versions import ratio_of
+from benchmarks.two_versions import fps_of, ratio_of
 
 EXAMPLE = Path(__file__).parents[1] / "examples/mjlab_lift_cube.py"
 FRAMES = ("mjlab", "lean")
-WARM_UP = 2
-"""Iterations that load and capture kernels, and are not timed."""
-
 NEWEST = 10
 """Iterations at the end whose mean reward is compared."""
 
@@ -49,11 +46,6 @@ def train(python: str, frames: str, num_envs: int, seed: int, iterations: int) -
         if trained.returncode:
             raise UserError(f"{' '.join(command)} ended with {trained.returncode}: {trained.stderr[-2000:]}")
         return json.loads(path.read_text(encoding="utf-8"))
-
-
-def fps_of(run: dict[str, Any]) -> float:
-    """Return environment steps of an iteration over the median of the timed ones."""
-    return run["num_envs"] * run["horizon"] / median(run["iteration_s"][WARM_UP:])
 
 
 def reward_of(run: dict[str, Any]) -> float:

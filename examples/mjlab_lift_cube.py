@@ -130,6 +130,7 @@ def main() -> None:
             "num_envs": arguments.num_envs,
             "horizon": agent_cfg["num_steps_per_env"],
             "seed": arguments.seed,
+            "warmup_iterations": WARM_UP,
             "iteration_s": seconds,
             "learn_s": learn_s,
             "reward": rewards,

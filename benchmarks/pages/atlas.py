@@ -2,6 +2,7 @@
 
 from functools import cache
 
+from envknee.record.schema import Environment
 from envknee.words.intervals import threshold_interval
 
 from benchmarks.atlas import kept
@@ -81,16 +82,22 @@ def commands() -> str:
     return table(("task", "command", "versions, as recorded", "envknee"), rows)
 
 
+def machines(measured: Measured) -> list[Environment]:
+    """Return what each trial ran on."""
+    return [record.outcome.environment for record in measured.records if record.outcome.environment is not None]
+
+
 def versions(measured: Measured) -> str:
     """Return the packages of the program that its trials recorded."""
-    machines = [record.outcome.environment for record in measured.records if record.outcome.environment is not None]
-    return ", ".join(sorted({f"{name} {own}" for machine in machines for name, own in machine.packages.items()})) or "–"
+    return (
+        ", ".join(sorted({f"{name} {own}" for machine in machines(measured) for name, own in machine.packages.items()}))
+        or "–"
+    )
 
 
 def commits(measured: Measured) -> str:
     """Return the commits that measured a task."""
-    machines = [record.outcome.environment for record in measured.records if record.outcome.environment is not None]
-    return ", ".join(sorted({machine.git_commit[:10] for machine in machines if machine.git_commit})) or "–"
+    return ", ".join(sorted({machine.git_commit[:10] for machine in machines(measured) if machine.git_commit})) or "–"
 
 
 def seconds_to_target() -> str:

@@ -16,7 +16,7 @@ from envknee.verdict.joint.observed import first_step_s
 from envknee.verdict.schema.joint import ConfirmedSetting, JointAnswer
 from envknee.words.cards import fitting
 from envknee.words.joint import threshold_words
-from envknee.words.joint_costs import interval_words, short_setting
+from envknee.words.joint_costs import cost_words, interval_words, short_setting
 
 from benchmarks.pages.cells import table
 from benchmarks.pages.published import arm_of, records_of
@@ -64,8 +64,7 @@ def best_of(study: str, arm: str, kind: Kind) -> ConfirmedSetting:
 def cost(setting: ConfirmedSetting, kind: Kind) -> str:
     """Return a confirmed setting's seconds or FPS with their interval: `4.0 s (3.0 to 5.3)`, or `61,200 FPS (51,695 to 72,453)`."""
     assert setting.cost is not None and setting.cost_lower is not None and setting.cost_upper is not None
-    value = f"{1.0 / setting.cost:,.0f} FPS" if kind == "throughput" else f"{setting.cost:.1f} s"
-    return f"{value} ({interval_words(kind, setting.cost_lower, setting.cost_upper)})"
+    return f"{cost_words(kind, setting.cost)} ({interval_words(kind, setting.cost_lower, setting.cost_upper)})"
 
 
 def seconds(setting: ConfirmedSetting) -> str:

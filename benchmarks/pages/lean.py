@@ -1,7 +1,6 @@
 """docs/lean.md and docs/lean-measured.md: what lean frames gain, with this version and with earlier ones."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import fmean, median
 from typing import Literal
 
@@ -11,10 +10,9 @@ from envknee.words.joint_costs import short_setting
 
 from benchmarks.pages.cells import share, table, times
 from benchmarks.pages.findings import H200, SAME_GPU, WARP_LEARNING
-from benchmarks.pages.joint_runs import seconds
+from benchmarks.pages.joint_runs import answer_of, seconds
 from benchmarks.pages.published import (
     PUBLISHED,
-    arm_of,
     fps_ratio,
     json_of,
     learning_ratio,
@@ -22,6 +20,7 @@ from benchmarks.pages.published import (
     median_gb,
     median_phase_s,
     median_s_to_target,
+    only,
     peak_gb,
     phases_of,
     records_of,
@@ -112,17 +111,14 @@ def few_seconds() -> str:
 
 def confirmed_of(study: str, batch_size: int) -> ConfirmedSetting:
     """Return the confirmed setting of a study of few environments that has a batch size."""
-    (answer,) = arm_of(study, "lean-warp").joint
-    return next(setting for setting in answer.confirmed if setting.batch_size == batch_size)
+    confirmed = answer_of(study, "lean-warp", "learning").confirmed
+    return next(setting for setting in confirmed if setting.batch_size == batch_size)
 
 
 def few_sides(batch_size: int) -> list[Side]:
     """Return the trials of both versions at a batch size."""
     (pair,) = sides(*(str(PUBLISHED[study].root) for study in (FEW_BEFORE, FEW)))
-    return [
-        replace(side, records=[record for record in side.records if record.request.batch_size == batch_size])
-        for side in pair
-    ]
+    return only(pair, lambda record: record.request.batch_size == batch_size)
 
 
 def iteration_ms(version: str, num_envs: int) -> float:

@@ -1,7 +1,7 @@
 """What was measured on GPUs (results-published), read once: records, verdicts as they are decided today, ratios of arms."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -95,6 +95,11 @@ def both_sides(study: str, left: str, right: str) -> tuple[Side, Side]:
     return pair
 
 
+def only(pair: Iterable[Side], is_meant: Callable[[Record], bool]) -> list[Side]:
+    """Return both sides with some of their trials."""
+    return [replace(side, records=[*filter(is_meant, side.records)]) for side in pair]
+
+
 def ratio_of(pair: Iterable[Side], measure: MeasureName) -> Ratio:
     """Return the right side's measure over the left one's."""
     comparison = compare(*pair, confidence=0.95, margin=0.05)
@@ -104,11 +109,7 @@ def ratio_of(pair: Iterable[Side], measure: MeasureName) -> Ratio:
 @cache
 def fps_ratio(study: str, arm: str, num_envs: int, to: str = "stock") -> Ratio:
     """Return an arm's FPS at a size over those of the arm `to`."""
-    at_size = [
-        replace(side, records=[record for record in side.records if record.request.num_envs == num_envs])
-        for side in both_sides(study, to, arm)
-    ]
-    return ratio_of(at_size, "fps_total")
+    return ratio_of(only(both_sides(study, to, arm), lambda record: record.request.num_envs == num_envs), "fps_total")
 
 
 @cache

@@ -1,8 +1,8 @@
 """README.md: what was found on H200s."""
 
-from envknee.verdict.schema.joint import ConfirmedSetting
 from envknee.verdict.schema.scaling import Scaling
-from envknee.words.joint_costs import short_setting
+from envknee.verdict.series import ONE_GPU
+from envknee.words.joint_costs import setting_words, short_setting
 
 from benchmarks.pages.cells import bounded, change, gigabytes, outcome, table, times
 from benchmarks.pages.findings import (
@@ -43,8 +43,8 @@ def headline() -> str:
     (stock, gain), (lean, lean_gain) = most_fps("stock"), most_fps("lean-warp")
     slow, fast = (best_of(STUDY, arm, "learning") for arm in (SLOW, FAST))
     lines = [
-        f"To learn soonest on an H200, run **{sizes(slow)}**: reward {target_of(STUDY):.1f} in {seconds(slow)}."
-        f" With [lean frames](docs/lean.md) and Warp's frontend, run {sizes(fast)}: {seconds(fast)}."
+        f"To learn soonest on an H200, run **{setting_words(slow, ONE_GPU)}**: reward {target_of(STUDY):.1f} in {seconds(slow)}."
+        f" With [lean frames](docs/lean.md) and Warp's frontend, run {setting_words(fast, ONE_GPU)}: {seconds(fast)}."
         f" Isaac Lab's frames take {setting_times(slow, fast)} as long."
         " Each is the soonest one of its arm that is known; [others may be as soon](docs/joint.md#a-slow-arm-that-learns-like-a-fast-one).",
         f"For most environment steps per second (FPS), run **{stock.num_envs:,} environments**: {stock.fps:,.0f} FPS."
@@ -55,11 +55,6 @@ def headline() -> str:
         " It needs RSL-RL, a Warp version of the task and bfloat16; recurrent policies are refused.",
     ]
     return "\n".join(f"- {line}" for line in lines)
-
-
-def sizes(setting: ConfirmedSetting) -> str:
-    """Return the three sizes of a setting: `256 environments × horizon 32 × batch 1,024`."""
-    return f"{setting.num_envs:,} environments × horizon {setting.horizon} × batch {setting.batch_size:,}"
 
 
 def findings() -> str:

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from benchmarks.second_task import FRAMES, fps_of, pairs_of, reward_of, show
+from benchmarks.second_task import FRAMES, pairs_of, reward_of, show
+from benchmarks.two_versions import fps_of
 
 
 def a_run(frames: str, seed: int, seconds: float, num_envs: int = 1024) -> dict[str, Any]:
     return {
-        "frames": frames, "seed": seed, "num_envs": num_envs, "horizon": 24, "used_gb": 4.0,
+        "frames": frames, "seed": seed, "num_envs": num_envs, "horizon": 24, "used_gb": 4.0, "warmup_iterations": 2,
         "iteration_s": [9.0, 5.0, seconds, seconds, 7.0], "reward": [None, 1.0, float(seed)],
     }  # fmt: skip
 

@@ -111,7 +111,7 @@ def _crate(name: str, records: Sequence[Record], content: Mapping[str, bytes]) -
     environments = [record.outcome.environment for record in records if record.outcome.environment is not None]
     commits = sorted({item.git_commit for item in environments if item.git_commit})
     images = sorted({item.image.content_sha256 for item in environments if item.image})
-    ended = max(record.outcome.started_unix_s + record.outcome.total_s for record in records)
+    ended = max(record.outcome.ended_unix_s for record in records)
     files = [
         {
             "@id": path,

@@ -106,7 +106,7 @@ def _trials(study: Study, kind: Kind, records: Sequence[Record]) -> list[Any]:
             system_attrs={"constraints": [seen.memory_excess]},
         )
         trial.datetime_start = datetime.datetime.fromtimestamp(outcome.started_unix_s)
-        trial.datetime_complete = datetime.datetime.fromtimestamp(outcome.started_unix_s + outcome.total_s)
+        trial.datetime_complete = datetime.datetime.fromtimestamp(outcome.ended_unix_s)
         trials.append(trial)
     return trials
 

@@ -462,6 +462,11 @@ class Outcome(Frozen):
         ]
         return [device for device in gpus if device is not None and device.type == "cuda" and device.uuid is not None]
 
+    @property
+    def ended_unix_s(self) -> float:
+        """When the trial ended, in seconds since 1970."""
+        return self.started_unix_s + self.total_s
+
 
 class SlurmJob(Frozen):
     """The SLURM job of a trial. In a block, only the first trial has the waiting time, and each has the energy since the one before."""

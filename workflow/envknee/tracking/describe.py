@@ -199,4 +199,4 @@ def milliseconds(seconds: float) -> int:
 
 def ended_ms(record: Record) -> int:
     """Return when a trial ended, in milliseconds since 1970."""
-    return milliseconds(record.outcome.started_unix_s + record.outcome.total_s)
+    return milliseconds(record.outcome.ended_unix_s)

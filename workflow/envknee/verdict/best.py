@@ -50,7 +50,10 @@ def _is_of(record: Record, arm: ArmVerdict, kind: Kind) -> bool:
 def _answer(
     verdict: Verdict, arm: ArmVerdict, entry: CardEntry, records: Sequence[Record], command_of: CommandOf
 ) -> Answer:
-    newest = max((record for record in records if record.outcome.environment is not None), key=_ended_unix_s)
+    newest = max(
+        (record for record in records if record.outcome.environment is not None),
+        key=lambda record: record.outcome.ended_unix_s,
+    )
     environment = newest.outcome.environment
     assert environment is not None, "it was chosen for that"
     options = _options(verdict, arm, entry, records, command_of)
@@ -66,7 +69,7 @@ def _answer(
         device_memory_gb=environment.device.memory_gb,
         gpus=max(map(gpus_of, records)),
         versions=environment.packages,
-        measured_unix_s=_ended_unix_s(newest),
+        measured_unix_s=newest.outcome.ended_unix_s,
         swept=[axis for axis in AXES if len({getattr(record.request, axis) for record in records}) > 1],
         memory_margin=verdict.memory_margin,
         options=list(options.values()),
@@ -74,10 +77,6 @@ def _answer(
         state=entry.state,
         is_limited_by_memory=entry.binds == "memory",
     )
-
-
-def _ended_unix_s(record: Record) -> float:
-    return record.outcome.started_unix_s + record.outcome.total_s
 
 
 def program_of(record: Record) -> str:

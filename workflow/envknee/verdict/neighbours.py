@@ -62,7 +62,7 @@ def at_once(record: Record, others: Sequence[Record]) -> int:
         other.request.number != record.request.number
         and _host(other) == _host(record)
         and other.outcome.status not in ("skipped", "refused")
-        and other.outcome.started_unix_s <= middle_s <= other.outcome.started_unix_s + other.outcome.total_s
+        and other.outcome.started_unix_s <= middle_s <= other.outcome.ended_unix_s
         for other in others
     )
 

@@ -22,14 +22,14 @@ class LearnerSteps:
 
     fused_loss: bool | None = None
     """Compute PPO's losses and their gradients in one kernel, which reads the rollout at a mini-batch's places
-    (`leanframes.policy_loss`). Equal within float error. None: on for an NVIDIA GPU if the policy is Gaussian, and
-    advantages are not normalized per mini-batch."""
+    (`leanframes.policy_loss`). Equal within float error. None: on for an NVIDIA GPU if the policy is Gaussian, and advantages are not
+    normalized per mini-batch."""
 
     cuda_graph: bool | None = None
     """Capture a mini-batch's whole step once and replay it, because launches take longer than fused kernels. CUDA only, with `fused_loss`,
     whose mini-batches are their places alone. The kernels are the same, communication between ranks (NCCL) included. Added to `fused` on
-    an H100, takes 0.56 of the time. None: on for an NVIDIA GPU if `fused_loss` is on and mini-batches are
-    whole. A network that waits for the GPU is learned without a graph, and the log says so."""
+    an H100, takes 0.56 of the time. None: on for an NVIDIA GPU if `fused_loss` is on and mini-batches are whole. A network that waits for
+    the GPU is learned without a graph, and the log says so."""
 
     critic_beside: bool | None = None
     """In captured graphs, run the critic beside the actor, on a stream of its own: with few environments their small kernels leave most
