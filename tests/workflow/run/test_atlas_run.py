@@ -1,7 +1,9 @@
 """`python -m benchmarks.atlas` on a real program: what it measured is kept, one that breaks says why, and the next run goes on."""
 
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -31,9 +33,13 @@ def test_what_a_search_measured_is_kept_and_one_that_breaks_says_why(tmp_path: P
     work, to = tmp_path / "work", tmp_path / "kept"
     words = ["-m", "benchmarks.atlas", "--tasks-file", tmp_path / "tasks.yaml", "--work", work, "--to", to]
     words += ["--start", f"fake={sys.executable}"]
+    where: dict[str, Any] = {
+        "cwd": ROOT,
+        "env": {**os.environ, "PYTHONPATH": str(ROOT)},
+    }  # make keeps Python from the current folder
     # On a busy machine it may need a minute until it breaks.
-    assert python(*words, "broken", "--time", "3m", cwd=ROOT).returncode == 1, "it has no answer"
-    python(*words, "fake", "--time", "40s", cwd=ROOT)
+    assert python(*words, "broken", "--time", "3m", **where).returncode == 1, "it has no answer"
+    python(*words, "fake", "--time", "40s", **where)
     (failed,) = kept.without_verdict(to)
     assert failed.task == "broken" and failed.reason is not None and "'--breaks'" not in (failed.reason or "")
     (measured,) = kept.measured(to)
@@ -43,5 +49,5 @@ def test_what_a_search_measured_is_kept_and_one_that_breaks_says_why(tmp_path: P
     assert cells["trials"] == f"{len(measured.records)}" and cells["program"] == "fake 1"
     assert figure.draw([measured]).axes
 
-    again = python(*words, "--list", cwd=ROOT)
+    again = python(*words, "--list", **where)
     assert again.returncode == 0 and "failed" in again.stdout and measured.search.ended in again.stdout
