@@ -1,8 +1,10 @@
 """What is captured does on a GPU what it does without a graph, random numbers included; what waits for the GPU is left as it is."""
 
+import gc
+
 import pytest
 import torch
-from leanframes.captured import Captured
+from leanframes.captured import Captured, without_garbage_collection
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 
@@ -44,3 +46,47 @@ def test_what_waits_for_the_gpu_is_called_as_it_is_and_the_log_says_so(capsys: p
         captured()
     assert total.item() == 3 and captured._run == step
     assert "leanframes: a step that looks is not captured, and slower: " in capsys.readouterr().err
+
+
+@GPU
+def test_an_earlier_graph_in_the_garbage_does_not_end_a_capture():
+    total = torch.zeros(1, device="cuda:0")
+    frequent = gc.get_threshold()
+
+    def step() -> None:
+        garbage = [[] for _ in range(100)]
+        assert garbage
+        total.add_(1)
+
+    def captured() -> None:
+        """Replay a graph, and leave it in a list that holds itself: only a collection frees it."""
+        made = Captured(step, torch.device("cuda:0"), "a step")
+        held: list[object] = [made]
+        held.append(held)
+        for _ in range(3):
+            made()
+
+    gc.collect()
+    gc.disable()
+    try:
+        captured()
+        gc.enable()
+        gc.set_threshold(1)
+        captured()
+    finally:
+        gc.enable()
+        gc.set_threshold(*frequent)
+    assert total.item() == 6
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_no_garbage_is_collected_while_a_graph_is_captured(was_enabled: bool):
+    if not was_enabled:
+        gc.disable()
+    try:
+        with pytest.raises(KeyError), without_garbage_collection():
+            assert not gc.isenabled()
+            raise KeyError
+        assert gc.isenabled() is was_enabled
+    finally:
+        gc.enable()

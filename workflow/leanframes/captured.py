@@ -1,8 +1,9 @@
 """Replays a function on fixed tensors as one CUDA graph."""
 
+import gc
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -96,6 +97,21 @@ def beside(branch: Callable[[], torch.Tensor], rest: Callable[[], None], read: I
     return result
 
 
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Keep Python from collecting garbage while a graph is captured.
+
+    An earlier graph may be in the garbage, and CUDA breaks a capture off when a graph is freed meanwhile.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def capture(function: Callable[[], None], pool: Any = None) -> torch.cuda.CUDAGraph:
     """Return the graph of a function without running its kernels. Its memory comes from `pool`; None: from a pool of its own.
 
@@ -103,7 +119,7 @@ def capture(function: Callable[[], None], pool: Any = None) -> torch.cuda.CUDAGr
     """
     graph, stream = torch.cuda.CUDAGraph(), stream_of(torch.cuda.current_device())
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
+    with without_garbage_collection(), torch.cuda.stream(stream):
         # Other threads may call CUDA meanwhile, for example to watch the memory.
         graph.capture_begin(pool, capture_error_mode="thread_local")
         try:

@@ -7,7 +7,6 @@ Input: functions that launch the same kernels on the same arrays in every call, 
 Python besides, a replay must do as well: `Stage` is told how. Isaac Lab's own graphs of the same kernels are never captured.
 """
 
-import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +15,8 @@ import warp as wp
 from isaaclab.physics import PhysicsManager
 from isaaclab.utils.buffers import TimestampedBuffer
 from isaaclab_newton.physics import NewtonManager
+
+from leanframes.captured import without_garbage_collection
 
 
 class Stage:
@@ -69,7 +70,7 @@ class Stage:
         device = PhysicsManager._device
         with (
             _without_inner_graphs(self._renderer_cfg),
-            _without_collection(),
+            without_garbage_collection(),
             wp.ScopedCapture(device=device) as captured,
         ):
             function()
@@ -143,15 +144,3 @@ def _without_inner_graphs(renderer_cfg: Any) -> Iterator[None]:
     finally:
         for cfg, use_cuda_graph in zip(configurations, before, strict=True):
             cfg.use_cuda_graph = use_cuda_graph
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Keep Python from freeing arrays while a graph is captured, as Isaac Lab's `NewtonQueries` does."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
