@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from envknee.decide.study import decide
-from envknee.decide.verdict_file import read_verdict
+from envknee.decide.verdict_file import read_verdict, stale_verdict
 from envknee.show import terminal
 from envknee.study.files import canonical_json
 from envknee.study.paths import StudyFolder
@@ -36,6 +36,23 @@ def rewrite(folder: StudyFolder, **changes: Any) -> None:
     content = json.loads(folder.verdict.read_text(encoding="utf-8")) | changes
     kept = {key: value for key, value in content.items() if value is not None}
     folder.verdict.write_text(json.dumps(kept), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("factor", "added", "is_stale"), [(1, 0, 0), (1 + 1e-12, 0, 0), (1, 7e-15, 0), (1 + 1e-6, 0, 1)]
+)
+def test_last_digits_of_numbers_do_not_make_a_verdict_stale(
+    folder: StudyFolder, factor: float, added: float, is_stale: bool
+):
+    def changed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: changed(own) for key, own in value.items()}
+        if isinstance(value, list):
+            return [changed(own) for own in value]
+        return value * factor + added if isinstance(value, float) else value
+
+    folder.verdict.write_text(json.dumps(changed(decided().model_dump(mode="json"))), encoding="utf-8")
+    assert (stale_verdict(folder, decided()) is not None) == is_stale
 
 
 def test_a_verdict_of_today_is_read_as_it_stands(folder: StudyFolder, capsys):

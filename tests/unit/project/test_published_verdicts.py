@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from envknee.decide.follows import ABSOLUTE, RELATIVE
 from places import ROOT
 from published import PUBLISHED, verdict_of
 
 SNAPSHOT = json.loads((ROOT / "tests/fixtures/published_verdicts.json").read_text(encoding="utf-8"))
-
-RELATIVE = 1e-9
-"""Python 3.11 and 3.12 differ in the last digits of sums."""
 
 
 def values(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -33,7 +31,7 @@ def values(part: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def same(before: Any, now: Any) -> bool:
     if isinstance(before, float) and isinstance(now, int | float):
-        return math.isclose(before, now, rel_tol=RELATIVE)
+        return math.isclose(before, now, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
     return type(before) is type(now) and before == now
 
 
