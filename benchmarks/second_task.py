@@ -4,7 +4,7 @@
 
 Each training is a process of `examples/mjlab_lift_cube.py`, whose docstring says what the Python with mjlab needs. A pair has a seed of its
 own, and the next pair begins with the other frames. A run that is broken off goes on where it was. Output: a JSON file, and a table: means
-over pairs, and ratios with a 95% interval (Student's t of their logarithms).
+over pairs, and ratios with a 95% interval (Student's t of their logarithms). A pair whose versions differ is left out.
 """
 
 import argparse
@@ -55,13 +55,18 @@ def reward_of(run: dict[str, Any]) -> float:
 
 
 def pairs_of(runs: Sequence[dict[str, Any]], num_envs: int) -> list[list[dict[str, Any]]]:
-    """Return the trainings of a size with either frames, in the order of `FRAMES` and of seeds that have both."""
-    of_size = [run for run in runs if run["num_envs"] == num_envs]
-    seeds = [{run["seed"] for run in of_size if run["frames"] == frames} for frames in FRAMES]
-    both = sorted(set.intersection(*seeds))
-    return [
-        [run for seed in both for run in of_size if (run["frames"], run["seed"]) == (frames, seed)] for frames in FRAMES
+    """Return the trainings of a size with either frames, in the order of `FRAMES` and of seeds.
+
+    Seeds are left out that lack a training, or whose two trainings ran with different versions of a package.
+    """
+    of_size = {(run["frames"], run["seed"]): run for run in runs if run["num_envs"] == num_envs}
+    pairs = [
+        [of_size[frames, seed] for frames in FRAMES]
+        for seed in sorted({seed for _, seed in of_size})
+        if all((frames, seed) in of_size for frames in FRAMES)
     ]
+    alike = [pair for pair in pairs if pair[0]["versions"] == pair[1]["versions"]]
+    return [[pair[place] for pair in alike] for place in range(len(FRAMES))]
 
 
 def show(console: Console, runs: Sequence[dict[str, Any]]) -> None:

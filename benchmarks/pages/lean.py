@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
-from typing import Literal
+from typing import Any, Literal
 
 from envknee.after.compare.sides import Side, sides
 from envknee.verdict.schema.joint import ConfirmedSetting
@@ -30,11 +30,24 @@ from benchmarks.pages.published import (
 )
 from benchmarks.pages.published import ratio_of as pair_ratio
 from benchmarks.pages.two_cameras import OF_A_STEP
-from benchmarks.two_versions import by_pair, ratio_of
+from benchmarks.second_task import FRAMES, pairs_of, reward_of
+from benchmarks.two_versions import by_pair, fps_of, ratio_of
 
 H100, CUDA, TRITON = "cartpole-stock-lean-decided", "cartpole-stock-lean-cuda", "cartpole-stock-lean-4096"
 TWO_MACHINES = "cartpole-stock-lean"
 FEW, FEW_BEFORE = "cartpole-few-environments", "cartpole-few-environments-before"
+OPPONENTS, OPPONENTS_ARMS = (
+    "cartpole-opponents",
+    {
+        "stock": "stock",
+        "stock-compiled": "stock, compiled",
+        "stock-mixed": "stock, mixed precision",
+        "stock-warp": "stock, Warp's frontend",
+        "lean": "lean",
+        "lean-warp": "lean-warp",
+    },
+)
+SECOND_TASK_SIZE = 1024
 ARMS = ("stock", "lean")
 
 
@@ -58,6 +71,56 @@ def on_h200s() -> str:
         memory = [f"{peak_gb(H200, arm, size):.2f}" for arm in ("stock", "lean-warp")]
         rows.append((f"{size:,}", *fps, share(fps_ratio(H200, "lean-warp", size)), *memory))
     return table(("environments", "FPS, stock", "FPS, lean-warp", "ratio", "GB, stock", "GB, lean-warp"), rows)
+
+
+def opponents() -> str:
+    """Return FPS and memory of Isaac Lab's frames in four ways and of lean ones, and what lean-warp has of each, by size."""
+    rows = []
+    for size in (1024, 4096, 8192):
+        for arm, what in OPPONENTS_ARMS.items():
+            trials = len(timed_records(OPPONENTS, arm, size))
+            factor = "1" if arm == "lean-warp" else share(fps_ratio(OPPONENTS, "lean-warp", size, to=arm))
+            fps, memory = median_fps(OPPONENTS, arm, size), median_gb(OPPONENTS, arm, size)
+            rows.append((f"{size:,}", what, str(trials), f"{fps:,.0f}", factor, f"{memory:.2f}"))
+    return table(("environments", "", "trials", "FPS", "lean-warp has times as many", "GB"), rows)
+
+
+def second_task() -> str:
+    """Return FPS, memory and reward of mjlab's cube task with its own frames and with lean ones."""
+    rows = [
+        (
+            f"{frames}'s own" if frames == "mjlab" else frames,
+            f"{fmean(map(fps_of, runs)):,.0f}",
+            ratio,
+            f"{1e3 * fmean(learning_s(run) for run in runs):.0f} ms",
+            f"{fmean(run['used_gb'] for run in runs):.2f}",
+            f"{fmean(map(reward_of, runs)):.1f}",
+        )
+        for frames, runs, ratio in zip(FRAMES, task_pairs(), ("1", task_factor()), strict=True)
+    ]
+    return table(("frames", "FPS", "ratio", "an update takes", "GB", "reward at the end"), rows)
+
+
+def task_pairs() -> list[list[dict[str, Any]]]:
+    """Return the trainings of the second task with each kind of frames, pair by pair."""
+    return pairs_of(json_of("second-task-h200")["runs"], SECOND_TASK_SIZE)
+
+
+def learning_s(run: dict[str, Any]) -> float:
+    """Return the median seconds of an update after the warm-up."""
+    return median(run["learn_s"][run["warmup_iterations"] :])
+
+
+def task_ratio() -> tuple[float, float, float]:
+    """Return FPS of lean frames over mjlab's own on the second task, with its interval."""
+    ratio, lowest, highest = ratio_of(*(list(map(fps_of, runs)) for runs in task_pairs()))
+    return ratio, lowest, highest
+
+
+def task_factor() -> str:
+    """Return that ratio in words."""
+    ratio, lowest, highest = task_ratio()
+    return f"{ratio:.2f} ({lowest:.2f} to {highest:.2f})"
 
 
 def bare_loops() -> str:
@@ -226,6 +289,11 @@ def learns() -> str:
 BLOCKS = {
     "lean-three-arms": three_arms,
     "lean-h200": on_h200s,
+    "lean-opponents": opponents,
+    "lean-compiled-factor": lambda: times(fps_ratio(OPPONENTS, "lean-warp", 8192, to="stock-compiled")),
+    "lean-second-task": second_task,
+    "lean-second-task-pairs": lambda: str(len(task_pairs()[0])),
+    "lean-second-task-factor": task_factor,
     "lean-bounds": what_bounds,
     "lean-range-1024": lambda: fps_range(1024),
     "lean-range-4096": lambda: fps_range(4096),

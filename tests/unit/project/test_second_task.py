@@ -11,6 +11,7 @@ from benchmarks.two_versions import fps_of
 
 def a_run(frames: str, seed: int, seconds: float, num_envs: int = 1024) -> dict[str, Any]:
     return {
+        "versions": {"rsl-rl-lib": "5.5.1"},
         "frames": frames, "seed": seed, "num_envs": num_envs, "horizon": 24, "used_gb": 4.0, "warmup_iterations": 2,
         "iteration_s": [9.0, 5.0, seconds, seconds, 7.0], "reward": [None, 1.0, float(seed)],
     }  # fmt: skip
@@ -28,6 +29,12 @@ def test_a_seed_that_has_one_kind_of_frames_is_left_out():
     runs = [a_run("mjlab", 1, 0.5), a_run("lean", 2, 0.2), a_run("lean", 1, 0.25), a_run("lean", 1, 0.25, num_envs=512)]
     pairs = pairs_of(runs, 1024)
     assert [[(run["frames"], run["seed"]) for run in own] for own in pairs] == [[(frames, 1)] for frames in FRAMES]
+
+
+def test_a_pair_of_different_versions_is_left_out():
+    runs = [a_run(frames, seed, 0.5) for frames in FRAMES for seed in (1, 2)]
+    runs[0]["versions"] = {"rsl-rl-lib": "5.4.2"}
+    assert [[run["seed"] for run in own] for own in pairs_of(runs, 1024)] == [[2], [2]]
 
 
 def test_the_table_has_ratios_of_pairs():
