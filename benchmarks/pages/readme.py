@@ -1,5 +1,7 @@
 """README.md: what was found on H200s."""
 
+from envknee.base.point import rollout_size
+from envknee.verdict.schema.joint import ConfirmedSetting
 from envknee.verdict.schema.scaling import Scaling
 from envknee.verdict.series import ONE_GPU
 from envknee.words.joint_costs import setting_words, short_setting
@@ -7,8 +9,6 @@ from envknee.words.joint_costs import setting_words, short_setting
 from benchmarks.pages.cells import bounded, change, gigabytes, outcome, table, times
 from benchmarks.pages.findings import (
     H200,
-    SAME_GPU,
-    WARP_LEARNING,
     fps_growth,
     lean_times,
     most_fps,
@@ -26,7 +26,6 @@ from benchmarks.pages.published import (
     fps_ratio,
     gain_from,
     json_of,
-    learning_ratio,
     median_s_to_target,
     peak_gb,
     phases_of,
@@ -72,8 +71,6 @@ def findings() -> str:
         ("How soon do lean frames and Warp's frontend nearly solve it?", few_environments()),
         ("How many pay in FPS?", pays("stock")),
         ("And with lean frames and Warp's frontend?", pays("lean-warp")),
-        ("What do lean frames and Warp's frontend gain on the same GPU?", same_gpu()),
-        ("And do they learn sooner?", lean_learns()),
         ("Which batch size?", batch_size()),
         ("What fits on my card?", what_fits()),
         ("Where does the time go?", where_time_goes()),
@@ -127,17 +124,25 @@ def pays(arm: str) -> str:
 
 
 def batch_size() -> str:
-    """Return the gradient noise scale."""
+    """Return the batch sizes of the soonest settings, and the gradient noise scale."""
     ((num_envs, batch, scale),) = [
         (point.num_envs * arm.world_size, point.batch_size, point.scale)
         for arm in verdict_of(LEARNING_ON_TWO).arms
         for point in arm.noise_scales
     ]
+    slow, fast = (best_of(STUDY, arm, "learning") for arm in (SLOW, FAST))
     return (
-        f"The gradient noise scale is **{scale.transitions:.0f}** transitions ({scale.lower:.0f} to {scale.upper:.0f};"
-        f" {scale.samples} seeds, two H100, {num_envs:,} environments in all, batches of {batch:,})."
-        " A larger batch saves ever fewer optimizer steps; far larger ones cost environment steps. These studies keep `batch_size: library`"
+        f"**{slow.batch_size:,}** with Isaac Lab's frames, **{fast.batch_size:,}** with lean ones, at the settings of the first row:"
+        f" {mini_batches(slow)} and {mini_batches(fast)} mini-batches per epoch. `batch_size: library` makes 16."
+        f" The gradient noise scale is {scale.transitions:.0f} transitions ({scale.lower:.0f} to {scale.upper:.0f};"
+        f" {scale.samples} seeds, two H100, {num_envs:,} environments in all, batches of {batch:,}):"
+        " a batch far above it costs environment steps"
     )
+
+
+def mini_batches(setting: ConfirmedSetting) -> int:
+    """Return the mini-batches of a rollout on one GPU."""
+    return rollout_size(setting.num_envs, setting.horizon) // setting.batch_size
 
 
 def what_fits() -> str:
@@ -159,7 +164,7 @@ def where_time_goes() -> str:
         return f"{law.share_of_slope or 0.0:.0%}"
 
     return (
-        f"Of the time that an added environment costs, {share('stock', 'learning')} is learning (PPO's updates) with Isaac Lab's frames."
+        f"Each further environment adds time. With Isaac Lab's frames {share('stock', 'learning')} of it is learning (PPO's updates)."
         f" With lean frames and Warp's frontend {share('lean-warp', 'learning')} is learning, {share('lean-warp', 'render')} rendering"
     )
 
@@ -184,36 +189,13 @@ def lean_table() -> str:
     """Return FPS and memory with Isaac Lab's frames and with lean ones, by size."""
     stock, warp = (throughput_of(H200, arm, 32) for arm in ("stock", "lean-warp"))
     rows = []
-    for num_envs in (4096, 8192, 16384):
+    for num_envs in (4096, 8192):
         ratio = fps_ratio(H200, "lean-warp", num_envs)
         memory = gigabytes(peak_gb(H200, "lean-warp", num_envs), peak_gb(H200, "stock", num_envs))
         fps = [f"{limit.point(num_envs).fps:,.0f}" for limit in (stock, warp)]
         rows.append((f"{num_envs:,}", *fps, times(ratio, bold=num_envs == stock.threshold_num_envs), memory))
     return table(
         ("environments", "FPS, Isaac Lab's frames", "FPS, lean frames and `frontend: warp`", "ratio", "memory"), rows
-    )
-
-
-def same_gpu() -> str:
-    """Return what lean frames and Warp's frontend gain in FPS and memory where one GPU measured both."""
-    few, many = (fps_ratio(SAME_GPU, "lean-warp", num_envs) for num_envs in (1024, 4096))
-    memory = gigabytes(peak_gb(SAME_GPU, "lean-warp", 4096), peak_gb(SAME_GPU, "stock", 4096))
-    return (
-        f"In [{many.pairs} repeats on H200s](results-published/{SAME_GPU}) {times(few, bold=True)} the FPS with 1,024 environments."
-        f" With 4,096 {times(many, bold=True)}, in {memory}"
-    )
-
-
-def lean_learns() -> str:
-    """Return what lean frames and Warp's frontend gain in seconds to the target."""
-    seconds, steps = (
-        learning_ratio(WARP_LEARNING, "lean-warp", measure) for measure in ("seconds_to_target", "frames_to_target")
-    )
-    stock_s, warp_s = (median_s_to_target(WARP_LEARNING, arm) for arm in ("stock", "lean-warp"))
-    return (
-        f"With [{seconds.pairs} seeds on H100s](results-published/{WARP_LEARNING}) reward {target_of(WARP_LEARNING):g} came in"
-        f" **{seconds.ratio:.2f} of the time** ({seconds.lower:.2f} to {seconds.upper:.2f}), {warp_s:.1f} s instead of {stock_s:.1f},"
-        f" after {times(steps)} the environment steps"
     )
 
 
