@@ -2,9 +2,14 @@
 
 import random
 import re
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from environment import ENVIRONMENT
+from envknee.machine.gpus import OTHER_LOCKS
 from envknee.run import attempts
 from envknee.study.paths import TrialFolder
 from programs import python, succeeded
@@ -23,27 +28,32 @@ def measure_again(trial: TrialFolder) -> None:
     trial.outcome.write_text(trial.outcome.read_text(encoding="utf-8") + "\n", encoding="utf-8")
 
 
-@pytest.mark.alone
-def test_nothing_of_a_sweep_of_commands_is_lost_doubled_or_left_behind():
-    done = python("-m", "envknee", "drill", "--trainer", "command", "--kills", 4, "--seed", 3, timeout=1100)
-    said = succeeded(done)
-    assert (
-        "lost 0, doubled 0, orphaned 0, measured beside others 0, crashed 0; the last sweep ended with status 0" in said
-    )
-    assert ", 0 of them others than an undisturbed sweep asks for" in said and "0 durations that cannot be" in said
+NOTHING_LOST = "lost 0, doubled 0, orphaned 0, measured beside others 0, crashed 0; the last sweep ended with status 0"
+DRILLS: dict[str, Sequence[object]] = {
+    "a process for each trial": ("--trainer", "command", "--kills", 4, "--seed", 3),
+    "workers": ("--trainer", "command", "--workers", "--kills", 4, "--seed", 2),
+    "a soak": ("--soak", 10, "--kills", 1),
+}
 
 
 @pytest.mark.alone
-def test_nothing_is_lost_where_workers_are_killed_and_others_take_their_trials_over():
-    done = python(
-        "-m", "envknee", "drill", "--trainer", "command", "--workers", "--kills", 4, "--seed", 2, timeout=1100
-    )
-    said = succeeded(done)
-    assert (
-        "lost 0, doubled 0, orphaned 0, measured beside others 0, crashed 0; the last sweep ended with status 0" in said
-    )
-    assert ", 0 of them others than an undisturbed sweep asks for" in said and "0 durations that cannot be" in said
-    assert re.search("(the worker|what starts workers) [1-9]", said)
+def test_nothing_is_lost_doubled_or_left_behind(tmp_path_factory: pytest.TempPathFactory):
+    """Drills wait most of the time, so they run side by side, each with locks of its own."""
+
+    def drill(words: Sequence[object]) -> subprocess.CompletedProcess[str]:
+        own_locks = ENVIRONMENT | {OTHER_LOCKS: str(tmp_path_factory.mktemp("locks"))}
+        return python("-m", "envknee", "drill", *words, timeout=1100, env=own_locks)
+
+    with ThreadPoolExecutor(len(DRILLS)) as pool:
+        done = dict(zip(DRILLS, pool.map(drill, DRILLS.values()), strict=True))
+    said = {kind: succeeded(own) for kind, own in done.items()}
+    assert {kind: NOTHING_LOST in own for kind, own in said.items()} == dict.fromkeys(DRILLS, True)
+    assert {kind: "0 durations that cannot be" in own for kind, own in said.items()} == dict.fromkeys(DRILLS, True)
+    for kind in ("a process for each trial", "workers"):
+        assert ", 0 of them others than an undisturbed sweep asks for" in said[kind], said[kind]
+    assert re.search("(the worker|what starts workers) [1-9]", said["workers"]), said["workers"]
+    assert "kill 1 of 1 at trial" in said["a soak"], said["a soak"]
+    assert "MLflow holds 10 of them" in said["a soak"] and "Snakemake: " in said["a soak"], said["a soak"]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -93,16 +103,6 @@ def test_the_drill_tells_processes_apart_by_their_command_lines(tmp_path: Path):
         of_workers.kind_of("python", "python -m envknee workers results/drill 0 --workers 2") == "what starts workers"
     )
     assert "the block" in KINDS and "the block" not in drill.names, "a program is measured in no block"
-
-
-@pytest.mark.alone
-def test_a_soak_loses_no_trial_and_mlflow_holds_each_once():
-    said = succeeded(python("-m", "envknee", "drill", "--soak", 10, "--kills", 1, timeout=900))
-    assert "kill 1 of 1 at trial" in said
-    assert (
-        "lost 0, doubled 0, orphaned 0, measured beside others 0, crashed 0; the last sweep ended with status 0" in said
-    )
-    assert "MLflow holds 10 of them" in said and "Snakemake: " in said
 
 
 def test_growth_is_found_where_it_is_and_the_start_of_a_process_is_left_out():
