@@ -132,7 +132,7 @@ def batch_size() -> str:
     ]
     slow, fast = (best_of(STUDY, arm, "learning") for arm in (SLOW, FAST))
     return (
-        f"**{slow.batch_size:,}** with Isaac Lab's frames, **{fast.batch_size:,}** with lean ones, at the settings of the first row:"
+        f"**{slow.batch_size:,}** with Isaac Lab's frames, **{fast.batch_size:,}** with lean ones, at the settings that learn soonest:"
         f" {mini_batches(slow)} and {mini_batches(fast)} mini-batches per epoch. `batch_size: library` makes 16."
         f" The gradient noise scale is {scale.transitions:.0f} transitions ({scale.lower:.0f} to {scale.upper:.0f};"
         f" {scale.samples} seeds, two H100, {num_envs:,} environments in all, batches of {batch:,}):"
@@ -142,6 +142,7 @@ def batch_size() -> str:
 
 def mini_batches(setting: ConfirmedSetting) -> int:
     """Return the mini-batches of a rollout on one GPU."""
+    assert setting.batch_size is not None, "a joint study's settings have a batch size"
     return rollout_size(setting.num_envs, setting.horizon) // setting.batch_size
 
 

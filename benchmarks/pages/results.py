@@ -240,7 +240,8 @@ def with_80_gb() -> str:
     last, size = stock.gains[-1], warp.threshold_num_envs
     assert size is not None
     return (
-        f"Memory ends at {stock.largest_num_envs:,} environments. From {last.num_envs:,} to {last.doubled:,} FPS grow by {change(last)},"
+        f"Memory ends at {stock.largest_num_envs:,} environments at horizon {stock.horizon}."
+        f" From {last.num_envs:,} to {last.doubled:,} FPS grow by {change(last)},"
         f" {outcome(last, stock.delta)}. [With lean frames](#until-where-do-fps-grow-on-an-h100) FPS flattened at {size:,}"
     )
 
