@@ -28,6 +28,8 @@ from benchmarks.two_versions import fps_of, ratio_of
 
 EXAMPLE = Path(__file__).parents[1] / "examples/mjlab_lift_cube.py"
 FRAMES = ("mjlab", "lean")
+WARM_UP = 2
+"""Iterations that the example leaves out of FPS."""
 NEWEST = 10
 """Iterations at the end whose mean reward is compared."""
 
@@ -97,6 +99,10 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5, help="(default: 5)")
     parser.add_argument("--output", type=Path, default=Path("second-task.json"), help="(default: second-task.json)")
     arguments = parser.parse_args()
+    if arguments.iterations <= WARM_UP:
+        raise UserError(
+            f"--iterations {arguments.iterations}: {WARM_UP + 1} or more were expected, because the first {WARM_UP} are not timed"
+        )
     device = environment.choose_device(1)
     kept: dict[str, Any] = {"environment": environment.observe(str(device)).model_dump(mode="json"), "runs": []}
     if arguments.output.exists():

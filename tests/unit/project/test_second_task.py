@@ -3,8 +3,11 @@
 from typing import Any
 
 import pytest
+from places import ROOT
+from programs import run_main, told
 from rich.console import Console
 
+from benchmarks import second_task
 from benchmarks.second_task import FRAMES, pairs_of, reward_of, show
 from benchmarks.two_versions import fps_of
 
@@ -42,3 +45,12 @@ def test_the_table_has_ratios_of_pairs():
     console = Console(width=100, record=True)
     show(console, runs)
     assert "2.00 (2.00 to 2.00)" in console.export_text()
+
+
+def test_without_a_timed_iteration_nothing_is_trained():
+    told(lambda: run_main(second_task.main, "--iterations", 2), "--iterations 2: 3 or more were expected")
+
+
+def test_the_example_leaves_out_as_many_iterations():
+    example = (ROOT / "examples/mjlab_lift_cube.py").read_text(encoding="utf-8")
+    assert f"WARM_UP = {second_task.WARM_UP}\n" in example
