@@ -183,7 +183,8 @@ def second_gpu() -> str:
     one_s, two_s = (median_s_to_target(LEARNING_ON_TWO, arm) for arm in ("one-gpu", "data-parallel"))
     return (
         f"Two H100 with {stock.num_envs:,} environments each give {stock.speedup:.2f} times the FPS of one,"
-        f" {lean.speedup:.2f} times with lean frames. No gain was seen in learning: with lean frames two that share 1,024 environments take {two_s:.1f} s, one {one_s:.1f} s"
+        f" {lean.speedup:.2f} times with lean frames."
+        f" No gain was seen in learning: with lean frames two that share 1,024 environments take {two_s:.1f} s, one {one_s:.1f} s"
     )
 
 
