@@ -24,7 +24,7 @@ from envknee.study.files import write_atomically
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.two_versions import fps_of, ratio_of
+from benchmarks.two_versions import Agreement, fps_of, in_words, ratio_of
 
 EXAMPLE = Path(__file__).parents[1] / "examples/mjlab_lift_cube.py"
 FRAMES = ("mjlab", "lean")
@@ -71,6 +71,12 @@ def pairs_of(runs: Sequence[dict[str, Any]], num_envs: int) -> list[list[dict[st
     return [[pair[place] for pair in alike] for place in range(len(FRAMES))]
 
 
+def fps_ratio_of(pairs: Sequence[Sequence[dict[str, Any]]]) -> Agreement:
+    """Return FPS of lean frames over mjlab's own, from what `pairs_of` returns."""
+    mjlab, lean = ([fps_of(run) for run in runs] for runs in pairs)
+    return ratio_of(mjlab, lean)
+
+
 def show(console: Console, runs: Sequence[dict[str, Any]]) -> None:
     """Print FPS, memory and reward of both by size."""
     table = Table("environments", "frames", "FPS", "ratio", "GB", "reward", "pairs", box=None)
@@ -78,8 +84,7 @@ def show(console: Console, runs: Sequence[dict[str, Any]]) -> None:
         pairs = pairs_of(runs, num_envs)
         if not pairs[0]:
             continue
-        ratio, lowest, highest = ratio_of(*([fps_of(run) for run in own] for own in pairs))
-        ratios = ("1", f"{ratio:.2f} ({lowest:.2f} to {highest:.2f})")
+        ratios = ("1", in_words(fps_ratio_of(pairs)))
         for frames, own, gained in zip(FRAMES, pairs, ratios, strict=True):
             fps, gigabytes, reward = (
                 fmean(map(figure, own)) for figure in (fps_of, lambda run: run["used_gb"], reward_of)

@@ -88,6 +88,11 @@ def ratio_of(before: Sequence[float], now: Sequence[float]) -> Agreement:
     return found if len(now) > 1 else found._replace(lower=math.nan, upper=math.nan)
 
 
+def in_words(found: Agreement) -> str:
+    """Return a ratio with its interval: `1.94 (1.62 to 2.34)`."""
+    return f"{found.ratio:.2f} ({found.lower:.2f} to {found.upper:.2f})"
+
+
 def show(console: Console, kept: dict[str, Any]) -> None:
     """Print FPS of both versions and their ratio by size."""
     before, now = kept["versions"]
@@ -97,9 +102,8 @@ def show(console: Console, kept: dict[str, Any]) -> None:
         count = min(map(len, pairs))
         if count:
             pairs = [own[:count] for own in pairs]
-            ratio, lowest, highest = ratio_of(*pairs)
             fps = [f"{fmean(own):,.0f}" for own in pairs]
-            table.add_row(f"{size:,}", *fps, f"{ratio:.2f} ({lowest:.2f} to {highest:.2f})", str(count))
+            table.add_row(f"{size:,}", *fps, in_words(ratio_of(*pairs)), str(count))
     console.print(table)
 
 

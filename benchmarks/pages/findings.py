@@ -2,11 +2,12 @@
 
 import io
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from envknee.decide.read import load_study
 from envknee.run.card import study_card
 from envknee.show.terminal import print_answer
+from envknee.verdict.schema.comparison import Ratio
 from envknee.verdict.schema.learning import LearningLimit, LearningPoint, best_of
 from envknee.verdict.schema.limit import Gain
 from envknee.verdict.schema.study import Headline
@@ -17,6 +18,7 @@ from benchmarks.pages.published import (
     arm_of,
     fps_ratio,
     gain_from,
+    json_of,
     learning_point,
     median_fps,
     records_of,
@@ -24,6 +26,8 @@ from benchmarks.pages.published import (
     throughput_of,
     verdict_of,
 )
+from benchmarks.second_task import fps_ratio_of, pairs_of
+from benchmarks.two_versions import Agreement
 
 H200 = "cartpole-stock-lean-h200"
 """The study of FPS on H200s, with Isaac Lab's frames and with lean ones on Warp's frontend."""
@@ -31,6 +35,9 @@ LEARNING = "cartpole-one-gpu-learning"
 """The study of learning on H200s."""
 WARP_LEARNING = "cartpole-stock-lean-warp-learning"
 SAME_GPU = "cartpole-stock-lean-warp"
+OPPONENTS = "cartpole-opponents"
+"""The study of Isaac Lab's frames at their best."""
+SECOND_TASK_SIZE = 1024
 
 
 class Soonest(NamedTuple):
@@ -85,6 +92,22 @@ def lean_times() -> str:
     """Return how many times as many FPS lean frames and Warp's frontend have at the advised size: `9.6`."""
     head, _ = most_fps("lean-warp")
     return f"{fps_ratio(H200, 'lean-warp', head.num_envs).ratio:.1f}"
+
+
+def compiled_ratio() -> Ratio:
+    """Return FPS of lean frames and Warp's frontend over those of RSL-RL's compiled networks, at the advised size."""
+    head, _ = most_fps("lean-warp")
+    return fps_ratio(OPPONENTS, "lean-warp", head.num_envs, to="stock-compiled")
+
+
+def task_pairs() -> list[list[dict[str, Any]]]:
+    """Return the trainings of the second task with each kind of frames, pair by pair."""
+    return pairs_of(json_of("second-task-h200")["runs"], SECOND_TASK_SIZE)
+
+
+def task_ratio() -> Agreement:
+    """Return FPS of lean frames over mjlab's own on the second task, with its interval."""
+    return fps_ratio_of(task_pairs())
 
 
 def printed(study: str, before: str = "report") -> str:

@@ -9,7 +9,7 @@ from envknee.verdict.schema.joint import ConfirmedSetting
 from envknee.words.joint_costs import short_setting
 
 from benchmarks.pages.cells import share, table, times
-from benchmarks.pages.findings import H200, SAME_GPU, WARP_LEARNING
+from benchmarks.pages.findings import H200, OPPONENTS, SAME_GPU, WARP_LEARNING, compiled_ratio, task_pairs, task_ratio
 from benchmarks.pages.joint_runs import answer_of, seconds
 from benchmarks.pages.published import (
     PUBLISHED,
@@ -30,24 +30,20 @@ from benchmarks.pages.published import (
 )
 from benchmarks.pages.published import ratio_of as pair_ratio
 from benchmarks.pages.two_cameras import OF_A_STEP
-from benchmarks.second_task import FRAMES, pairs_of, reward_of
-from benchmarks.two_versions import by_pair, fps_of, ratio_of
+from benchmarks.second_task import FRAMES, reward_of
+from benchmarks.two_versions import by_pair, fps_of, in_words, ratio_of
 
 H100, CUDA, TRITON = "cartpole-stock-lean-decided", "cartpole-stock-lean-cuda", "cartpole-stock-lean-4096"
 TWO_MACHINES = "cartpole-stock-lean"
 FEW, FEW_BEFORE = "cartpole-few-environments", "cartpole-few-environments-before"
-OPPONENTS, OPPONENTS_ARMS = (
-    "cartpole-opponents",
-    {
-        "stock": "stock",
-        "stock-compiled": "stock, compiled",
-        "stock-mixed": "stock, mixed precision",
-        "stock-warp": "stock, Warp's frontend",
-        "lean": "lean",
-        "lean-warp": "lean-warp",
-    },
-)
-SECOND_TASK_SIZE = 1024
+OPPONENTS_ARMS = {
+    "stock": "stock",
+    "stock-compiled": "stock, compiled",
+    "stock-mixed": "stock, mixed precision",
+    "stock-warp": "stock, Warp's frontend",
+    "lean": "lean",
+    "lean-warp": "lean-warp",
+}
 ARMS = ("stock", "lean")
 
 
@@ -101,26 +97,14 @@ def second_task() -> str:
     return table(("frames", "FPS", "ratio", "an update takes", "GB", "reward at the end"), rows)
 
 
-def task_pairs() -> list[list[dict[str, Any]]]:
-    """Return the trainings of the second task with each kind of frames, pair by pair."""
-    return pairs_of(json_of("second-task-h200")["runs"], SECOND_TASK_SIZE)
-
-
 def learning_s(run: dict[str, Any]) -> float:
     """Return the median seconds of an update after the warm-up."""
     return median(run["learn_s"][run["warmup_iterations"] :])
 
 
-def task_ratio() -> tuple[float, float, float]:
-    """Return FPS of lean frames over mjlab's own on the second task, with its interval."""
-    ratio, lowest, highest = ratio_of(*(list(map(fps_of, runs)) for runs in task_pairs()))
-    return ratio, lowest, highest
-
-
 def task_factor() -> str:
-    """Return that ratio in words."""
-    ratio, lowest, highest = task_ratio()
-    return f"{ratio:.2f} ({lowest:.2f} to {highest:.2f})"
+    """Return FPS of lean frames over mjlab's own on the second task, with its interval."""
+    return in_words(task_ratio())
 
 
 def bare_loops() -> str:
@@ -139,9 +123,8 @@ def few_environments() -> str:
     rows = []
     for size in kept["num_envs"]:
         pairs = [by_pair(kept["runs"], version, size) for version in (before, now)]
-        ratio, lowest, highest = ratio_of(*pairs)
         spreads = [f"{fmean(own):,.0f} ({min(own):,.0f} to {max(own):,.0f})" for own in pairs]
-        rows.append((f"{size:,}", *spreads, f"{ratio:.2f} ({lowest:.2f} to {highest:.2f})"))
+        rows.append((f"{size:,}", *spreads, in_words(ratio_of(*pairs))))
     return table(("environments", f"FPS, {before}", f"FPS, {now}", "ratio"), rows)
 
 
@@ -290,7 +273,7 @@ BLOCKS = {
     "lean-three-arms": three_arms,
     "lean-h200": on_h200s,
     "lean-opponents": opponents,
-    "lean-compiled-factor": lambda: times(fps_ratio(OPPONENTS, "lean-warp", 8192, to="stock-compiled")),
+    "lean-compiled-factor": lambda: times(compiled_ratio()),
     "lean-second-task": second_task,
     "lean-second-task-pairs": lambda: str(len(task_pairs()[0])),
     "lean-second-task-factor": task_factor,

@@ -9,17 +9,18 @@ from envknee.words.joint_costs import setting_words, short_setting
 from benchmarks.pages.cells import bounded, change, gigabytes, outcome, table, times
 from benchmarks.pages.findings import (
     H200,
+    compiled_ratio,
     fps_growth,
     lean_times,
     most_fps,
     printed,
     seconds_at,
     soonest,
+    task_ratio,
 )
 from benchmarks.pages.joint import FAST, SLOW, STUDY
 from benchmarks.pages.joint_runs import best_of, seconds
 from benchmarks.pages.joint_runs import times as setting_times
-from benchmarks.pages.lean import OPPONENTS, task_ratio
 from benchmarks.pages.published import (
     card_of,
     fits,
@@ -52,17 +53,11 @@ def headline() -> str:
         f" Doubling them gains {gain.gain:.1%}, less than the {verdict_of(H200).delta:.0%} that counts as paying.",
         f"With lean frames and Warp's frontend, {lean.num_envs:,} give {lean.fps:,.0f} FPS,"
         f" **{lean_times()} times** as many as Isaac Lab's defaults. Doubling them gains {lean_gain.gain:.1%}."
-        f" Against RSL-RL's compiled networks the factor is {compiled_times()}, and"
-        f" [on a task with contacts](docs/lean-measured.md#a-task-with-contacts), of another library, {task_ratio()[0]:.1f}."
+        f" Against RSL-RL's compiled networks the factor is {compiled_ratio().ratio:.1f}, and"
+        f" [on a task with contacts](docs/lean-measured.md#a-task-with-contacts), of another library, {task_ratio().ratio:.1f}."
         " It needs RSL-RL, a Warp version of the task and bfloat16; recurrent policies are refused.",
     ]
     return "\n".join(f"- {line}" for line in lines)
-
-
-def compiled_times() -> str:
-    """Return what the factor is against RSL-RL's compiled networks, at the advised size."""
-    head, _ = most_fps("lean-warp")
-    return f"{fps_ratio(OPPONENTS, 'lean-warp', head.num_envs, to='stock-compiled').ratio:.1f}"
 
 
 def findings() -> str:

@@ -101,7 +101,8 @@ def beside(branch: Callable[[], torch.Tensor], rest: Callable[[], None], read: I
 def without_garbage_collection() -> Iterator[None]:
     """Keep Python from collecting garbage while a graph is captured.
 
-    An earlier graph may be in the garbage, and CUDA breaks a capture off when a graph is freed meanwhile.
+    Graphs and arrays of an earlier learner may be in the garbage, and CUDA breaks a capture off when they are freed meanwhile. Isaac Lab
+    3.0.0's `NewtonQueries` does the same.
     """
     was_enabled = gc.isenabled()
     gc.disable()

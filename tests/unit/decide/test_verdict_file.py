@@ -39,7 +39,8 @@ def rewrite(folder: StudyFolder, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("factor", "added", "is_stale"), [(1, 0, 0), (1 + 1e-12, 0, 0), (1, 7e-15, 0), (1 + 1e-6, 0, 1)]
+    ("factor", "added", "is_stale"),
+    [(1.0, 0.0, False), (1.0 + 1e-12, 0.0, False), (1.0, 7e-15, False), (1.0 + 1e-6, 0.0, True)],
 )
 def test_last_digits_of_numbers_do_not_make_a_verdict_stale(
     folder: StudyFolder, factor: float, added: float, is_stale: bool

@@ -33,10 +33,8 @@ def test_what_a_search_measured_is_kept_and_one_that_breaks_says_why(tmp_path: P
     work, to = tmp_path / "work", tmp_path / "kept"
     words = ["-m", "benchmarks.atlas", "--tasks-file", tmp_path / "tasks.yaml", "--work", work, "--to", to]
     words += ["--start", f"fake={sys.executable}"]
-    where: dict[str, Any] = {
-        "cwd": ROOT,
-        "env": {**os.environ, "PYTHONPATH": str(ROOT)},
-    }  # make keeps Python from the current folder
+    # make keeps Python from the current folder.
+    where: dict[str, Any] = {"cwd": ROOT, "env": os.environ | {"PYTHONPATH": str(ROOT)}}
     # On a busy machine it may need a minute until it breaks.
     assert python(*words, "broken", "--time", "3m", **where).returncode == 1, "it has no answer"
     python(*words, "fake", "--time", "40s", **where)
