@@ -62,10 +62,18 @@ def test_arms_that_are_asked_different_questions_each_say_what_to_run():
 def test_repeats_that_overlap_tell_no_order():
     verdict = by_fps(a=[100.0, 120.0], b=[110.0, 115.0], c=[50.0, 51.0])
     lead = known(lead_in(verdict))
-    assert [behind.is_shown for behind in lead.behind] == [False, True]
+    assert [behind.order for behind in lead.behind] == ["open", "shown"]
     assert sentence(verdict).endswith("times c, not told apart from a.")
+
+
+def test_one_repeat_has_no_interval_and_that_is_said():
     alone = by_fps(a=[100.0], b=[50.0])
-    assert sentence(alone) == "a is fastest: 100 FPS at 32 environments, not told apart from b.", "one repeat each"
+    assert [behind.order for behind in known(lead_in(alone)).behind] == ["no interval"]
+    assert sentence(alone) == "a is fastest: 100 FPS at 32 environments, with too few repeats to compare it with b."
+    some = by_fps(a=[100.0, 101.0], b=[50.0, 51.0], c=[30.0], d=[20.0])
+    assert sentence(some).endswith(
+        "FPS at 32 environments, 1.99 times b, with too few repeats to compare it with c and d."
+    )
 
 
 def test_an_order_is_shown_where_the_card_shows_it():
@@ -77,7 +85,7 @@ def test_an_order_is_shown_where_the_card_shows_it():
     records = records_of(trials)
     verdict = decide(records, a_study(arms={"a": {}, "b": {}}, throughput=None, learning=LEARNING))
     (without,), (paired,) = known(lead_in(verdict)).behind, known(lead_of(verdict, card_of(verdict, records))).behind
-    assert (without.is_shown, paired.is_shown) == (False, True)
+    assert (without.order, paired.order) == ("open", "shown")
     assert without.times == paired.times
 
 

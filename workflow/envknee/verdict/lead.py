@@ -4,6 +4,8 @@ Input: a verdict and its card. Output: the arms in order, and a `Lead`. It compa
 differ is the business of `remedies`, `rules` and `compare`.
 """
 
+from typing import Literal
+
 from envknee.base.fields import Kind
 from envknee.verdict.schema.card import ArmRatio, Card
 from envknee.verdict.schema.joint import JointAnswer
@@ -47,10 +49,13 @@ def lead_of(verdict: Verdict, card: Card) -> Lead | None:
 
 def _behind(first: Standing, other: Standing, ratio: ArmRatio | None) -> Behind:
     larger, smaller = (first, other) if first.kind == "throughput" else (other, first)
-    is_shown = False
-    if ratio is not None and ratio.lower is not None and ratio.upper is not None:
-        is_shown = not ratio.lower <= 1.0 <= ratio.upper
-    return Behind(standing=other, times=larger.value / smaller.value, is_shown=is_shown)
+    return Behind(standing=other, times=larger.value / smaller.value, order=_order(ratio))
+
+
+def _order(ratio: ArmRatio | None) -> Literal["shown", "open", "no interval"]:
+    if ratio is None or ratio.lower is None or ratio.upper is None:
+        return "no interval"
+    return "open" if ratio.lower <= 1.0 <= ratio.upper else "shown"
 
 
 def standing_of(arm: ArmVerdict) -> Standing | None:

@@ -49,14 +49,21 @@ def _environments(standing: Standing) -> str:
 
 
 def _against(lead: Lead) -> str:
-    """Return the distance to the next arm, and to the last one."""
+    """Return the distance to the next arm and to the last one, and which arms no distance is shown to."""
+    is_faster = lead.first.kind == "throughput"
     ends = lead.behind[:1] + lead.behind[1:][-1:]
-    parts = [_times(behind, lead.first.kind == "throughput") for behind in ends if behind.is_shown]
-    unsure = [behind.standing.arm for behind in lead.behind if not behind.is_shown]
-    if unsure:
-        *others, last = unsure
-        parts.append(f"not told apart from {', '.join(others) + ' and ' if others else ''}{last}")
+    parts = [_times(behind, is_faster) for behind in ends if behind.order == "shown"]
+    if open_ones := _arms(lead, "open"):
+        parts.append(f"not told apart from {open_ones}")
+    if untold := _arms(lead, "no interval"):
+        parts.append(f"with too few {'repeats' if is_faster else 'seeds'} to compare it with {untold}")
     return ", ".join(parts)
+
+
+def _arms(lead: Lead, order: str) -> str:
+    """Return the arms of one order as words, such as `a, b and c`; nothing without any."""
+    *others, last = [behind.standing.arm for behind in lead.behind if behind.order == order] or [""]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _times(behind: Behind, is_faster: bool) -> str:

@@ -1,5 +1,7 @@
 """Which arm is ahead at its own best point, as a frozen model. It is made from a verdict when it is shown, and stands in no file."""
 
+from typing import Literal
+
 from envknee.base.fields import Kind
 from envknee.record.schema import Frozen
 from envknee.verdict.series import OfRanks
@@ -21,8 +23,8 @@ class Behind(Frozen):
     standing: Standing
     times: float
     """How many times its FPS the first one has, or how many times as long it takes to the target."""
-    is_shown: bool
-    """Whether the interval of their ratio excludes 1. Otherwise, and without an interval, the order of the two is not shown."""
+    order: Literal["shown", "open", "no interval"]
+    """shown: the interval of their ratio excludes 1; open: it holds 1; no interval: one of them has too few repeats or seeds."""
 
 
 class Lead(Frozen):
