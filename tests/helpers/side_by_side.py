@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from _pytest.nodeid import coerce_node_id
 
-FIRST = ("test_container.py", "test_slurm.py", "test_sweep.py", "test_trials.py")
+FIRST = ("test_container.py", "test_jobs.py", "test_allocations_and_workers.py", "test_sweep.py", "test_trials.py")
 """What takes longest starts first, and unit tests fill what is left at the end."""
 
 
@@ -32,14 +32,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _shared_fixtures(item: pytest.Item) -> list[str]:
-    """Return the project's fixtures of a wider scope than the test itself."""
+    """Return the project's fixtures of a wider scope than the test itself. Each file has its own of a module's scope."""
     known: dict[str, Any] = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009  pytest has no public name for it
     last = {name: definitions[-1] for name, definitions in known.items() if definitions}
-    return [
-        f"{definition.baseid.replace(':', '.')}.{name}"
+    file = item.nodeid.partition("::")[0]
+    places = {
+        name: file if definition.scope == "module" else definition.baseid
         for name, definition in last.items()
         if definition.scope != "function" and definition.baseid
-    ]
+    }
+    return [f"{place.replace(':', '.')}.{name}" for name, place in places.items()]
 
 
 def _place(item: pytest.Item) -> tuple[bool, int, bool]:

@@ -149,16 +149,11 @@ class Cluster:
         """End a node with all that runs on it, at once and without a word."""
         jobs = {job for job, fields in self.jobs().items() if fields["node"] == node}
         self.kill(f"slurmd-{node}")
-        processes = []
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                title = " ".join(process.cmdline())  # as it names itself
-                step = re.match(r"slurmstepd: \[([^.]*)", title)
-                is_step = step is not None and step[1] in jobs
-                if is_step or process.environ().get("SLURM_JOB_ID") in jobs:
-                    process.suspend()
-                    processes.append(process)
+        processes = [process for process, job in (*self._steps(), *self._of_jobs()) if job in jobs]
         for process in processes:  # stopped first: each would tell the controller how the others ended
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+        for process in processes:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 
@@ -218,6 +213,18 @@ class Cluster:
                 words = process.cmdline()
                 if words[1:3] == ["-m", "snakemake"] and "remote" in words:
                     process.kill()
+
+    def _steps(self) -> Iterator[tuple[psutil.Process, str]]:
+        """Yield SLURM's own processes that look after the steps of this cluster's jobs, with the job's number.
+
+        They keep no variables. Those of another cluster, whose jobs have the same numbers, work in another folder.
+        """
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                title = " ".join(process.cmdline())  # as it names itself
+                step = re.match(r"slurmstepd: \[([^.]*)", title)
+                if step is not None and Path(process.cwd()).is_relative_to(self.folder):
+                    yield process, step[1]
 
     def _of_jobs(self) -> Iterator[tuple[psutil.Process, str]]:
         """Yield the processes of this cluster's jobs, with the job's number."""

@@ -53,7 +53,7 @@ RUN_BY = {
     "make sweep FROM=study.zip": "tests/workflow/project/test_setup.py: FROM=",
     "make sweep PROFILE=slurm": "tests/helpers/slurm_site.py: PROFILE=",
     "make prepare PROFILE=slurm": "tests/workflow/project/test_setup.py: \"make\", \"prepare\"",
-    "make sweep PROFILE=allocation": "tests/workflow/slurm/test_slurm.py: test_blocks_run_as_steps_of_an_allocation",
+    "make sweep PROFILE=allocation": "tests/workflow/slurm/test_allocations_and_workers.py: test_blocks_run_as_steps_of_an_allocation",
     "make test": ".ci/run: make test",
     "make setup": "tests/workflow/project/test_setup.py: workflow/setup.sh",
     "make setup PHYSICS=ovphysx": "tests/workflow/project/test_setup.py: PHYSICS",
@@ -76,8 +76,8 @@ RUN_BY = {
     "envknee best": "tests/unit/after/test_best.py: --only",
     "envknee repeats": "tests/unit/after/test_repeats.py: repeats",
     "envknee neighbours": "tests/workflow/run/test_gpu.py: module(\"neighbours\"",
-    "salloc": "tests/workflow/slurm/test_slurm.py: \"salloc\"",
-    "sbatch": "tests/workflow/slurm/test_slurm.py: \"sbatch\"",
+    "salloc": "tests/workflow/slurm/test_allocations_and_workers.py: \"salloc\"",
+    "sbatch": "tests/workflow/slurm/test_allocations_and_workers.py: \"sbatch\"",
 }  # fmt: skip
 """By command, the test that runs it: a file, and a word of it."""
 

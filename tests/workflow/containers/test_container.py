@@ -172,7 +172,7 @@ def test_every_kernel_of_a_trial_on_a_gpu_came_with_the_image(tmp_path: Path) ->
 
 
 def test_two_nodes_train_together_in_the_image_on_paths_with_commas_and_spaces(sif: Path, tmp_path: Path) -> None:
-    """What srun starts on each node, twice on this machine; test_slurm has srun itself, on the host."""
+    """What srun starts on each node, twice on this machine; test_allocations_and_workers has srun itself, on the host."""
     trial, scratch = a_trial(tmp_path / "a, b" / "0000", runtime="apptainer", nodes=2), tmp_path / "scratch, here"
     scratch.mkdir()
     # Nodes of this machine meet on its loopback interface; in a job they do not take turns on its cores.
