@@ -2,7 +2,7 @@
 
 Input: scenarios (below) and a seed. Output: a table of how often each promise was kept, and the time of a verdict.
 
-    python -m envknee prove                                    2,000 studies per scenario, some minutes
+    python -m envknee prove                                    2,000 studies per scenario: an hour of one core; it uses all
     python -m envknee prove --studies 200 --output proof.md    fewer, and into a file (.md or .json)
     python -m envknee prove --output docs/verdicts.md          into a page that has a place for the table
 

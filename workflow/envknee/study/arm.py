@@ -60,8 +60,8 @@ class Setup(BaseModel):
     sync_every: Positive = newer(1)
     """With strategy: async2, copy the learned weights to the acting policy after this many updates."""
     staggered: bool | None = newer(None)
-    """true: first episodes start at different steps; false: all at step 0. Without it, the library decides: RSL-RL and TorchRL spread them,
-    the others do not."""
+    """true: first episodes start at different steps; false: all at step 0. Without it, the library decides: RSL-RL spreads them, and so
+    does TorchRL with a configuration that comes from RSL-RL's; the others do not."""
     memory: Memory = Memory()
 
     @property
