@@ -58,6 +58,15 @@ def test_two_nodes_train_together_and_one_that_hangs_ends_both(site: Site, clust
     refused(here, "arms.two: nodes 2 needs a SLURM cluster")
 
 
+def allocated(site: Site, cluster: Cluster, minutes: int = 60) -> str:
+    """Allocate a node from a login node, let sweeps of the site run in it, and return its job."""
+    node = ["--nodes=1", "--gres=gpu:2", "--cpus-per-task=8", f"--time={minutes}"]
+    site.run(["salloc", "--no-shell", "--job-name=mine", *node], timeout_s=60)
+    (job,) = [number for number, seen in cluster.jobs().items() if seen["name"] == "mine"]
+    site.environment |= {"SLURM_JOB_ID": job}
+    return job
+
+
 def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site: Site, cluster: Cluster):
     site.profile = "allocation"
     folder = site.prepared()
@@ -88,12 +97,7 @@ def test_blocks_run_as_steps_of_an_allocation_that_ends_and_of_the_next_one(site
     assert [int(path.parent.name) for path in measured] == [0, 3]
 
     # Another allocation, from a login node. It is too short at first, then Ctrl-C ends the sweep, and then it comes to its end.
-    site.run(
-        ["salloc", "--no-shell", "--job-name=mine", "--nodes=1", "--gres=gpu:2", "--cpus-per-task=8", "--time=4"],
-        timeout_s=60,
-    )
-    (other,) = [number for number, seen in cluster.jobs().items() if seen["name"] == "mine"]
-    site.environment |= {"SLURM_JOB_ID": other}
+    other = allocated(site, cluster, minutes=4)
     result = site.sweep(study)
     assert result.returncode != 0
     too_short = rf"job {other} ends in [34] minutes, and no trial begins in its last 5"
@@ -149,16 +153,7 @@ def restart(cluster: Cluster, node: str, mounts: Sequence[str] = ()) -> None:
 def test_workers_are_jobs_and_the_verdict_waits_for_none_that_has_not_started(site: Site, cluster: Cluster):
     site.edit_site(cpus_per_gpu="8")  # a job takes a whole node
     cluster.ask("sbatch", "--nodelist=n2", "--exclusive", "--mem=100", "--output=/dev/null", "--wrap=sleep 900")
-    sizes = {
-        "num_envs": [2, 4, 8],
-        "horizon": 4,
-        "batch_size": "library",
-        "sampler": "tpe",
-        "repeats": 2,
-        "iterations": 20,
-    }
-    section = sizes | {"workers": 2}
-    study = site.study(task="foreign", phases="off", arms={"program": an_arm()}, throughput=section, learning=None)
+    study = of_two_workers(site, iterations=20)
     folder = site.prepared()
     sweep, begun_s = site.start(study), time.monotonic()
 
@@ -195,7 +190,7 @@ def test_workers_are_jobs_and_the_verdict_waits_for_none_that_has_not_started(si
     wait_until_none(cluster.jobs, timeout_s=20)
 
 
-def of_two_workers(site: Site) -> Path:
+def of_two_workers(site: Site, iterations: int = 60) -> Path:
     """Write a study of six trials of a fake program, which two workers measure."""
     section = {
         "num_envs": [2, 4, 8],
@@ -203,7 +198,7 @@ def of_two_workers(site: Site) -> Path:
         "batch_size": "library",
         "sampler": "tpe",
         "repeats": 2,
-        "iterations": 60,
+        "iterations": iterations,
         "workers": 2,
     }
     return site.study(task="foreign", phases="off", arms={"program": an_arm()}, throughput=section, learning=None)
@@ -230,10 +225,7 @@ def test_workers_are_steps_of_an_allocation(site: Site, cluster: Cluster):
     site.profile = "allocation"
     study = of_two_workers(site)
     folder = site.prepared()
-    words = ["salloc", "--no-shell", "--job-name=mine", "--nodes=1", "--gres=gpu:2", "--cpus-per-task=8", "--time=60"]
-    site.run(words, timeout_s=60)
-    (job,) = [number for number, seen in cluster.jobs().items() if seen["name"] == "mine"]
-    site.environment |= {"SLURM_JOB_ID": job}
+    job = allocated(site, cluster)
     sweep = site.start(study, site.verdict_of(study))
     wait_for(lambda: len(list(folder.trial_files("attempts.json"))) == 2)
     steps = [process.environ()["SLURM_STEP_ID"] for process in workers_in(site.folder)]
@@ -272,10 +264,7 @@ def test_knee_has_a_job_for_each_size_and_repeat(site: Site, cluster: Cluster):
 
 def test_knee_searches_on_all_gpus_of_an_allocation_in_turns(site: Site, cluster: Cluster):
     site.prepared()
-    words = ["salloc", "--no-shell", "--job-name=mine", "--nodes=1", "--gres=gpu:2", "--cpus-per-task=8", "--time=60"]
-    site.run(words, timeout_s=60)
-    (job,) = [number for number, seen in cluster.jobs().items() if seen["name"] == "mine"]
-    site.environment |= {"SLURM_JOB_ID": job}
+    job = allocated(site, cluster)
     sweep = knee(site, "--profile", "allocation", "--from", "8", "--to", "16", "--repeats", "4", "--iterations", "40")
     wait_for(lambda: len(list(site.results().trial_files("attempts.json"))) == 2, timeout_s=120)
     steps = [process.environ()["SLURM_STEP_ID"] for process in workers_in(site.folder)]

@@ -4,12 +4,10 @@ Input: a verdict and its card. Output: the arms in order, and a `Lead`. It compa
 differ is the business of `remedies`, `rules` and `compare`.
 """
 
-from typing import Literal
-
 from envknee.base.fields import Kind
 from envknee.verdict.schema.card import ArmRatio, Card
 from envknee.verdict.schema.joint import JointAnswer
-from envknee.verdict.schema.lead import Behind, Lead, Standing
+from envknee.verdict.schema.lead import Behind, Lead, Order, Standing
 from envknee.verdict.schema.study import ArmVerdict, Verdict
 
 
@@ -52,7 +50,7 @@ def _behind(first: Standing, other: Standing, ratio: ArmRatio | None) -> Behind:
     return Behind(standing=other, times=larger.value / smaller.value, order=_order(ratio))
 
 
-def _order(ratio: ArmRatio | None) -> Literal["shown", "open", "no interval"]:
+def _order(ratio: ArmRatio | None) -> Order:
     if ratio is None or ratio.lower is None or ratio.upper is None:
         return "no interval"
     return "open" if ratio.lower <= 1.0 <= ratio.upper else "shown"

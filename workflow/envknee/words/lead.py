@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from envknee.base.fields import Kind
-from envknee.verdict.schema.lead import Behind, Lead, Standing
+from envknee.verdict.schema.lead import Behind, Lead, Order, Standing
 from envknee.words.answer import Answer
 from envknee.words.ranks import each, together
 
@@ -60,10 +60,12 @@ def _against(lead: Lead) -> str:
     return ", ".join(parts)
 
 
-def _arms(lead: Lead, order: str) -> str:
+def _arms(lead: Lead, order: Order) -> str:
     """Return the arms of one order as words, such as `a, b and c`; nothing without any."""
-    *others, last = [behind.standing.arm for behind in lead.behind if behind.order == order] or [""]
-    return f"{', '.join(others)} and {last}" if others else last
+    arms = [behind.standing.arm for behind in lead.behind if behind.order == order]
+    if len(arms) < 2:
+        return "".join(arms)
+    return f"{', '.join(arms[:-1])} and {arms[-1]}"
 
 
 def _times(behind: Behind, is_faster: bool) -> str:

@@ -6,6 +6,9 @@ from envknee.base.fields import Kind
 from envknee.record.schema import Frozen
 from envknee.verdict.series import OfRanks
 
+Order = Literal["shown", "open", "no interval"]
+"""shown: the interval of two arms' ratio excludes 1; open: it holds 1; no interval: one of them has too few repeats or seeds."""
+
 
 class Standing(OfRanks):
     """The result of an arm at its recommended setting."""
@@ -23,8 +26,7 @@ class Behind(Frozen):
     standing: Standing
     times: float
     """How many times its FPS the first one has, or how many times as long it takes to the target."""
-    order: Literal["shown", "open", "no interval"]
-    """shown: the interval of their ratio excludes 1; open: it holds 1; no interval: one of them has too few repeats or seeds."""
+    order: Order
 
 
 class Lead(Frozen):
