@@ -104,6 +104,26 @@ def _plain(value: Any) -> Any:
     return {key: _plain(item) for key, item in vars(value).items() if not key.startswith("_")}
 
 
+def warm_up_request(study: Study, arm: str) -> Request:
+    """Return one iteration at the arm's smallest point, which is timed for no longer than that, on one node."""
+    request = smallest_requests(study, arm)[0]
+    # With several nodes, prepare one of them: all compile the same kernels.
+    batch_size = None if request.batch_size is None else request.batch_size // request.nodes
+    return request.model_copy(
+        update={
+            "kind": "throughput",
+            "warmup_iterations": 0,
+            "iterations": 1,
+            "least_timed_s": 0.0,
+            "timed_share": None,
+            "limit_s": 1800.0,
+            "nodes": 1,
+            "batch_size": batch_size,
+            "inject": None,
+        }
+    )
+
+
 def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> None:
     """Run one iteration of each arm's smallest point, as a trial of its own (in `image`, if the study has one).
 
@@ -114,19 +134,7 @@ def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> Non
         trial = TrialFolder(folder.root / "prepare" / arm)
         shutil.rmtree(trial.root, ignore_errors=True)
         trial.root.mkdir(parents=True)
-        request = smallest_requests(study, arm)[0]
-        # With several nodes, prepare one of them: all compile the same kernels.
-        batch_size = None if request.batch_size is None else request.batch_size // request.nodes
-        request = request.model_copy(
-            update={
-                "kind": "throughput",
-                "warmup_iterations": 0,
-                "iterations": 1,
-                "timed_share": None,
-                "limit_s": 1800.0,
-            }
-            | {"nodes": 1, "batch_size": batch_size, "inject": None}
-        )
+        request = warm_up_request(study, arm)
         TrialFiles(trial).write_request(request)
         first = "its program runs once before it is timed"
         if request.trainer != "command":
