@@ -5,6 +5,8 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from envknee.after.compare.sides import Side, sides
+from envknee.record.read import read_rows
+from envknee.record.schema import Row
 from envknee.verdict.schema.joint import ConfirmedSetting
 from envknee.words.joint_costs import short_setting
 
@@ -35,6 +37,7 @@ from benchmarks.two_versions import by_pair, fps_of, in_words, ratio_of
 
 H100, CUDA, TRITON = "cartpole-stock-lean-decided", "cartpole-stock-lean-cuda", "cartpole-stock-lean-4096"
 TWO_MACHINES = "cartpole-stock-lean"
+FIVE_MINUTES = "cartpole-five-minutes"
 FEW, FEW_BEFORE = "cartpole-few-environments", "cartpole-few-environments-before"
 OPPONENTS_ARMS = {
     "stock": "stock",
@@ -79,6 +82,22 @@ def opponents() -> str:
             fps, memory = median_fps(OPPONENTS, arm, size), median_gb(OPPONENTS, arm, size)
             rows.append((f"{size:,}", what, str(trials), f"{fps:,.0f}", factor, f"{memory:.2f}"))
     return table(("environments", "", "trials", "FPS", "lean-warp has times as many", "GB"), rows)
+
+
+def by_minute() -> str:
+    """Return FPS and the slowest iteration of each whole minute of the trial that was timed for five."""
+    [record] = records_of(FIVE_MINUTES)
+    steps_per_iteration = record.request.num_envs * record.request.horizon
+    timed = [row for row in read_rows(PUBLISHED[FIVE_MINUTES].trial(record.request.number)) if not row.warmup]
+    minutes: dict[int, list[Row]] = {}
+    for row in timed:
+        minutes.setdefault(int((row.wall_s - timed[0].wall_s) // 60), []).append(row)
+    rows = []
+    for minute, own in sorted(minutes.items()):
+        seconds = [row.iteration_s or 0.0 for row in own]
+        fps = len(own) * steps_per_iteration / sum(seconds)
+        rows.append((str(minute + 1), str(len(own)), f"{fps:,.0f}", f"{1e3 * max(seconds):.0f} ms"))
+    return table(("minute", "iterations", "FPS", "slowest iteration"), rows)
 
 
 def second_task() -> str:
@@ -273,6 +292,7 @@ BLOCKS = {
     "lean-three-arms": three_arms,
     "lean-h200": on_h200s,
     "lean-opponents": opponents,
+    "lean-five-minutes": by_minute,
     "lean-compiled-factor": lambda: times(compiled_ratio()),
     "lean-second-task": second_task,
     "lean-second-task-pairs": lambda: str(len(task_pairs()[0])),
