@@ -4,7 +4,7 @@
     python -m benchmarks.atlas mjlab-cartpole --time 5m --start mjlab=/home/me/mjlab/bin/train
     python -m benchmarks.atlas --gpu 0 --gpu 1 --time 5m --within 25m        all tasks, two at once
 
-A task with an answer is skipped, and one that was cut off goes on. Results stand in results/atlas/<task>/, and what is kept of them in
+A task with an answer is skipped, and one that was cut off goes on. A program that says left_out in the list is not run. Results stand in results/atlas/<task>/, and what is kept of them in
 results-published/atlas/<task>/. Without --gpu, tasks run one after the other on the CPU.
 """
 
@@ -28,11 +28,17 @@ def show(atlas: Atlas, names: list[str], work: Path, console: Console) -> None:
     """Print the tasks with their programs, and how their searches ended."""
     table = Table("task", "program", "observations", "search", box=None)
     for name in names:
-        task, search = atlas.tasks[name], search_of(atlas, name, work)
-        ended = "not begun" if search.ended is None else f"{search.ended}, {search.seconds:,.0f} s"
-        program = atlas.program_of(name)
-        table.add_row(name, f"{program.about} {program.version}", task.observations, ended)
+        task, program = atlas.tasks[name], atlas.program_of(name)
+        table.add_row(name, f"{program.about} {program.version}", task.observations, _state(atlas, name, work))
     console.print(table)
+
+
+def _state(atlas: Atlas, name: str, work: Path) -> str:
+    """Return in a few words how the search of a task ended."""
+    if atlas.program_of(name).left_out is not None:
+        return "left out"
+    search = search_of(atlas, name, work)
+    return "not begun" if search.ended is None else f"{search.ended}, {search.seconds:,.0f} s"
 
 
 def main() -> int:
@@ -58,6 +64,9 @@ def main() -> int:
     if given.list:
         show(atlas, names, work, console)
         return 0
+    for name in names:
+        if (reason := atlas.program_of(name).left_out) is not None:
+            _say(f"{name}: left out: {reason}")
     ends = math.inf if given.within is None else time.monotonic() + given.within.seconds
     lanes = Lanes(atlas, Options(work, given.to.resolve(), starts, given.time.seconds, ends), _say)
     signal.signal(signal.SIGTERM, lambda *_: lanes.stop())

@@ -32,6 +32,8 @@ class Program(Strict):
     """Where its script comes from, unless the package has it: repository, commit and path."""
     needs: str | None = None
     """What it needs of the machine, beside the package."""
+    left_out: str | None = None
+    """Why its tasks were not measured; None: they are. Delete it where they can be."""
 
 
 class Task(Strict):

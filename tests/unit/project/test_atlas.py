@@ -115,6 +115,13 @@ def test_a_task_with_an_answer_is_skipped_and_any_other_goes_on(tmp_path: Path):
     assert lanes.search_of(ATLAS, "mjlab-cartpole", tmp_path).seconds == 20.0
 
 
+def test_tasks_of_a_program_that_is_left_out_are_not_run_and_the_page_says_why(tmp_path: Path):
+    names = ["mani-skill-pick-cube", "genesis-drone"]
+    assert lanes.pending(ATLAS, names, tmp_path) == names[1:]
+    rows = page.not_run().splitlines()
+    assert any(row.startswith("| `mani-skill-pick-cube` | ") and "libPhysXGpu_64.so" in row for row in rows)
+
+
 @pytest.mark.parametrize(
     ("ends", "expected"),
     [(math.inf, 300.0), (500.0, 300.0), (200.0, 100.0), (160.0, 60.0), (159.0, None), (90.0, None)],
