@@ -4,8 +4,8 @@
     python -m benchmarks.atlas mjlab-cartpole --time 5m --start mjlab=/home/me/mjlab/bin/train
     python -m benchmarks.atlas --gpu 0 --gpu 1 --time 5m --within 25m        all tasks, two at once
 
-A task with an answer is skipped, and one that was cut off goes on. A program that says left_out in the list is not run. Results stand in results/atlas/<task>/, and what is kept of them in
-results-published/atlas/<task>/. Without --gpu, tasks run one after the other on the CPU.
+A task with an answer is skipped, and one that was cut off goes on. A program that says left_out in the list is not run. Results stand in
+results/atlas/<task>/, and what is kept of them in results-published/atlas/<task>/. Without --gpu, tasks run one after the other on the CPU.
 """
 
 import argparse
