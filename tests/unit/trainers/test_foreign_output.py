@@ -6,6 +6,7 @@ import math
 import random
 import re
 import struct
+import threading
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -357,3 +358,33 @@ def test_a_log_of_many_names_is_not_remembered_whole():
 def test_the_reason_of_an_unreadable_line_is_a_sentence():
     with pytest.raises(Unreadable, match="its step is nan"):
         bounded.step(float("nan"))
+
+
+def test_folders_that_are_renamed_while_they_are_listed_lose_no_row(tmp_path: Path):
+    """Checkpoints are written into a folder that then gets its name."""
+    folders = [tmp_path / f"checkpoint-{number}" for number in range(50)]
+    for folder in folders:
+        (folder / "state").mkdir(parents=True)
+    (tmp_path / "run").mkdir()
+    log = tmp_path / "run/log.jsonl"
+    reader = sources.of(Rows.model_validate({"source": "jsonl", "path": "**/log.jsonl", "step": "frames"}), tmp_path)
+    ended = threading.Event()
+
+    def rename() -> None:
+        while not ended.is_set():
+            for folder in folders:
+                folder.rename(folder.with_suffix(".tmp")).rename(folder)
+
+    renaming = threading.Thread(target=rename)
+    renaming.start()
+    read: list[float] = []
+    try:
+        for number in range(100):
+            with log.open("a") as lines:
+                lines.write(json.dumps({"loss": number}) + "\n")
+            read += [event.values["loss"] for event in reader.poll(0.0)]
+    finally:
+        ended.set()
+        renaming.join()
+    read += [event.values["loss"] for event in reader.poll(0.0)]
+    assert read == list(range(100))

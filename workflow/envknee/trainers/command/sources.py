@@ -4,6 +4,7 @@ Input: growing files, or lines as they are printed. Output: `Event`s in the orde
 without its end is read later, once it is whole. What cannot be read is noted and left out (see `bounded`).
 """
 
+import contextlib
 import csv
 import re
 import threading
@@ -23,6 +24,10 @@ MOST_WAITING = 10_000
 
 MOST_BAD_RECORDS = 1_000
 """A file of TensorBoard with more records that cannot be read is not read any further."""
+
+
+LOOKS = 3
+"""How often files are looked for at once, if folders vanish meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -217,8 +222,15 @@ class Printed:
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:
-    """Return the regular files that a pattern names: reading a pipe or a device might never end."""
-    return [path for path in sorted(folder.glob(pattern)) if path.is_file()]
+    """Return the regular files that a pattern names: reading a pipe or a device might never end.
+
+    None where the program renames or deletes folders while they are listed, as checkpoints are (Python 3.11 raises an error then, 3.12
+    does not): the next look finds them.
+    """
+    for _ in range(LOOKS):
+        with contextlib.suppress(FileNotFoundError):
+            return [path for path in sorted(folder.glob(pattern)) if path.is_file()]
+    return []
 
 
 def of(rows: Rows, run_dir: Path) -> TensorBoard | Lines | Printed:
