@@ -11,13 +11,14 @@ from records import a_trial
 ITERATIONS = 4
 
 
-def is_done(fps: Sequence[float], start_s: float, iteration_s: float = 1.0, **asked: object) -> bool:
-    """Tell whether a trial ends with a row of these FPS, after as many seconds of start."""
+def is_done(fps: Sequence[float], start_s: float, row_s: float = 1.0, **asked: object) -> bool:
+    """Tell whether a trial ends with a row of these FPS, after as many seconds of start. A rollout takes a second, and a row `row_s`."""
     request: Request = a_request(an_arm(), **{"timed_share": 0.5, "precision": None} | asked)
     assert request.iterations == ITERATIONS
     row = a_trial(64).rows[0]
-    rows = [row.model_copy(update={"fps_total": None})]
-    rows += [row.model_copy(update={"fps_total": value, "iteration_s": iteration_s}) for value in fps]
+    rows = [row.model_copy(update={"fps_total": None, "wall_s": 0.0})]
+    for number, value in enumerate(fps, start=1):
+        rows.append(row.model_copy(update={"fps_total": value, "iteration_s": 1.0, "wall_s": number * row_s}))
     try:
         end_if_done(rows, request, start_s=start_s)
     except TrialDone as done:
@@ -30,6 +31,10 @@ NOISY = [1000.0, 500.0]
 
 def test_timing_goes_on_until_it_took_its_share_of_the_start():
     assert not is_done(NOISY * 4, start_s=20.0) and is_done(NOISY * 5, start_s=20.0)
+
+
+def test_a_row_of_ten_rollouts_counts_with_all_its_seconds():
+    assert is_done(NOISY * 2, start_s=80.0, row_s=10.0) and not is_done(NOISY * 2, start_s=81.0, row_s=10.0)
 
 
 def test_a_short_start_needs_no_more_than_the_iterations():

@@ -93,12 +93,15 @@ def result_words(record: Record, gain: float | None = None) -> str:
 
 def _parts_of_time(record: Record) -> str:
     """Return ` (start 24 s, of which compiling 11 s; timed 4 s)` of a foreign command's throughput trial; "" of any other."""
-    outcome, timed, each = record.outcome, record.fps_total, record.iteration_s
-    is_known = record.request.command is not None and record.request.kind == "throughput"
-    if not is_known or outcome.setup_s is None or timed is None or each is None:
+    request, outcome, timed = record.request, record.outcome, record.fps_total
+    is_known = request.command is not None and request.kind == "throughput"
+    if not is_known or outcome.setup_s is None or timed is None:
         return ""
+    # Some programs log a row after several rollouts.
+    row_transitions = record.frames / (request.untimed_iterations + timed.iterations)
+    timed_s = timed.iterations * row_transitions / timed.median
     compiling = "" if outcome.compile_s is None else f", of which compiling {_seconds(outcome.compile_s)}"
-    return f" (start {_seconds(outcome.setup_s)}{compiling}; timed {_seconds(timed.iterations * each.median)})"
+    return f" (start {_seconds(outcome.setup_s)}{compiling}; timed {_seconds(timed_s)})"
 
 
 def _seconds(seconds: float) -> str:
