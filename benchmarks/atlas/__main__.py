@@ -35,7 +35,7 @@ def show(atlas: Atlas, names: list[str], work: Path, console: Console) -> None:
 
 def _state(atlas: Atlas, name: str, work: Path) -> str:
     """Return in a few words how the search of a task ended."""
-    if atlas.program_of(name).left_out is not None:
+    if name in atlas.left_out():
         return "left out"
     search = search_of(atlas, name, work)
     return "not begun" if search.ended is None else f"{search.ended}, {search.seconds:,.0f} s"
@@ -64,8 +64,8 @@ def main() -> int:
     if given.list:
         show(atlas, names, work, console)
         return 0
-    for name in names:
-        if (reason := atlas.program_of(name).left_out) is not None:
+    for name, reason in atlas.left_out().items():
+        if name in names:
             _say(f"{name}: left out: {reason}")
     ends = math.inf if given.within is None else time.monotonic() + given.within.seconds
     lanes = Lanes(atlas, Options(work, given.to.resolve(), starts, given.time.seconds, ends), _say)

@@ -51,11 +51,8 @@ class Options(NamedTuple):
 
 def pending(atlas: Atlas, names: Iterable[str], work: Path) -> list[str]:
     """Return the tasks without an answer, in order, but for those of programs that are left out."""
-    return [
-        name
-        for name in names
-        if atlas.program_of(name).left_out is None and search_of(atlas, name, work).ended != "answered"
-    ]
+    left_out = atlas.left_out()
+    return [name for name in names if name not in left_out and search_of(atlas, name, work).ended != "answered"]
 
 
 def search_of(atlas: Atlas, name: str, work: Path) -> Search:

@@ -87,6 +87,11 @@ class Atlas(Strict):
         """Return the program of a task."""
         return self.programs[self.tasks[task].program]
 
+    def left_out(self) -> dict[str, str]:
+        """Return the tasks that are not run, and why: those of programs that are left out."""
+        programs = {name: self.program_of(name) for name in self.tasks}
+        return {name: program.left_out for name, program in programs.items() if program.left_out is not None}
+
     def named(self, names: Sequence[str]) -> list[str]:
         """Return these tasks, or all without any.
 

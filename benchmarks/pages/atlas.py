@@ -118,10 +118,8 @@ def seconds_to_target() -> str:
 
 def not_run() -> str:
     """Return the tasks of which nothing was measured, with the reason."""
-    atlas = read_atlas()
-    why = {name: program.left_out for name in atlas.tasks if (program := atlas.program_of(name)).left_out}
-    why |= {search.task: search.reason or "its time was over" for search in kept.without_verdict()}
-    rows = [(f"`{task}`", reason.replace("|", "\\|")) for task, reason in why.items()]
+    ended = {search.task: search.reason or "its time was over" for search in kept.without_verdict()}
+    rows = [(f"`{task}`", reason.replace("|", "\\|")) for task, reason in (read_atlas().left_out() | ended).items()]
     return table(("task", "why"), rows)
 
 

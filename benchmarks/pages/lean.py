@@ -5,6 +5,8 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from envknee.after.compare.sides import Side, sides
+from envknee.base.point import rollout_size
+from envknee.measure.rows import timed_rows
 from envknee.record.read import read_rows
 from envknee.record.schema import Row
 from envknee.verdict.schema.joint import ConfirmedSetting
@@ -85,17 +87,17 @@ def opponents() -> str:
 
 
 def by_minute() -> str:
-    """Return FPS and the slowest iteration of each whole minute of the trial that was timed for five."""
+    """Return FPS and the slowest iteration of each minute of the trial that was timed for five."""
     [record] = records_of(FIVE_MINUTES)
-    steps_per_iteration = record.request.num_envs * record.request.horizon
-    timed = [row for row in read_rows(PUBLISHED[FIVE_MINUTES].trial(record.request.number)) if not row.warmup]
+    request = record.request
+    timed = timed_rows(read_rows(PUBLISHED[FIVE_MINUTES].trial(request.number)), request)
     minutes: dict[int, list[Row]] = {}
     for row in timed:
         minutes.setdefault(int((row.wall_s - timed[0].wall_s) // 60), []).append(row)
     rows = []
     for minute, own in sorted(minutes.items()):
         seconds = [row.iteration_s or 0.0 for row in own]
-        fps = len(own) * steps_per_iteration / sum(seconds)
+        fps = len(own) * rollout_size(request.num_envs, request.horizon) / sum(seconds)
         rows.append((str(minute + 1), str(len(own)), f"{fps:,.0f}", f"{1e3 * max(seconds):.0f} ms"))
     return table(("minute", "iterations", "FPS", "slowest iteration"), rows)
 

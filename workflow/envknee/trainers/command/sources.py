@@ -224,7 +224,7 @@ class Printed:
 def _files(folder: Path, pattern: str) -> list[Path]:
     """Return the regular files that a pattern names: reading a pipe or a device might never end.
 
-    None where the program renames or deletes folders while they are listed, as checkpoints are (Python 3.11 raises an error then, 3.12
+    Nothing where the program renames or deletes folders while they are listed, as checkpoints are (Python 3.11 raises an error then, 3.12
     does not): the next look finds them.
     """
     for _ in range(LOOKS):
