@@ -84,8 +84,10 @@ write_commands() {
   write_command snakemake envknee.run.snakemake_here
 }
 
+# The installer removes files of its own meanwhile, which rm -rf does not mind. A second Ctrl-C stops nothing here.
 discard_incomplete() {
-  [ -f .venv/complete ] || { [ -d .venv ] && find .venv/ -mindepth 1 -delete && rmdir .venv; } 2>/dev/null || true
+  trap '' HUP INT TERM
+  [ -f .venv/complete ] || rm -rf .venv
 }
 
 case ${TRAINERS:-none} in

@@ -422,6 +422,19 @@ def test_an_interrupted_set_up_leaves_nothing_behind(project: Project, signal_nu
     assert not (project.root / ".venv").exists()
 
 
+def test_a_second_signal_does_not_stop_the_removal(project: Project) -> None:
+    a_program(project.bin, "df", f"touch '{project.bin}/reached'; exec sleep 60")
+    slow = f"touch '{project.bin}/removing'; sleep 2"
+    a_program(project.bin, "rm", f'case "$*" in "-rf .venv") {slow} ;; esac\nexec {shutil.which("rm")} "$@"')
+    process = project.start()
+    for step in ("reached", "removing"):
+        wait_for((project.bin / step).exists, timeout_s=60)
+        os.killpg(process.pid, signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert not (project.root / ".venv").exists()
+
+
 def test_a_gpu_gets_the_cuda_build_with_its_pinned_libraries(project: Project) -> None:
     a_program(project.bin, "nvidia-smi", "echo 'GPU 0: NVIDIA H100 (UUID: GPU-1)'")
     said = project.does()
