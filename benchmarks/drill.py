@@ -240,13 +240,15 @@ class Drill:
         fewest = min(self.killed[kind] for kind in (*self.names, SHELL))
         done = sum(self.killed.values())
         give_up_s = time.monotonic() + (0.0 if at_once else self.dice.uniform(1.0, 40.0))
+        # A worker comes in every sweep that goes on, however long its start takes.
+        is_patient = not at_once and done < len(self.first) and self.first[done] in OF_WORKERS
         while True:
             met = self.kinds()
             if done < len(self.first):
                 wanted = [kind for kind in met if kind == self.first[done]]
             else:
                 wanted = sorted(kind for kind in met if self.killed[kind] == fewest)
-            if wanted or not met or time.monotonic() > give_up_s:
+            if wanted or not met or (time.monotonic() > give_up_s and not is_patient):
                 break
             time.sleep(LOOKS_S)
         if not met:

@@ -60,7 +60,8 @@ arguments+=(
 mkdir -p "$(dirname "$image")"
 image=$(cd "$(dirname "$image")" && pwd)/$(basename "$image")
 stage=$(mktemp -d "${image}.XXXXXX")
-trap 'rm -rf "$stage"' EXIT
+# A second Ctrl-C does not stop the removal, and what cannot be removed fails no build.
+trap 'trap "" HUP INT TERM; rm -rf "$stage" || true' EXIT
 mkdir -p "$stage/mnt/containers" "$stage/mnt/wheels" "$stage/tmp"
 cp "$here"/*.{sh,py,lock} "$stage/mnt/containers"
 cp "$root/workflow/envknee/tasks/cartpole.usda" "$stage/mnt"

@@ -15,6 +15,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+trap 'exit 130' INT # pip catches Ctrl-C and ends as if the index had no such build
 
 fetch() {
   PIP_DISABLE_PIP_VERSION_CHECK=1 "$python" -m pip download -q --no-input --dest "$wheels" --require-hashes --no-deps \

@@ -14,7 +14,8 @@ dest=${1:?usage: install-apptainer.sh FOLDER}
 mkdir -p "$dest"
 dest=$(cd "$dest" && pwd)
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# A second Ctrl-C does not stop the removal, and what cannot be removed fails no build.
+trap 'trap "" HUP INT TERM; rm -rf "$work" || true' EXIT
 
 apt-get update -qq
 apt-get install -y -qq debootstrap squashfs-tools squashfuse uidmap libcap2-bin patchelf >/dev/null

@@ -34,6 +34,7 @@ require_disk() {
 log=$(mktemp)
 first=$(mktemp)
 trap 'rm -f "$log" "$first"' EXIT
+trap 'exit 130' INT # pip catches Ctrl-C and ends as if it had failed
 
 # Lock files are complete, so no dependency is followed. Isaac Lab declares Python 3.12 alone, and runs on 3.11.
 pip_try() {

@@ -74,9 +74,9 @@ exec "\$(dirname "\$(readlink -f "\$0")")/python" -P -m $module "\$@"
 EOF
   )
   [[ -x .venv/bin/$name && $(<".venv/bin/$name") == "$text" ]] && return
-  printf '%s\n' "$text" >".venv/bin/$name.new"
-  chmod +x ".venv/bin/$name.new"
-  mv ".venv/bin/$name.new" ".venv/bin/$name"
+  printf '%s\n' "$text" >".venv/bin/$name.$$"
+  chmod +x ".venv/bin/$name.$$"
+  mv ".venv/bin/$name.$$" ".venv/bin/$name"
 }
 
 write_commands() {
@@ -111,7 +111,7 @@ choose_python
   "again: the project gets an environment of its own."
 exec 9>>.venv.lock
 if ! flock --nonblock 9; then
-  echo "envknee: another set-up is at work in this folder; waiting for it" >&2
+  echo "envknee: waiting: another set-up is at work in this folder, or a sweep uses .venv, which must be made anew" >&2
   flock 9 || echo "envknee: no file locks on this disk: run one set-up at a time" >&2
 fi
 if is_complete; then exit 0; fi

@@ -4,6 +4,7 @@ Launcher, simulator, files, log, time limit and exit status are as ever. Only Py
 looks at processes or their variables start trials as users do.
 """
 
+import functools
 import multiprocessing
 import os
 import subprocess
@@ -47,10 +48,19 @@ def launch(trial: TrialFolder) -> Record:
     if torch.cuda.is_available():  # CUDA does not survive a fork
         return launcher.launch(trial)
     with mock.patch.dict(os.environ, ONE_THREAD | {"PYTHONPATH": os.pathsep.join(sys.path)}):
-        ensure_running()  # before the launcher, which ends whatever was started meanwhile
+        start_server()  # before the launcher, which ends whatever was started meanwhile
     starts = SimpleNamespace(Popen=Fork, STDOUT=subprocess.STDOUT)
     with mock.patch.object(worker, "subprocess", starts):
         return launcher.launch(trial)
+
+
+@functools.cache
+def start_server() -> None:
+    """Start the server, and wait until it has imported what it should: that takes 15 s, which are none of a trial's time."""
+    ensure_running()
+    first = SERVER.Process(target=int)
+    first.start()
+    first.join()
 
 
 def measure(study_file: Path, folder: StudyFolder) -> None:

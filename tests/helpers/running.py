@@ -1,5 +1,7 @@
 """Processes of this machine that run now: those of trials, and their ranks."""
 
+import os
+import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +30,13 @@ def trial_processes(folder: Path) -> list[int]:
         return "envknee.run.process" in words and not is_keeper and Path(process.cwd()).is_relative_to(folder)
 
     return [process.pid for process in processes_that(measures)]
+
+
+def kill_trials(folder: Path) -> None:
+    """Kill the processes that measure a trial below `folder`. One may end by itself meanwhile."""
+    for process in trial_processes(folder):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 def workers_in(folder: Path) -> list[psutil.Process]:

@@ -143,7 +143,13 @@ class Cluster:
     def wait_until_saved(self) -> None:
         """Wait until the controller has written down what changes now, which takes up to 5 s: a crash loses what it has not."""
         told_s = time.time()
-        wait_for(lambda: (self.folder / "state/job_state").stat().st_mtime > told_s, timeout_s=20)
+
+        def is_saved() -> bool:
+            with suppress(FileNotFoundError):  # the controller removes the file before it writes it anew
+                return (self.folder / "state/job_state").stat().st_mtime > told_s
+            return False
+
+        wait_for(is_saved, timeout_s=60)
 
     def crash_node(self, node: str) -> None:
         """End a node with all that runs on it, at once and without a word."""

@@ -60,7 +60,7 @@ def what_jobs_said(site: Site, cluster: Cluster) -> str:
 def hang(site: Site, folder: StudyFolder, *numbers: int) -> list[int]:
     """Wait until each of these trials measures, then stop it, as a driver that hangs would; return their processes."""
     hung: dict[int, int] = {}
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600
     while len(hung) < len(numbers):
         assert time.monotonic() < deadline, f"of {numbers} only {[*hung]} began"
         for number in numbers:

@@ -67,6 +67,7 @@ def in_pytorch(
     return [value_loss.squeeze(1), surrogate, policy.entropy().sum(-1), divergence]
 
 
+@pytest.mark.numerics
 @pytest.mark.parametrize("is_clipped", [True, False])
 def test_terms_and_gradients_are_pytorchs(is_clipped: bool):
     weights = settings(1.5, 0.03, is_clipped)

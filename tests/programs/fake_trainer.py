@@ -19,10 +19,11 @@ parser.add_argument("--steps", type=int)
 parser.add_argument("--iterations", type=int)
 parser.add_argument("--log", choices=["tensorboard", "jsonl", "csv", "print"], default="jsonl")
 parser.add_argument("--breaks", default="")
+parser.add_argument("--slower", type=float, default=1.0, help="how many times as long an iteration takes")
 given = parser.parse_args()
 if given.breaks == "half-above-32" and given.envs > 32:
     given.envs //= 2
-iteration_s = 0.02 + 0.0002 * given.envs
+iteration_s = given.slower * (0.02 + 0.0002 * given.envs)
 
 
 def tensorboard() -> Callable[[int, dict[str, float]], None]:

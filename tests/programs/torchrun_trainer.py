@@ -19,14 +19,16 @@ dist.init_process_group("gloo")
 rank, ranks = dist.get_rank(), dist.get_world_size()
 writer = SummaryWriter("logs") if rank == 0 else None
 environments = torch.zeros(given.num_envs)
+began = time.perf_counter()
 for iteration in range(given.max_iterations):
-    began = time.perf_counter()
     for _ in range(horizon):
         environments += 1.0
         time.sleep(0.01)
     steps = environments.sum()
     dist.all_reduce(steps)  # of all ranks, since the start
-    seconds = time.perf_counter() - began
+    now = time.perf_counter()
+    # From row to row, as its log is timed.
+    seconds, began = now - began, now
     print(f"rank {rank}, iteration {iteration}: {int(steps)} transitions so far", flush=True)
     if writer is not None:
         writer.add_scalar("Perf/total_fps", given.num_envs * horizon * ranks / seconds, iteration)

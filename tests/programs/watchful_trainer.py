@@ -31,7 +31,7 @@ def note(path, line):
 
 
 note(mark + ".starts", "started")
-for step in range(1, 7):
+for step in range(1, 13):
     for other in others():
         note(mark + ".beside", other)
     time.sleep(0.2)

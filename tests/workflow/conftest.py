@@ -15,7 +15,7 @@ from envknee.tracking.client import explaining
 from envknee.tracking.database import prepare_database
 from envknee.tracking.store import locate_store
 from programs import succeeded
-from running import trial_processes
+from running import kill_trials
 from tracked import a_folder, a_study
 from workspaces import Workspace
 
@@ -37,8 +37,7 @@ def pytest_collection_finish() -> None:
 def workspace(tmp_path: Path) -> Iterator[Workspace]:
     """Return an empty workspace; whatever a test left running there is ended."""
     yield Workspace(tmp_path)
-    for process in trial_processes(tmp_path):
-        os.kill(process, signal.SIGKILL)
+    kill_trials(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,7 @@ from envknee.words.table import (
     series_label,
 )
 from fps_data import fps_of
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
 from programs import python, refused, run_main, told
@@ -279,6 +279,7 @@ def test_not_utf_8(data: bytes, tmp_path: Path):
         read_table(path)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet='num_evsfp,0123456789.\n"#-;oe \t\r', max_size=60).map(lambda text: f"num_envs,fps\n{text}"))
 def test_any_text_is_a_table_or_a_user_error(text: str):
     try:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from envknee.measure.phases import ENV_STEP, SAMPLED_STEPS, Timeline, iteration_times
 from envknee.record.schema import PHASES
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import known
 
@@ -94,6 +94,7 @@ def test_each_step_of_a_short_rollout_is_resolved():
     assert [mark.phase for mark in timeline._marks].count("physics") == SAMPLED_STEPS - 1
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from([*PHASES, ENV_STEP]), st.booleans(), st.floats(min_value=1e-6, max_value=10.0)),
@@ -119,6 +120,7 @@ class Simulation:
         return self.calls
 
 
+@pytest.mark.alone
 def test_wrapped_calls_are_timed_in_some_steps_of_every_iteration():
     timeline, simulation = Timeline(CPU, "sampled", HORIZON), Simulation()
     timeline.wrap(simulation, "step", "physics")

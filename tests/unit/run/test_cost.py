@@ -136,6 +136,18 @@ def test_an_attempt_that_comes_back_late_writes_nothing(tmp_path: Path, monkeypa
     assert "attempt" not in late.model_dump() and late.model_copy(update={"attempt": 2}).model_dump()["attempt"] == 2
 
 
+def test_a_note_that_another_node_removes_while_it_is_looked_for_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A network disk says for seconds that a removed file is there: opening it tells."""
+    trial = TrialFolder(tmp_path)
+    write_atomically(trial.outcome, canonical_json(a_trial(16).outcome.model_copy(update={"metrics_sha256": None})))
+    monkeypatch.setattr(Path, "exists", lambda _: True)
+    assert attempts.why_torn(trial) is None
+    attempts.settle(trial, gpus=1)
+    assert attempts.note_crash(trial) == 1
+
+
 def test_lost_attempts_are_told_beside_the_price():
     whole = Cost(gpus=2, held_s=1800.0, energy_j=None)
     lost = whole.model_copy(update={"lost": Lost(attempts=3, held_s=900.0)})

@@ -1,5 +1,7 @@
 """A program in Snakemake's place beside a live view: what a terminal shows of it, and that it ends as without one."""
 
+import fcntl
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from envknee.study.paths import StudyFolder
 from programs import python
 from records import a_study, fps_trials, write_study
 from terminal import OnTerminal, on_terminal
+from waiting import wait_for
 
 SIZES = {"throughput": {"num_envs": [16, 32], "horizon": [8], "batch_size": 128, "repeats": 2}}
 FPS = {16: [100.0, 101.0], 32: [190.0, 191.0]}
@@ -97,3 +100,28 @@ def test_in_a_pipe_nothing_is_added_to_the_lines(folder: StudyFolder) -> None:
     done = python(*command, env=ENVIRONMENT)
     assert (done.returncode, done.stdout, done.stderr) == (5, "as ever\n", "")
     assert not (folder.root / "logs").exists()
+
+
+def test_a_sweep_that_is_killed_begins_no_further_trial(folder: StudyFolder) -> None:
+    """Snakemake gets SIGTERM, by which it begins nothing more. Without it, it would measure the whole study."""
+    told = "trap 'touch told; exit' TERM; touch began; while :; do sleep 0.1; done"
+    command = [sys.executable, "-m", "envknee.run.live", str(folder.root), "sh", "-c", told]
+    sweep = subprocess.Popen(command, cwd=folder.root, env=ENVIRONMENT)
+    wait_for((folder.root / "began").exists)
+    sweep.kill()
+    sweep.wait()
+    wait_for((folder.root / "told").exists)
+
+
+def test_set_up_waits_while_a_sweep_uses_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "PROJECT", tmp_path)
+    set_up = tmp_path / ".venv.lock"
+    with live.environment_kept():
+        pass  # no clone
+    with set_up.open("w") as lock:
+        # Two sweeps.
+        with live.environment_kept(), live.environment_kept(), pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with live.environment_kept():
+            pass  # set-up is at work: nobody waits for it

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from envknee.record.schema import Lost
 from envknee.run.attempts import Attempts
+from envknee.show.report import page_so_far
 from envknee.show.watch.beside import SLOW_S, Beside, is_time
 from envknee.show.watch.follow import Watch
 from envknee.show.watch.reading import HALF_WRITTEN_S, Reader
@@ -233,6 +234,22 @@ def test_the_last_report_is_left_to_the_sweep(tmp_path: Path) -> None:
     state = Beside(folder).look(is_over=False)
     assert state.is_whole and "cut-off" in state.findings[0]
     assert not folder.report.exists()
+
+
+def test_a_page_that_took_longer_than_the_last_trial_does_not_replace_the_last_report(
+    tmp_path: Path, monkeypatch
+) -> None:
+    trials = fps_trials(FPS)
+    folder = write_study(tmp_path / "demo", a_study(**SIZES), trials[:-1])
+    begin(folder, len(trials) - 1, 64, 2)
+
+    def slow_page(*arguments: Any) -> str:
+        write_trial(folder.trial(len(trials) - 1), trials[-1])
+        return page_so_far(*arguments)
+
+    monkeypatch.setattr("envknee.show.watch.beside.page_so_far", slow_page)
+    Beside(folder).look(is_over=False)
+    assert len(list(folder.trial_files("record.json"))) == len(trials) and not folder.report.exists()
 
 
 def test_a_sweep_that_was_stopped_shows_nothing_that_runs(tmp_path: Path) -> None:

@@ -119,12 +119,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyFol
 
 
 def test_no_trial_begins_in_the_last_minutes_even_where_the_end_was_changed(folder: StudyFolder, monkeypatch):
-    closed, lefts = threading.Event(), iter([None, 3600.0, 3600.0, 290.0, 120.0])
-    monkeypatch.setattr(allocation, "left_s", lambda _: next(lefts))
+    closed, was_changed, ends = threading.Event(), threading.Event(), iter([290.0, 120.0])
+    monkeypatch.setattr(allocation, "left_s", lambda _: next(ends) if was_changed.is_set() else 3600.0)
     closing = Closing(folder, "7", 300.0, closed.set)
     folder.closing.write_text("7", encoding="ascii")  # left by a sweep before, in the same allocation
     closing.start()
     assert closing.why is None and not allocation.is_closing(folder)
+    was_changed.set()
     assert closed.wait(20) and allocation.is_closing(folder)
     assert closing.why == "job 7 ends in 5 minutes, and no trial begins in its last 5 (allocation_margin_minutes)"
     folder.closing.write_text("6", encoding="ascii")

@@ -71,6 +71,7 @@ def test_samples_are_quick_until_the_third_row_and_take_little_of_a_core():
     assert period_s(0, 1.0) == PERIOD_S
 
 
+@pytest.mark.alone
 def test_a_peak_of_host_memory_between_two_looks_is_seen():
     with watched(usage := usage_of(), str(PROGRAMS / "hold_memory.py")) as process:
         assert process.stdin is not None and process.stdout is not None

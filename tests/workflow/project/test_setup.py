@@ -271,7 +271,7 @@ class Project:
 
     def run(self, *command: str, **environment: str | None) -> subprocess.CompletedProcess[str]:
         process = self.start(*command, **environment)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=600)
         return subprocess.CompletedProcess(process.args, process.returncode, output)
 
     def does(self, *command: str, **environment: str | None) -> str:
@@ -403,7 +403,7 @@ def test_an_environment_that_was_never_finished_is_made_anew(project: Project) -
 
 def test_two_set_ups_at_once_do_the_work_once(project: Project) -> None:
     both = [project.start(), project.start()]
-    outputs = [process.communicate(timeout=120)[0] for process in both]
+    outputs = [process.communicate(timeout=600)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert sorted("setting up" in output for output in outputs) == [False, True]
     assert sum("waiting" in output for output in outputs) == 1
@@ -417,7 +417,7 @@ def test_an_interrupted_set_up_leaves_nothing_behind(project: Project, signal_nu
     wait_for((project.bin / "reached").exists, timeout_s=60)
     assert (project.root / ".venv/bin").exists()
     os.killpg(process.pid, signal_number)  # as Ctrl-C does
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode != 0
     assert not (project.root / ".venv").exists()
 
@@ -430,7 +430,7 @@ def test_a_second_signal_does_not_stop_the_removal(project: Project) -> None:
     for step in ("reached", "removing"):
         wait_for((project.bin / step).exists, timeout_s=60)
         os.killpg(process.pid, signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode != 0
     assert not (project.root / ".venv").exists()
 

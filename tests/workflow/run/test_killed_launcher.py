@@ -39,7 +39,7 @@ def a_wrapped_trial(folder: Path) -> tuple[TrialFolder, str]:
     arm: dict[str, Any] = {"trainer": "command", "gpus": 0, "command": {"argv": argv, "rows": rows}}
     trial = TrialFolder(folder / "trials" / "0000")
     trial.root.mkdir(parents=True)
-    write_atomically(trial.request, canonical_json(a_request(arm)))
+    write_atomically(trial.request, canonical_json(a_request(arm, iterations=10)))
     return trial, mark
 
 
@@ -93,7 +93,7 @@ def test_twenty_killed_launchers_leave_nothing_and_none_measures_beside_another(
         launcher.kill()
         launcher.wait()
         if kill % 5 == 4:
-            wait_for(lambda: not marked(mark) and not processes_of(trial), 5)
+            wait_for(lambda: not marked(mark) and not processes_of(trial), 60)
     assert started_launcher(trial, **locks).wait(120) == 0
     assert load_record(trial).outcome.status == "ok"
     beside = Path(f"{mark}.beside")

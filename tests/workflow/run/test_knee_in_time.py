@@ -23,12 +23,12 @@ def test_a_search_ends_in_time_with_an_answer_and_goes_on(tmp_path: Path):
 
     refused(knee("1s"), "--time 1s is too short: 1 size was measured in it", "the next trial takes about", status=2)
     began = time.monotonic()
-    printed = succeeded(knee("30s"))
-    assert time.monotonic() - began < 60, "a busy machine may take twice as long"
+    printed = succeeded(knee("45s"))
+    assert time.monotonic() - began < 240, "a busy machine may take longer"
     measured = without_skipped(load_records(folder))
     assert len(measured) >= 2 and measured[0].request.num_envs == 8
     lines = printed.splitlines()
-    assert "--time 30s is over: the next trial" in printed
-    assert f"envknee knee {' '.join(words[1:])} --time 30s -- {' '.join(command)}" in printed
+    assert "--time 45s is over: the next trial" in printed
+    assert f"envknee knee {' '.join(words[1:])} --time 45s -- {' '.join(command)}" in printed
     assert lines[-2].endswith("best).") and lines[-1].startswith(f"  {' '.join(command)} --envs ")
     assert "Error" not in printed and folder.report.exists()

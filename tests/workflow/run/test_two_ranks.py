@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from statistics import fmean
 from typing import Any
 
 import psutil
@@ -72,7 +73,11 @@ def test_each_ranks_figures_are_there_and_the_slowest_sets_the_pace(of_a_block: 
         # They meet in every optimizer step, so an iteration takes both the same time.
         for rank in row.ranks:
             assert rank.iteration_s == pytest.approx(row.iteration_s, rel=0.2, abs=0.05)
-        assert sum(known(row.phases_s).values()) == pytest.approx(row.iteration_s, rel=0.1)
+            # Those of a rank fill its time. The row has their means.
+            assert sum(known(rank.phases_s).values()) == pytest.approx(rank.iteration_s, rel=0.03, abs=0.005)
+        assert row.iteration_s == max(rank.iteration_s for rank in row.ranks)
+        means = {name: fmean(known(rank.phases_s)[name] for rank in row.ranks) for name in known(row.phases_s)}
+        assert row.phases_s == pytest.approx(means)
         # Gradients of 4 transitions each become one of 8; a mean's square is at most the mean of squares.
         assert row.gradients is not None
         assert (row.gradients.rank_batch, row.gradients.batch) == (4, 8)
@@ -165,5 +170,5 @@ def test_a_launcher_that_is_killed_leaves_no_rank_behind(tmp_path, ranks, proces
         wait_for(lambda: has_rows(trial) if train else len(parent.children(recursive=True)) >= processes)
         started = parent.children(recursive=True)
         launcher.kill()
-    _, alive = psutil.wait_procs(started, timeout=5)
+    _, alive = psutil.wait_procs(started, timeout=60)
     assert len(started) == processes and not alive and trial.environment.exists() is train

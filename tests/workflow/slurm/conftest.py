@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import trial_processes
+from running import kill_trials
 from slurm_cluster import Cluster
 from slurm_site import Site
 
@@ -30,5 +30,4 @@ def site(tmp_path: Path, cluster: Cluster) -> Iterator[Site]:
         if sweep.poll() is None:
             os.killpg(sweep.pid, signal.SIGKILL)
     cluster.ask("scancel", f"--user={psutil.Process().username()}")
-    for process in trial_processes(tmp_path):
-        os.kill(process, signal.SIGKILL)
+    kill_trials(tmp_path)

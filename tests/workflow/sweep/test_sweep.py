@@ -179,7 +179,7 @@ def test_ctrl_c_stops_cleanly_and_two_sweeps_of_one_study_do_not_mix(workspace: 
     refused(workspace.sweep(study), "study 'tiny' is already being swept by process", "Wait for it")
 
     os.killpg(sweep.pid, signal.SIGINT)
-    output, _ = sweep.communicate(timeout=30)
+    output, _ = sweep.communicate(timeout=120)
     assert sweep.returncode != 0
     assert not trial_processes(workspace.folder)
     assert "run the sweep again to go on" in output

@@ -36,6 +36,7 @@ def test_the_golden_frame_shows_a_blue_cart_and_a_brown_pole():
     assert 15 <= (red > blue + 30).sum() <= 60
 
 
+@pytest.mark.numerics
 @pytest.mark.parametrize("channel_first", [True, False])
 @pytest.mark.parametrize("frames", [1, 2, 5])
 def test_frames_normalized_one_by_one_are_what_isaac_lab_gives(frames: int, channel_first: bool):

@@ -193,7 +193,7 @@ def test_publisher_killed_while_it_starts_or_completes_a_run_loses_and_doubles_n
         live(folder).look()
         finish_trial_0(folder)
     child = in_child(follow, a_study(), folder, killed_after=call)
-    child.join(timeout=30)
+    child.join(timeout=300)
     assert child.exitcode == -signal.SIGKILL
     live(folder).look()
     if not begun:
@@ -249,7 +249,7 @@ def test_publisher_killed_at_any_time_loses_and_doubles_nothing(folder: StudyFol
 def test_second_publisher_waits_for_the_end_of_the_first(folder: StudyFolder, capfd) -> None:
     write(folder, lines(1)[0])
     first = in_child(follow, a_study(), folder)
-    wait_for(lambda: steps(folder) == [0], timeout_s=10)
+    wait_for(lambda: steps(folder) == [0])
     second = in_child(follow, a_study(), folder)
     said: list[str] = []
 
@@ -257,13 +257,13 @@ def test_second_publisher_waits_for_the_end_of_the_first(folder: StudyFolder, ca
         said.extend(capfd.readouterr())
         return "Another process holds" in "".join(said)
 
-    wait_for(waits, timeout_s=10)
+    wait_for(waits)
     first.kill()
     first.join()
     write(folder, lines(2)[1])
-    wait_for(lambda: steps(folder) == [0, 1], timeout_s=10)
+    wait_for(lambda: steps(folder) == [0, 1])
     second.terminate()
-    second.join(timeout=10)
+    second.join(timeout=300)
     assert second.exitcode == 0
 
 
@@ -278,11 +278,11 @@ def test_publisher_ends_with_the_sweep_that_started_it_and_is_not_there_without_
     def sweep() -> None:
         publisher = start_publisher(study, folder)
         assert publisher is not None
-        publisher.wait(60)
+        publisher.wait(300)
 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     killed = in_child(sweep)
-    wait_for(lambda: steps(folder) == [0], timeout_s=30)
+    wait_for(lambda: steps(folder) == [0])
     killed.kill()
     killed.join()
-    wait_for(lambda: stored_trial(folder, "0000").info.status == "KILLED", timeout_s=10)
+    wait_for(lambda: stored_trial(folder, "0000").info.status == "KILLED")

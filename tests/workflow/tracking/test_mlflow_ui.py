@@ -31,7 +31,7 @@ SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="200"><rect width="300" height="200" fill="red"/></svg>'
 )
 HEADLINE = "run 2,048 environments, horizon 32, batch 4,096: 32,768 FPS, 100% of the best seen"
-PATIENCE_S = 240
+PATIENCE_S = 900
 """How long a page is opened again until it shows what it should: Chromium's virtual time does not wait for an answer that is late."""
 
 

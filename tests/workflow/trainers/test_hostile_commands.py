@@ -85,9 +85,9 @@ def test_a_jump_of_the_launchers_clock_changes_nothing(log: str, jump_s: float, 
     variables = {"PYTHONPATH": paths, "ENVKNEE_DRILL_CLOCK": str(clock), gpus.OTHER_LOCKS: str(tmp_path)}
     began = time.monotonic()
     launched = started_launcher(trial, **variables)
-    wait_for(lambda: trial.metrics.exists() and len(read_rows(trial)) == 2, 90)
+    wait_for(lambda: trial.metrics.exists() and len(read_rows(trial)) >= 2, 300)
     clock.write_text(str(jump_s))
-    assert launched.wait(90) == 0
+    assert launched.wait(300) == 0
     took_s = time.monotonic() - began
     record, rows = load_record(trial), read_rows(trial)
     assert record.outcome.status == "ok" and len(rows) == 5

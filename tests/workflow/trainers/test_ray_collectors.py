@@ -122,9 +122,9 @@ def test_nothing_listens_elsewhere_and_nothing_outlives_a_killed_launcher(tmp_pa
     finally:
         os.kill(launcher.pid, signal.SIGKILL)
         launcher.wait()
-    wait_for(lambda: not marked(mark), timeout_s=30)
+    wait_for(lambda: not marked(mark), timeout_s=120)
     assert folders
-    wait_for(lambda: not any(map(os.path.exists, folders)), timeout_s=30)
+    wait_for(lambda: not any(map(os.path.exists, folders)), timeout_s=120)
 
 
 GPUS_OF_ACTORS = """

@@ -68,13 +68,16 @@ def described(content: Mapping[str, bytes], name: str, records: Sequence[Record]
 def pack(content: Mapping[str, bytes], target: Path) -> None:
     """Write the files of an archive, metadata first. With one version of zlib the same files give the same bytes."""
     unfinished = target.with_name(f".{target.name}.new")
-    with zipfile.ZipFile(unfinished, "w") as archive:
-        for name in sorted(content, key=lambda name: (name != METADATA, name)):
-            member = zipfile.ZipInfo(name, EPOCH)
-            member.compress_type = zipfile.ZIP_DEFLATED
-            member.external_attr = 0o644 << 16
-            archive.writestr(member, content[name], compresslevel=9)
-    unfinished.replace(target)
+    try:
+        with zipfile.ZipFile(unfinished, "w") as archive:
+            for name in sorted(content, key=lambda name: (name != METADATA, name)):
+                member = zipfile.ZipInfo(name, EPOCH)
+                member.compress_type = zipfile.ZIP_DEFLATED
+                member.external_attr = 0o644 << 16
+                archive.writestr(member, content[name], compresslevel=9)
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)  # a full disk, or Ctrl-C
 
 
 def _files_of(folder: StudyFolder, records: Sequence[Record]) -> dict[str, bytes]:
@@ -98,12 +101,19 @@ def _files_of(folder: StudyFolder, records: Sequence[Record]) -> dict[str, bytes
 
 def _named(folder: StudyFolder) -> Iterator[tuple[str, Path]]:
     """Yield everything in a study's folder by its name there; trials come from where they are read. Follows no link."""
-    for path in sorted(folder.root.rglob("*")):
+    for path in sorted(_below(folder.root)):
         name = path.relative_to(folder.root).as_posix()
         if not name.startswith("trials/"):
             yield name, path
-    for path in sorted(folder.trials.rglob("*")):
+    for path in sorted(_below(folder.trials)):
         yield f"trials/{path.relative_to(folder.trials).as_posix()}", path
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield all files and folders below a folder. Those that vanish meanwhile, as a running trial's do, are left out."""
+    for place, folders, files in os.walk(folder):
+        for name in [*folders, *files]:
+            yield Path(place, name)
 
 
 def _crate(name: str, records: Sequence[Record], content: Mapping[str, bytes]) -> dict[str, Any]:

@@ -48,7 +48,10 @@ def own_number() -> int:
 
 def check_newest(trial: TrialFolder) -> None:
     """Raise a UserError if a later attempt at this trial has begun: this one must then write nothing."""
-    if TOLD in os.environ and (not trial.attempts.exists() or _read(trial).number != own_number()):
+    if TOLD not in os.environ:
+        return
+    newest = _read(trial)
+    if newest is None or newest.number != own_number():
         raise UserError(
             f"{trial.root}: another attempt at this trial began while this one (number {own_number()}) was out of sight."
             " Nothing of this one is kept; the other's result counts"
@@ -62,8 +65,8 @@ def counted(trial: TrialFolder) -> Iterator[tuple[Lost, Callable[[], None]]]:
     Yields the lost attempts before it, and a function to call often: it writes a sign of life, and raises as `check_newest` does.
     """
     before, crashes = Lost(), 0
-    if trial.attempts.exists():
-        ended = _read(trial)
+    ended = _read(trial)
+    if ended is not None:
         crashes = ended.crashes
         before = Lost(attempts=ended.number, held_s=ended.lost.held_s + ended.lived_s)
     this, began_s = Attempts(began_unix_s=time.time(), lost=before, crashes=crashes), time.monotonic()
@@ -74,8 +77,8 @@ def counted(trial: TrialFolder) -> Iterator[tuple[Lost, Callable[[], None]]]:
     def mark() -> None:
         nonlocal marked_s
         marked_s = time.monotonic()
-        noted = _read(trial).crashes if trial.attempts.exists() else this.crashes
-        lived = this.model_copy(update={"lived_s": marked_s - began_s, "crashes": noted})
+        noted = _read(trial) or this
+        lived = this.model_copy(update={"lived_s": marked_s - began_s, "crashes": noted.crashes})
         write_atomically(trial.attempts, canonical_json(lived))
 
     def alive() -> None:
@@ -89,16 +92,17 @@ def counted(trial: TrialFolder) -> Iterator[tuple[Lost, Callable[[], None]]]:
         if TrialFiles(trial).has_outcome():
             trial.attempts.unlink()
     finally:
-        if trial.attempts.exists() and _read(trial).number == this.number:
+        newest = _read(trial)
+        if newest is not None and newest.number == this.number:
             mark()
         del os.environ[TOLD]
 
 
 def note_crash(trial: TrialFolder) -> int:
     """Note that the program of the running attempt crashed; return how many attempts at this trial did."""
-    if not trial.attempts.exists():
-        return 1
     this = _read(trial)
+    if this is None:
+        return 1
     crashed = this.model_copy(update={"crashes": this.crashes + 1})
     write_atomically(trial.attempts, canonical_json(crashed))
     return crashed.crashes
@@ -109,13 +113,13 @@ def settle(trial: TrialFolder, gpus: int) -> None:
 
     Energy and job are unknown then. `gpus` is the number of GPUs that took part.
     """
-    if not trial.attempts.exists():
+    newest = _read(trial)
+    if newest is None:
         return
     files = TrialFiles(trial)
     if not files.has_cost():
-        newest = _read(trial)
         files.write_cost(Cost(gpus=gpus, held_s=newest.lived_s, energy_j=None, lost=newest.lost))
-    trial.attempts.unlink()
+    trial.attempts.unlink(missing_ok=True)
 
 
 def forget_torn(trial: TrialFolder) -> str | None:
@@ -135,12 +139,22 @@ def why_torn(trial: TrialFolder) -> str | None:
     if not files.has_outcome():
         return None
     outcome = files.read_outcome()
-    if trial.attempts.exists() and outcome.attempt < _read(trial).number:
+    newest = _read(trial)
+    if newest is not None and outcome.attempt < newest.number:
         return f"its outcome is of attempt {outcome.attempt}, which came back after the next had begun"
     if outcome.metrics_sha256 is not None and not files.rows_are_whole():
         return f"{trial.metrics.name} is not whole, as after a power cut"
     return None
 
 
-def _read(trial: TrialFolder) -> Attempts:
-    return read_model(trial.attempts, Attempts, f"Delete {trial.attempts}: lost attempts are then not counted.")
+def _read(trial: TrialFolder) -> Attempts | None:
+    """Return the newest attempt; None without one.
+
+    Only reading tells: a launcher on another node may end at any moment, and a network disk says for seconds that its file is still there.
+    """
+    try:
+        return read_model(trial.attempts, Attempts, f"Delete {trial.attempts}: lost attempts are then not counted.")
+    except UserError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return None
+        raise

@@ -8,6 +8,7 @@ and the last of them are shown if it fails. Without one they are printed as ever
 """
 
 import argparse
+import fcntl
 import os
 import re
 import signal
@@ -17,14 +18,15 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from envknee.machine.processes import dying_with_parent
 from envknee.run.tail import Tail
 from envknee.study.errors import printable, run_command, tell
 from envknee.study.files import make_folder
-from envknee.study.paths import StudyFolder
+from envknee.study.paths import PROJECT, StudyFolder
 
 OPTIONS_OF_A_SWEEP = frozenset(
     (
@@ -43,7 +45,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 POLL_S = 0.5
 """Between two looks whether Snakemake has ended."""
 
-END_S = 10.0
+END_S = 30.0
 """How long the view may take for its last picture."""
 
 MOST_LAST_LINES = 20
@@ -89,11 +91,35 @@ def interrupts_left_to_children() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def start(
+    command: Sequence[str], printed: IO[bytes] | None = None, environment: Mapping[str, str] | None = None
+) -> "subprocess.Popen[bytes]":
+    """Start Snakemake, which prints into `printed` if that is given.
+
+    If this process is killed, Snakemake gets SIGTERM: trials that run come to their end, and no further one begins.
+    """
+    words = [*dying_with_parent("TERM"), *command]
+    return subprocess.Popen(words, stdout=printed, stderr=printed, env=environment)
+
+
+@contextmanager
+def environment_kept() -> Iterator[None]:
+    """Keep set-up from emptying .venv, which Snakemake's jobs need, for as long as this lasts: it waits.
+
+    Nothing is locked where there is no clone, or no file locks.
+    """
+    with ExitStack() as files:
+        with suppress(OSError):
+            lock = files.enter_context((PROJECT / ".venv.lock").open("rb"))
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+
+
 def run(command: Sequence[str], snakemake_words: Sequence[str], folder: StudyFolder, is_plain: bool) -> int:
     """Run Snakemake until it ends, and return its exit status. `command` ends with the words behind Snakemake's name."""
     if not measures(snakemake_words):
-        with interrupts_left_to_children():
-            return subprocess.Popen(command).wait()
+        with interrupts_left_to_children(), environment_kept():
+            return start(command).wait()
     if not shows_view(is_plain, sys.stdout.isatty() and sys.stderr.isatty(), os.environ):
         return _run_beside(command, folder, None).status
     log = folder.root / "logs" / "sweep.log"
@@ -131,8 +157,8 @@ def _run_beside(command: Sequence[str], folder: StudyFolder, log: Path | None) -
         # It ends when its standard input does, even if this process is killed.
         beside = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=errors, env=os.environ | ONE_THREAD)
         os.setpriority(os.PRIO_PROCESS, beside.pid, LOWEST_PRIORITY)
-        with interrupts_left_to_children() as pressed:
-            snakemake = subprocess.Popen(command, stdout=printed, stderr=printed)
+        with interrupts_left_to_children() as pressed, environment_kept():
+            snakemake = start(command, printed)
             while snakemake.poll() is None and beside.poll() is None:
                 time.sleep(POLL_S)
             if beside.poll() is None:

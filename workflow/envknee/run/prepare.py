@@ -133,7 +133,7 @@ def warm_up(study: Study, folder: StudyFolder, image: Path | None = None) -> Non
     for arm in study.arms:
         trial = TrialFolder(folder.root / "prepare" / arm)
         shutil.rmtree(trial.root, ignore_errors=True)
-        trial.root.mkdir(parents=True)
+        trial.root.mkdir(parents=True, exist_ok=True)  # a network disk keeps files that somebody reads
         request = warm_up_request(study, arm)
         TrialFiles(trial).write_request(request)
         first = "its program runs once before it is timed"

@@ -92,6 +92,7 @@ def work(study: Study, folder: StudyFolder, number: int, image: Path | None = No
         ToMend: when there is no device for it.
         Interrupted: on SIGINT or SIGTERM.
     """
+    parent = os.getppid()
     pool = Pool(study, folder, number)
     with pool.locked():
         pool.forget_torn()
@@ -104,11 +105,12 @@ def work(study: Study, folder: StudyFolder, number: int, image: Path | None = No
         ends.callback(pool.leave_lane)
         processes = Processes(study, pool, cost.Costs(uuids))
         ends.callback(processes.close)
-        return _measure_all(pool, folder, processes, image, log)
+        return _measure_all(pool, folder, processes, image, log, parent)
 
 
-def _measure_all(pool: Pool, folder: StudyFolder, processes: Processes, image: Path | None, log: Path | None) -> int:
-    parent = os.getppid()
+def _measure_all(
+    pool: Pool, folder: StudyFolder, processes: Processes, image: Path | None, log: Path | None, parent: int
+) -> int:
     errors: dict[int, list[UserError]] = {}
     skipped = list[Record]()
     while True:

@@ -229,15 +229,15 @@ def write(folder: StudyFolder, evidence: Evidence | None = None) -> Path:
     return folder.report
 
 
-def write_so_far(folder: StudyFolder, study: Study, verdict: Verdict, records: Sequence[Record]) -> None:
-    """Write the report of a sweep that goes on. It has no pictures, which take a second each, and no verdict.json beside it."""
+def page_so_far(folder: StudyFolder, study: Study, verdict: Verdict, records: Sequence[Record]) -> str:
+    """Return the report of a sweep that goes on. It has no pictures, which take a second each, and no verdict.json beside it."""
     measured = without_skipped(records)
     trials = [(record, links_of(record, folder, None)) for record in measured]
     said = (
         f"As of {time.strftime('%d %b %Y, %H:%M:%S')}. While the sweep runs, it writes this page again: load it for more."
         " Pictures come at the end."
     )
-    write_atomically(folder.report, page(verdict, trials, {}, study_card(study, verdict, measured), said))
+    return page(verdict, trials, {}, study_card(study, verdict, measured), said)
 
 
 def main() -> None:

@@ -138,6 +138,8 @@ class LivePublisher:
 
     def _send_rows(self, writer: Writer, trial: TrialFolder, tail: Tail) -> None:
         """Send the new rows of a trial to its live run, which replaces the run of an earlier attempt."""
+        if not tail.lines:  # as where a skipped trial's record was removed meanwhile
+            return
         request = TrialFiles(trial).read_request()
         environment = TrialFiles(trial).read_environment()
         tail.rows = [*tail.rows, *map(Row.model_validate_json, tail.lines[len(tail.rows) :])]

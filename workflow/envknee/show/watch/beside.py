@@ -22,11 +22,12 @@ from rich.text import Text
 
 from envknee.run.live import OF_A_TRIAL
 from envknee.run.tail import Tail
-from envknee.show.report import write_so_far
+from envknee.show.report import page_so_far
 from envknee.show.watch.follow import Watch
 from envknee.show.watch.state import Seen, State
 from envknee.show.watch.view import fitting_view, view_of
 from envknee.study.errors import printable, run_command
+from envknee.study.files import write_atomically
 from envknee.study.paths import StudyFolder
 
 POLL_S = 0.5
@@ -84,8 +85,11 @@ class Beside:
         state, _ = self._watch.look(is_over)
         self._ran = {trial.request.number for trial in state.running}
         verdict, records = self._watch.verdict, list(self._watch.decided_from.values())
-        if verdict is not None and verdict is not before and not is_over and self._has_trials_left(state):
-            write_so_far(self._folder, self._watch.study, verdict, records)
+        if verdict is not None and verdict is not before and not is_over:
+            page = page_so_far(self._folder, self._watch.study, verdict, records)
+            # A page may take seconds. After the last trial the sweep writes the whole one, which this must not replace.
+            if self._has_trials_left(state):
+                write_atomically(self._folder.report, page)
         self._rests_until_s = time.time() + REST * (time.time() - began_s)
         # While Snakemake runs, silence is no end: a first trial compiles kernels for minutes.
         return state if state.is_whole or is_over else replace(state, end=None)

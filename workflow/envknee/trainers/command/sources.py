@@ -95,12 +95,16 @@ class TensorBoard:
         """Yield the new events of a file. A record that cannot be read is left out."""
         from google.protobuf.message import DecodeError
         from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+        from tensorboard.compat.tensorflow_stub.errors import NotFoundError
 
         while self._bad_records.get(path, 0) < MOST_BAD_RECORDS:
             try:
                 if path not in self._loaders:
                     self._loaders[path] = EventFileLoader(str(path))
                 yield from self._loaders[path].Load()
+            except NotFoundError:  # its folder was renamed meanwhile: the next look finds it
+                self._loaders.pop(path, None)
+                return
             except (DecodeError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
                 self._bad_records[path] = self._bad_records.get(path, 0) + 1
                 self.problems.note(path.name, f"a record that cannot be read: {type(error).__name__}")
@@ -142,13 +146,14 @@ class Lines:
     def poll(self, now_unix_s: float) -> Iterator[Event]:
         """Yield an event for each new whole line."""
         for path in _files(self.run_dir, self.rows.path):
-            for line in self._new_lines(path):
-                try:
-                    values = self._values(path, line)
-                    if values is not None:
-                        yield _timed(self._event(values, now_unix_s))
-                except Unreadable as error:
-                    self.problems.note(line, error)
+            with contextlib.suppress(FileNotFoundError):  # its folder was renamed meanwhile: the next look finds it
+                for line in self._new_lines(path):
+                    try:
+                        values = self._values(path, line)
+                        if values is not None:
+                            yield _timed(self._event(values, now_unix_s))
+                    except Unreadable as error:
+                        self.problems.note(line, error)
 
     def _event(self, values: Mapping[str, float], now_unix_s: float) -> Event:
         time_s = values.get(self.rows.time_name, now_unix_s) if self.rows.time_name else now_unix_s
