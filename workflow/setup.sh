@@ -87,7 +87,7 @@ write_commands() {
 # The installer removes files of its own meanwhile, which rm -rf does not mind. A second Ctrl-C stops nothing here.
 discard_incomplete() {
   trap '' HUP INT TERM
-  [ -f .venv/complete ] || rm -rf .venv
+  [ -f .venv/complete ] || rm -rf .venv || true
 }
 
 case ${TRAINERS:-none} in
@@ -111,7 +111,7 @@ choose_python
   "again: the project gets an environment of its own."
 exec 9>>.venv.lock
 if ! flock --nonblock 9; then
-  echo "envknee: waiting: another set-up is at work in this folder, or a sweep uses .venv, which must be made anew" >&2
+  echo "envknee: waiting for another set-up in this folder, or for a sweep that uses .venv, which is to be made anew" >&2
   flock 9 || echo "envknee: no file locks on this disk: run one set-up at a time" >&2
 fi
 if is_complete; then exit 0; fi

@@ -48,16 +48,16 @@ def launch(trial: TrialFolder) -> Record:
     if torch.cuda.is_available():  # CUDA does not survive a fork
         return launcher.launch(trial)
     with mock.patch.dict(os.environ, ONE_THREAD | {"PYTHONPATH": os.pathsep.join(sys.path)}):
-        start_server()  # before the launcher, which ends whatever was started meanwhile
+        ensure_running()  # before the launcher, which ends whatever was started meanwhile
+        wait_for_imports()
     starts = SimpleNamespace(Popen=Fork, STDOUT=subprocess.STDOUT)
     with mock.patch.object(worker, "subprocess", starts):
         return launcher.launch(trial)
 
 
 @functools.cache
-def start_server() -> None:
-    """Start the server, and wait until it has imported what it should: that takes 15 s, which are none of a trial's time."""
-    ensure_running()
+def wait_for_imports() -> None:
+    """Wait until the server has imported what it should: that takes 15 s, which are none of a trial's time."""
     first = SERVER.Process(target=int)
     first.start()
     first.join()

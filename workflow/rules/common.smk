@@ -4,8 +4,10 @@
 # Out:  STUDY, FOLDER, TRIALS; once a sweep starts, study.json and a lock on the folder
 import functools
 import os
+import signal
 import subprocess
 import sys
+import threading
 from contextlib import ExitStack
 
 from snakemake.exceptions import WorkflowError
@@ -149,11 +151,18 @@ def devices_of(wildcards):
 HELD, BESIDE = ExitStack(), ExitStack()
 
 
+def end_gracefully(*_):
+    """Let jobs that run finish, and start no other. Snakemake's own handler may wait for ever: what it interrupts may hold its lock."""
+    threading.Thread(target=workflow.scheduler.exit_gracefully).start()
+
+
 onstart:
+    signal.signal(signal.SIGTERM, end_gracefully)
     try:
         check_cluster()
         locate_store(STUDY, FOLDER)  # a wrong address is told before anything is measured
         HELD.enter_context(claim.take(STUDY, FOLDER))
+        HELD.enter_context(claim.environment_kept())
         workers.forget_given_up(FOLDER)
         mend.forget(FOLDER.root / "logs")
         if CLOSING is not None:

@@ -146,3 +146,16 @@ def test_the_lock_does_not_outlive_a_killed_sweep(folder):
     claim.take(a_study(), folder).close()
     assert python("-c", program, folder.root).returncode == -9
     claim.take(a_study(), folder).close()
+
+
+def test_set_up_waits_while_a_sweep_uses_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim, "PROJECT", tmp_path)
+    with claim.environment_kept():
+        pass  # no clone
+    with (tmp_path / ".venv.lock").open("w") as lock:
+        # Two sweeps.
+        with claim.environment_kept(), claim.environment_kept(), pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with claim.environment_kept():
+            pass  # set-up is at work: nobody waits for it

@@ -1,6 +1,5 @@
 """A program in Snakemake's place beside a live view: what a terminal shows of it, and that it ends as without one."""
 
-import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -111,17 +110,3 @@ def test_a_sweep_that_is_killed_begins_no_further_trial(folder: StudyFolder) -> 
     sweep.kill()
     sweep.wait()
     wait_for((folder.root / "told").exists)
-
-
-def test_set_up_waits_while_a_sweep_uses_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PROJECT", tmp_path)
-    set_up = tmp_path / ".venv.lock"
-    with live.environment_kept():
-        pass  # no clone
-    with set_up.open("w") as lock:
-        # Two sweeps.
-        with live.environment_kept(), live.environment_kept(), pytest.raises(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with live.environment_kept():
-            pass  # set-up is at work: nobody waits for it

@@ -24,7 +24,7 @@ def test_a_search_ends_in_time_with_an_answer_and_goes_on(tmp_path: Path):
     refused(knee("1s"), "--time 1s is too short: 1 size was measured in it", "the next trial takes about", status=2)
     began = time.monotonic()
     printed = succeeded(knee("45s"))
-    assert time.monotonic() - began < 240, "a busy machine may take longer"
+    assert time.monotonic() - began < 120, "a busy machine may take longer"
     measured = without_skipped(load_records(folder))
     assert len(measured) >= 2 and measured[0].request.num_envs == 8
     lines = printed.splitlines()

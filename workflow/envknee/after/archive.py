@@ -111,7 +111,12 @@ def _named(folder: StudyFolder) -> Iterator[tuple[str, Path]]:
 
 def _below(folder: Path) -> Iterator[Path]:
     """Yield all files and folders below a folder. Those that vanish meanwhile, as a running trial's do, are left out."""
-    for place, folders, files in os.walk(folder):
+
+    def only_if_gone(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    for place, folders, files in os.walk(folder, onerror=only_if_gone):
         for name in [*folders, *files]:
             yield Path(place, name)
 

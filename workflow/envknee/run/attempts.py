@@ -7,6 +7,7 @@ Attempts are numbered. When a node loses its network, its attempt may still run 
 attempt may write a result, and its outcome holds its number.
 """
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -90,7 +91,7 @@ def counted(trial: TrialFolder) -> Iterator[tuple[Lost, Callable[[], None]]]:
         yield before, alive
         check_newest(trial)
         if TrialFiles(trial).has_outcome():
-            trial.attempts.unlink()
+            trial.attempts.unlink(missing_ok=True)
     finally:
         newest = _read(trial)
         if newest is not None and newest.number == this.number:
@@ -150,11 +151,16 @@ def why_torn(trial: TrialFolder) -> str | None:
 def _read(trial: TrialFolder) -> Attempts | None:
     """Return the newest attempt; None without one.
 
-    Only reading tells: a launcher on another node may end at any moment, and a network disk says for seconds that its file is still there.
+    It asks for no file before it reads it: a launcher on another node may end meanwhile, and a network disk says for seconds that a
+    removed file is still there.
     """
     try:
         return read_model(trial.attempts, Attempts, f"Delete {trial.attempts}: lost attempts are then not counted.")
     except UserError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             return None
+        raise
+    except OSError as error:
+        if error.errno == errno.ESTALE:  # removed or replaced while it was read
+            return _read(trial)
         raise

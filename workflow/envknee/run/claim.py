@@ -4,7 +4,8 @@ import fcntl
 import json
 import os
 import socket
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,7 +15,7 @@ from envknee.study.continued import asked_before
 from envknee.study.errors import UserError
 from envknee.study.files import READABLE, SECRET, canonical_json, check_writable, make_folder, write_atomically
 from envknee.study.model import Study
-from envknee.study.paths import StudyFolder, TrialFolder
+from envknee.study.paths import PROJECT, StudyFolder, TrialFolder
 
 RAISE = " For more repeats of a measured study leave `repeats` as it was, and set `more_repeats`."
 
@@ -79,6 +80,19 @@ def take(study: Study, folder: StudyFolder) -> IO[str]:
     lock.flush()
     write_study(study, folder)
     return lock
+
+
+@contextmanager
+def environment_kept() -> Iterator[None]:
+    """Make set-up wait before it empties .venv, which a sweep's jobs need.
+
+    Nothing is locked where there is no clone, no file locks, or a set-up at work.
+    """
+    with ExitStack() as files:
+        with suppress(OSError):
+            lock = files.enter_context((PROJECT / ".venv.lock").open("rb"))
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
 
 
 def write_study(study: Study, folder: StudyFolder) -> None:

@@ -8,7 +8,6 @@ and the last of them are shown if it fails. Without one they are printed as ever
 """
 
 import argparse
-import fcntl
 import os
 import re
 import signal
@@ -18,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -26,7 +25,7 @@ from envknee.machine.processes import dying_with_parent
 from envknee.run.tail import Tail
 from envknee.study.errors import printable, run_command, tell
 from envknee.study.files import make_folder
-from envknee.study.paths import PROJECT, StudyFolder
+from envknee.study.paths import StudyFolder
 
 OPTIONS_OF_A_SWEEP = frozenset(
     (
@@ -96,29 +95,16 @@ def start(
 ) -> "subprocess.Popen[bytes]":
     """Start Snakemake, which prints into `printed` if that is given.
 
-    If this process is killed, Snakemake gets SIGTERM: trials that run come to their end, and no further one begins.
+    If this process is killed, Snakemake gets SIGTERM: its jobs that run come to their end, and no further one begins.
     """
     words = [*dying_with_parent("TERM"), *command]
     return subprocess.Popen(words, stdout=printed, stderr=printed, env=environment)
 
 
-@contextmanager
-def environment_kept() -> Iterator[None]:
-    """Keep set-up from emptying .venv, which Snakemake's jobs need, for as long as this lasts: it waits.
-
-    Nothing is locked where there is no clone, or no file locks.
-    """
-    with ExitStack() as files:
-        with suppress(OSError):
-            lock = files.enter_context((PROJECT / ".venv.lock").open("rb"))
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        yield
-
-
 def run(command: Sequence[str], snakemake_words: Sequence[str], folder: StudyFolder, is_plain: bool) -> int:
     """Run Snakemake until it ends, and return its exit status. `command` ends with the words behind Snakemake's name."""
     if not measures(snakemake_words):
-        with interrupts_left_to_children(), environment_kept():
+        with interrupts_left_to_children():
             return start(command).wait()
     if not shows_view(is_plain, sys.stdout.isatty() and sys.stderr.isatty(), os.environ):
         return _run_beside(command, folder, None).status
@@ -157,7 +143,7 @@ def _run_beside(command: Sequence[str], folder: StudyFolder, log: Path | None) -
         # It ends when its standard input does, even if this process is killed.
         beside = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=errors, env=os.environ | ONE_THREAD)
         os.setpriority(os.PRIO_PROCESS, beside.pid, LOWEST_PRIORITY)
-        with interrupts_left_to_children() as pressed, environment_kept():
+        with interrupts_left_to_children() as pressed:
             snakemake = start(command, printed)
             while snakemake.poll() is None and beside.poll() is None:
                 time.sleep(POLL_S)

@@ -74,7 +74,7 @@ def snakemake_words(study: Path, workflow_profile: str, where: Sequence[str], ta
 
 def run_snakemake(words: Sequence[str], environment: dict[str, str] | None = None) -> int:
     """Run Snakemake until it ends, and return its exit status. Ctrl-C reaches it, too: this process waits for its end."""
-    with live.interrupts_left_to_children(), live.environment_kept():
+    with live.interrupts_left_to_children():
         return live.start(_command(words), environment=environment).wait()
 
 

@@ -85,7 +85,7 @@ class Beside:
         state, _ = self._watch.look(is_over)
         self._ran = {trial.request.number for trial in state.running}
         verdict, records = self._watch.verdict, list(self._watch.decided_from.values())
-        if verdict is not None and verdict is not before and not is_over:
+        if verdict is not None and verdict is not before and not is_over and self._has_trials_left(state):
             page = page_so_far(self._folder, self._watch.study, verdict, records)
             # A page may take seconds. After the last trial the sweep writes the whole one, which this must not replace.
             if self._has_trials_left(state):

@@ -95,14 +95,17 @@ class TensorBoard:
         """Yield the new events of a file. A record that cannot be read is left out."""
         from google.protobuf.message import DecodeError
         from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
-        from tensorboard.compat.tensorflow_stub.errors import NotFoundError
+        from tensorboard.compat import tf
 
         while self._bad_records.get(path, 0) < MOST_BAD_RECORDS:
             try:
                 if path not in self._loaders:
                     self._loaders[path] = EventFileLoader(str(path))
                 yield from self._loaders[path].Load()
-            except NotFoundError:  # its folder was renamed meanwhile: the next look finds it
+            except (
+                tf.errors.NotFoundError,
+                FileNotFoundError,
+            ):  # its folder was renamed meanwhile: the next look finds it
                 self._loaders.pop(path, None)
                 return
             except (DecodeError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
