@@ -18,6 +18,7 @@ jumps: an hour back, a year on. A power cut ends everything at once, and takes t
 """
 
 import argparse
+import math
 import os
 import random
 import resource
@@ -240,15 +241,15 @@ class Drill:
         fewest = min(self.killed[kind] for kind in (*self.names, SHELL))
         done = sum(self.killed.values())
         give_up_s = time.monotonic() + (0.0 if at_once else self.dice.uniform(1.0, 40.0))
-        # A worker comes in every sweep that goes on, however long its start takes.
-        is_patient = not at_once and done < len(self.first) and self.first[done] in OF_WORKERS
+        if not at_once and done < len(self.first) and self.first[done] in OF_WORKERS:
+            give_up_s = math.inf  # a worker comes in every sweep that goes on, however long its start takes
         while True:
             met = self.kinds()
             if done < len(self.first):
                 wanted = [kind for kind in met if kind == self.first[done]]
             else:
                 wanted = sorted(kind for kind in met if self.killed[kind] == fewest)
-            if wanted or not met or (time.monotonic() > give_up_s and not is_patient):
+            if wanted or not met or time.monotonic() > give_up_s:
                 break
             time.sleep(LOOKS_S)
         if not met:

@@ -19,7 +19,7 @@ from envknee.slurm.facts import fields_of
 from needs import system_path
 from programs import a_program
 from tracking_server import free_port
-from waiting import wait_for, wait_until_none
+from waiting import wait_for, wait_until_none, written_since
 
 CONFIG = """\
 ClusterName=test
@@ -142,14 +142,8 @@ class Cluster:
 
     def wait_until_saved(self) -> None:
         """Wait until the controller has written down what changes now, which takes up to 5 s: a crash loses what it has not."""
-        told_s = time.time()
-
-        def is_saved() -> bool:
-            with suppress(FileNotFoundError):  # the controller removes the file before it writes it anew
-                return (self.folder / "state/job_state").stat().st_mtime > told_s
-            return False
-
-        wait_for(is_saved, timeout_s=60)
+        told_ns = time.time_ns()
+        wait_for(lambda: written_since(self.folder / "state/job_state", told_ns), timeout_s=60)
 
     def crash_node(self, node: str) -> None:
         """End a node with all that runs on it, at once and without a word."""

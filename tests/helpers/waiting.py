@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from pathlib import Path
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float = 300) -> None:
@@ -11,6 +12,13 @@ def wait_for(condition: Callable[[], bool], timeout_s: float = 300) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.1)
+
+
+def written_since(path: Path, unix_ns: int) -> bool:
+    """Whether a file was written after that time. Its writer may remove it before it writes it anew."""
+    with suppress(FileNotFoundError):
+        return path.stat().st_mtime_ns > unix_ns
+    return False
 
 
 def wait_until_none(left: Callable[[], Collection[object]], timeout_s: float) -> None:

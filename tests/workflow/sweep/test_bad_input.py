@@ -16,7 +16,7 @@ from envknee.study.errors import UserError
 from envknee.study.load import read_study
 from envknee.study.paths import StudyFolder
 from programs import refused, succeeded
-from waiting import wait_for
+from waiting import wait_for, written_since
 from workspaces import Workspace
 
 
@@ -156,13 +156,7 @@ def test_a_sweep_that_ends_without_a_planned_trial_fails_and_names_it(a_copy: Wo
     folder = a_copy.results()
     before = folder.verdict.stat().st_mtime_ns
     sweep = a_copy.start(a_copy.study(), "--forcerun", "verdict")
-
-    def is_new() -> bool:
-        with contextlib.suppress(FileNotFoundError):  # Snakemake removes the old one
-            return folder.verdict.stat().st_mtime_ns > before
-        return False
-
-    wait_for(is_new)
+    wait_for(lambda: written_since(folder.verdict, before))
     folder.trial(1).record.unlink()
     output, _ = sweep.communicate(timeout=120)
     assert sweep.returncode != 0

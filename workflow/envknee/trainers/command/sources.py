@@ -102,11 +102,8 @@ class TensorBoard:
                 if path not in self._loaders:
                     self._loaders[path] = EventFileLoader(str(path))
                 yield from self._loaders[path].Load()
-            except (
-                tf.errors.NotFoundError,
-                FileNotFoundError,
-            ):  # its folder was renamed meanwhile: the next look finds it
-                self._loaders.pop(path, None)
+            except (tf.errors.NotFoundError, FileNotFoundError):
+                self._loaders.pop(path, None)  # its folder was renamed meanwhile: the next look finds it
                 return
             except (DecodeError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
                 self._bad_records[path] = self._bad_records.get(path, 0) + 1
